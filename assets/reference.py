@@ -266,6 +266,20 @@ def choices(normal: Normal) -> Iterator[Case]:
     yield Case("tril", "tril", (x,), {"diagonal": 1})
 
 
+def samplings(normal: Normal) -> Iterator[Case]:
+    """Points inside and far outside of images, and of a volume."""
+    x, grid = normal(2, 2, 3, 4), normal(2, 5, 3, 2).mul(1.5)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for padding in ("zeros", "border", "reflection"):
+            corners = padding == "border"
+            options: dict[str, object] = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+            constant = frozenset({1}) if mode == "nearest" else frozenset()
+            yield Case(f"grid_sample_{mode}_{padding}", "grid_sample", (x, grid), options, constant)
+    options = {"mode": "bilinear", "padding_mode": "reflection", "align_corners": True}
+    yield Case("grid_sample_corners", "grid_sample", (x, grid), options)
+    yield Case("grid_sample_volume", "grid_sample", (normal(1, 2, 3, 2, 4), normal(1, 2, 2, 3, 3)), options)
+
+
 def compute(case: Case, normal: Normal) -> dict[str, np.ndarray]:
     """The arrays of one case by their names in the file."""
     inputs = [
@@ -299,7 +313,7 @@ def main() -> None:
 
     families = (
         convolutions, poolings, normalisations, linear_maps, losses, activations, other_convolutions, resizings,
-        other_normalisations, rectifiers, choices,
+        other_normalisations, rectifiers, choices, samplings,
     )  # fmt: skip
     arrays: dict[str, np.ndarray] = {}
     cases = list(chain.from_iterable(family(normal) for family in families))

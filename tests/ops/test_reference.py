@@ -209,6 +209,12 @@ def pad(x: Any, pad: Any, mode: str) -> ex.Expr:
 
 
 @maker
+def grid_sample(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool) -> ex.Expr:
+    method = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    return ex.grid_sample(x, grid, method, padding_mode, align_corners)
+
+
+@maker
 def pixel_shuffle(x: Any, upscale_factor: int) -> ex.Expr:
     return ex.pixel_shuffle(x, upscale_factor)
 

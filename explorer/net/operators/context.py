@@ -246,6 +246,15 @@ class OperatorContext:
             raise self._mismatch(name, value, "True or False")
         return value
 
+    def choice(self, name: str, choices: Sequence[str], default: Any = _REQUIRED) -> str:
+        """A parameter that is one of some words."""
+        value = self.argument(name, default)
+        if not isinstance(value, str):
+            raise self._mismatch(name, value, "a text")
+        if value not in choices:
+            raise self._mismatch(name, value, f"one of {', '.join(choices)}")
+        return value
+
     def integers(self, name: str, default: Any = _REQUIRED) -> Shape:
         """A parameter that is a list of whole numbers; one number is a list of one."""
         value = self.argument(name, default)

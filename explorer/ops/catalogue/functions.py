@@ -168,6 +168,8 @@ from explorer.ops.nn.pooling import max_pool2d as max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d as avg_pool3d
 from explorer.ops.nn.pooling_3d import max_pool3d as max_pool3d
 from explorer.ops.nn.resize import resize as resize
+from explorer.ops.nn.sampling import affine_grid as affine_grid
+from explorer.ops.nn.sampling import grid_sample as grid_sample
 from explorer.ops.nn.shrinkage import hardshrink as hardshrink
 from explorer.ops.nn.shrinkage import softshrink as softshrink
 from explorer.ops.nn.shrinkage import tanhshrink as tanhshrink

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes, whole
 from explorer.ops.base import float_dtype
 from explorer.ops.manipulation.gather import take_valid
+
+T = TypeVar("T")
 
 _ROUNDING = {
     "floor": (0.0, False),
@@ -250,9 +252,7 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
             places, weights = first + np.array([[0], [1]]), np.stack([1 - t, t])
         else:
             places = first + np.array([[-1], [0], [1], [2]])
-            weights = np.stack(
-                [_far(t + 1, coefficient), _near(t, coefficient), _near(1 - t, coefficient), _far(2 - t, coefficient)]
-            )
+            weights = np.stack(cubic_weights(t, coefficient))
     # beyond the ends the outermost element is repeated
     places = np.clip(places, 0, old - 1).astype(np.intp)
     # the cache hands the same arrays to every caller
@@ -261,16 +261,17 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
     return places, weights
 
 
-def _near(t: Array, a: float) -> Array:
-    """Evaluate the cubic convolution kernel at distances up to 1."""
-    near: Array = ((a + 2) * t - (a + 3)) * t * t + 1
-    return near
+def cubic_weights(t: T, a: float) -> list[T]:
+    """Return the weights of four elements at −1, 0, 1, 2 for a point at t in 0 … 1: cubic convolution."""
 
+    def near(t: Any) -> Any:
+        return ((a + 2) * t - (a + 3)) * t * t + 1
 
-def _far(t: Array, a: float) -> Array:
-    """Evaluate the cubic convolution kernel at distances of 1 to 2."""
-    far: Array = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-    return far
+    def far(t: Any) -> Any:
+        return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+
+    point: Any = t
+    return [far(point + 1), near(point), near(1 - point), far(2 - point)]
 
 
 def _step(step: Any) -> float:

@@ -1,0 +1,194 @@
+"""Sampling of images between their elements: at the points of a grid, and under the taps of deformable convolutions.
+
+An image is laid out as a table with a row of channels for each of its elements, and each point reads the rows around it
+and weighs them: gathers and products, which the plan fuses, and whose gradients and batches are those of the parts.
+What lies outside an image is read from a ring around it, so that no weight is a special case.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import whole
+from explorer.ops.base import float_dtype
+from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply
+from explorer.ops.elementwise.rounding_and_bits import floor, remainder, round_half_even
+from explorer.ops.linalg.matmul import matmul, swap
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.padding import pad
+from explorer.ops.manipulation.rearrange import moveaxis
+from explorer.ops.manipulation.reshape import cast, expand_dims, reshape
+from explorer.ops.nn.resize import cubic_weights
+
+METHODS = ("linear", "nearest", "cubic")
+PADDINGS = ("zeros", "border", "reflection")
+_CUBIC = -0.75
+"""coefficient of the cubic convolution: torch's, and that of ONNX's GridSample"""
+_REACH = {"linear": 1, "nearest": 1, "cubic": 2}
+"""elements beyond the one at or below a point that its value may read"""
+
+
+@public
+@composition
+def grid_sample(
+    x: Any,
+    grid: Any,
+    method: str = "linear",
+    padding: str = "zeros",
+    align_corners: bool = False,
+    policies: Items = (),
+) -> Expr:
+    """Sample images (N, C, D₁ … Dᵣ) at the points of ``grid`` (N, P₁ …, r): (N, C, P₁ …).
+
+    A point has a coordinate for each axis, the last axis first; −1 and 1 are the outer edges of the first and the last
+    element, or with ``align_corners`` their centres. Methods: "linear", "nearest" (half to even), "cubic". Outside the
+    image lie "zeros", the nearest element ("border"), or the image mirrored ("reflection"). Raises OperandError for
+    shapes that do not fit. (ONNX: GridSample; PNNX: F.grid_sample.)
+
+    >>> image = np.array([[[[0.0, 1.0], [2.0, 3.0]]]])
+    >>> ex.evaluate(ex.grid_sample(image, np.array([[[[0.0, 0.0]], [[-0.5, 0.5]]]])))
+    array([[[[1.5],
+             [2. ]]]])
+    """
+    x, grid = as_operands((x, grid))
+    rank = x.ndim - 2
+    wrong = ""
+    if rank < 1 or grid.ndim < 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
+        wrong = "images must be (N, C, D₁ … Dᵣ) and a grid (N, P₁ …, r), with a coordinate for each of the r axes"
+    elif 0 in x.shape[2:]:
+        wrong = "images must have at least one element"
+    elif grid.dtype.kind != "f":
+        wrong = "the coordinates of a grid must be floating"
+    if wrong:
+        raise OperandError(
+            f"grid_sample of {x.type} at {grid.type}", rule=wrong, fix="x (1, 3, 32, 32) and a grid (1, 8, 8, 2)"
+        )
+    for name, value, choices in (("method", method, METHODS), ("padding", padding, PADDINGS)):
+        if value not in choices:
+            raise OperandError(
+                f"grid_sample: {name}={value!r}",
+                rule=f"{name} must be one of {', '.join(choices)}",
+                fix=f"{name}={choices[0]!r}",
+            )
+    points = [grid[..., rank - 1 - axis] for axis in range(rank)]
+    places = [
+        (point + 1) * ((length - 1) / 2) if align_corners else ((point + 1) * length - 1) * 0.5
+        for point, length in zip(points, x.shape[2:], strict=True)
+    ]
+    return sampled(x, places, method, padding, align_corners)
+
+
+@public
+@composition
+def affine_grid(matrix: Any, size: tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
+    """Compute the grid of an affine map for `grid_sample`: matrices (N, r, r + 1) → (N, D₁ … Dᵣ, r).
+
+    ``size`` (D₁ … Dᵣ) are the lengths of the axes; points and ``align_corners`` are those of `grid_sample`. Raises
+    OperandError for shapes that do not fit. (ONNX: AffineGrid; PNNX: F.affine_grid.)
+
+    >>> ex.evaluate(ex.affine_grid(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 2)))
+    array([[[[-0.5,  0.5],
+             [ 0.5,  0.5]]]])
+    """
+    (matrix,) = as_operands((matrix,))
+    rank = len(size)
+    if matrix.ndim != 3 or rank < 1 or matrix.shape[1:] != (rank, rank + 1) or matrix.dtype.kind != "f":
+        raise OperandError(
+            f"affine_grid of {matrix.type} for the size {tuple(size)}",
+            rule="the matrices must be floating and (N, r, r + 1) for the lengths of r axes",
+            fix="matrices (1, 2, 3) and size=(32, 32)",
+        )
+    lengths = [whole(length, "affine_grid: a length") for length in size]
+    claim_constant("the points of a grid", math.prod(lengths) * (rank + 1), matrix.dtype.itemsize)
+    # a single element lies at the centre
+    ends = [0.0 if length == 1 else 1.0 if align_corners else 1 - 1 / length for length in lengths]
+    axes = [np.linspace(-end, end, length) for end, length in zip(ends, lengths, strict=True)]
+    points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(lengths)], -1).reshape(-1, rank + 1)
+    grid = matmul(tensor(points.astype(matrix.dtype), device=matrix.device), swap(matrix))
+    return reshape(grid, (matrix.shape[0], *lengths, rank))
+
+
+def sampled(
+    x: Expr, places: Sequence[Expr], method: str = "linear", padding: str = "zeros", align_corners: bool = False
+) -> Expr:
+    """Sample images (N, C, D₁ …) at places (N, P₁ …) of each axis, in elements: (N, C, P₁ …)."""
+    images, channels = x.shape[:2]
+    dtype = x.dtype if method == "nearest" else float_dtype(x.dtype)
+    ring = _REACH[method] if padding == "zeros" else 0
+    if ring:
+        x = pad(x, ((0, 0), (0, 0), *[(ring, ring)] * len(places)))
+    taps = [
+        _taps(place, length - 2 * ring, ring, method, padding, align_corners)
+        for place, length in zip(places, x.shape[2:], strict=True)
+    ]
+    # A row of channels for each element: one index then reads all channels. The rows of an image follow those of the
+    # image before it.
+    table, elements = reshape(moveaxis(x, 1, -1), (-1, channels)), math.prod(x.shape[2:])
+    first = tensor(np.arange(images).reshape(-1, *[1] * (places[0].ndim - 1)) * elements, device=x.device)
+    parts = []
+    for choice in itertools.product(*taps):
+        row: Any = first
+        stride = elements
+        for tap, length in zip(choice, x.shape[2:], strict=True):
+            stride //= length
+            row = row + tap.place * stride
+        values = take(table, row, axis=0)
+        weights = [tap.weight for tap in choice if tap.weight is not None]
+        parts.append(values * expand_dims(reduce(multiply, weights), -1) if weights else values)
+    return cast(moveaxis(reduce(add, parts), -1, 1), dtype)
+
+
+class _Tap(NamedTuple):
+    """Elements along one axis that points read: their places, and their weights, None for 1."""
+
+    place: Expr
+    weight: Expr | None
+
+
+def _taps(place: Expr, length: int, ring: int, method: str, padding: str, aligned: bool) -> list[_Tap]:
+    """Return the taps of an axis of a length, which has a ring of so many elements at each end."""
+    if padding == "zeros":
+        # farther away there are zeros as well, and infinite places have no weights
+        place = minimum(maximum(place, -ring - 1), length + ring)
+    elif method != "cubic":
+        place = _inside(place, length, padding, aligned)
+    if method == "nearest":
+        return [_Tap(_index(round_half_even(place), length, ring), None)]
+    low = floor(place)
+    t = place - low
+    weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
+    reach = _REACH[method]
+    nearby = [low + offset for offset in range(1 - reach, reach + 1)]
+    if method == "cubic" and padding != "zeros":
+        # torch and ONNX Runtime move the taps of a cubic inside, not the point
+        nearby = [_inside(tap, length, padding, aligned) for tap in nearby]
+    return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(nearby, weights, strict=True)]
+
+
+def _index(place: Expr, length: int, ring: int) -> Expr:
+    """Return the index of whole places in an axis with its ring."""
+    return minimum(maximum(cast(place, "int64"), -ring), length - 1 + ring) + ring
+
+
+def _inside(place: Expr, length: int, padding: str, aligned: bool) -> Expr:
+    """Move places into an axis: to its nearer end, or mirrored there, as often as it takes."""
+    if padding == "reflection":
+        # the mirrors stand at the centres of the outer elements, or at their edges
+        low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))
+        away = remainder(place - low, 2 * span) if span else place * 0
+        place = minimum(away, 2 * span - away) + low
+    return minimum(maximum(place, 0), length - 1)
