@@ -25,6 +25,7 @@ CASES = [
 DEVICES = ["accelerator", pytest.param("cuda", marks=pytest.mark.gpu)]
 BOUND = {
     "decision_trees", "lookup", "tokenize", "murmur_hash", "ngram_counts", "coupled_probabilities", "max_roi_pool",
+    "non_max_suppression", "roi_align",
     "over_norm", "unique_places",
 }  # fmt: skip
 """operations whose kernels need arrays of NumPy beside their operands, or a library of their own"""

@@ -66,6 +66,9 @@ def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain
     if placed.node.op_type == "GridSample" and not placed.node.domain and "mode" in arguments:
         mode = arguments["mode"]
         return {**arguments, "mode": _SAMPLINGS.get(mode, mode) if isinstance(mode, str) else mode}
+    if placed.node.op_type == "RoiAlign" and not placed.node.domain and placed.opsets.get("", 0) < 16:
+        # the attribute came with opset 16, whose default is another meaning
+        return {"coordinate_transformation_mode": "output_half_pixel", **arguments}
     return arguments
 
 

@@ -246,13 +246,13 @@ class OperatorContext:
             raise self._mismatch(name, value, "True or False")
         return value
 
-    def choice(self, name: str, choices: Sequence[str], default: Any = _REQUIRED) -> str:
+    def word(self, name: str, default: str, choices: Sequence[str]) -> str:
         """A parameter that is one of some words."""
         value = self.argument(name, default)
         if not isinstance(value, str):
             raise self._mismatch(name, value, "a text")
         if value not in choices:
-            raise self._mismatch(name, value, f"one of {', '.join(choices)}")
+            raise self._mismatch(name, value, " or ".join(choices))
         return value
 
     def integers(self, name: str, default: Any = _REQUIRED) -> Shape:

@@ -154,6 +154,7 @@ from explorer.ops.nn.conv_1d_3d import conv3d as conv3d
 from explorer.ops.nn.conv_transpose import conv_transpose1d as conv_transpose1d
 from explorer.ops.nn.conv_transpose import conv_transpose2d as conv_transpose2d
 from explorer.ops.nn.conv_transpose_3d import conv_transpose3d as conv_transpose3d
+from explorer.ops.nn.deform_conv import deform_conv2d as deform_conv2d
 from explorer.ops.nn.losses import nll_loss as nll_loss
 from explorer.ops.nn.losses import nll_loss_gradient as nll_loss_gradient
 from explorer.ops.nn.normalization import batch_norm as batch_norm

@@ -94,7 +94,7 @@ def grid_sample(
 
 @public
 @composition
-def affine_grid(matrix: Any, size: tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
+def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
     """Compute the grid of an affine map for `grid_sample`: matrices (N, r, r + 1) → (N, D₁ … Dᵣ, r).
 
     ``size`` (D₁ … Dᵣ) are the lengths of the axes; points and ``align_corners`` are those of `grid_sample`. Raises
@@ -105,14 +105,20 @@ def affine_grid(matrix: Any, size: tuple[int, ...], align_corners: bool = False,
              [ 0.5,  0.5]]]])
     """
     (matrix,) = as_operands((matrix,))
-    rank = len(size)
-    if matrix.ndim != 3 or rank < 1 or matrix.shape[1:] != (rank, rank + 1) or matrix.dtype.kind != "f":
+    sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    lengths, rank = [whole(length, "affine_grid: a length") for length in sizes], len(sizes)
+    if (
+        matrix.ndim != 3
+        or min(lengths, default=0) < 1
+        or rank < 1
+        or matrix.shape[1:] != (rank, rank + 1)
+        or matrix.dtype.kind != "f"
+    ):
         raise OperandError(
-            f"affine_grid of {matrix.type} for the size {tuple(size)}",
-            rule="the matrices must be floating and (N, r, r + 1) for the lengths of r axes",
+            f"affine_grid of {matrix.type} for the size {sizes}",
+            rule="the matrices must be floating and (N, r, r + 1) for the lengths of r axes, each at least 1",
             fix="matrices (1, 2, 3) and size=(32, 32)",
         )
-    lengths = [whole(length, "affine_grid: a length") for length in size]
     claim_constant("the points of a grid", math.prod(lengths) * (rank + 1), matrix.dtype.itemsize)
     # a single element lies at the centre
     ends = [0.0 if length == 1 else 1.0 if align_corners else 1 - 1 / length for length in lengths]

@@ -15,7 +15,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.known_inputs import is_given, is_known, number, optional, required
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, word
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -105,7 +105,7 @@ def selu_(op: OperatorContext) -> Expr:
 @operator("Gelu")
 def gelu_(op: OperatorContext) -> Expr:
     """x · Φ(x), exactly or by the approximation with tanh."""
-    return gelu(first(op), approximate=word(op, "approximate", "none", ("none", "tanh")) == "tanh")
+    return gelu(first(op), approximate=op.word("approximate", "none", ("none", "tanh")) == "tanh")
 
 
 @operator("HardSigmoid")

@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
 from explorer.formats.common.known_inputs import members, required
-from explorer.formats.onnx.operators.base.operator_inputs import first, word
+from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
@@ -155,5 +155,5 @@ def bitwise_not(op: OperatorContext) -> Expr:
 def bit_shift(op: OperatorContext) -> Expr:
     """Bits moved up (LEFT) or down (RIGHT)."""
     x, places = required(op, "X"), required(op, "Y")
-    up = word(op, "direction", "", ("LEFT", "RIGHT")) == "LEFT"
+    up = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
     return left_shift(x, places) if up else right_shift(x, places)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
-from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import full
@@ -20,7 +19,7 @@ from explorer.ops.reduction.reduce import sum as total
 def negative_log_likelihood(op: OperatorContext) -> Expr:
     """−x at each target's class, weighed by class; targets of ``ignore_index`` count nothing."""
     x, target, weights = required(op, "input"), required(op, "target"), optional(op, "weight")
-    reduction = word(op, "reduction", "mean", ("mean", "sum", "none"))
+    reduction = op.word("reduction", "mean", ("mean", "sum", "none"))
     if x.ndim < 2 or (x.shape[0], *x.shape[2:]) != target.shape:
         raise OperandError(
             f"scores {x.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"

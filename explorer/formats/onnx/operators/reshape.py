@@ -27,7 +27,7 @@ from explorer.formats.common.known_inputs import (
     whole,
 )
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, first, input_value, word
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, first, input_value
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
@@ -172,7 +172,7 @@ def dropout(op: OperatorContext) -> Expr | tuple[Expr, ...]:
 def depth_to_space(op: OperatorContext) -> Expr:
     """Blocks of channels as blocks of pixels."""
     x, block = first(op), op.integer("blocksize")
-    if word(op, "mode", "DCR", ("DCR", "CRD")) == "CRD":
+    if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
         return pixel_shuffle(x, block)
     n, c, h, w = _image(op, x)
     if block < 1 or c % block**2:
@@ -189,7 +189,7 @@ def depth_to_space(op: OperatorContext) -> Expr:
 def space_to_depth(op: OperatorContext) -> Expr:
     """Blocks of pixels as blocks of channels."""
     x, block = first(op), op.integer("blocksize")
-    if word(op, "mode", "DCR", ("DCR", "CRD")) == "CRD":
+    if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
         return pixel_unshuffle(x, block)
     n, c, h, w = _image(op, x)
     if block < 1 or h % block or w % block:

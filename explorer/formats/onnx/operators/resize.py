@@ -13,7 +13,7 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import integers, is_given, known
 from explorer.formats.common.onnx_words import NEAREST_BY_SCALE
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import first, word
+from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import zeros
@@ -30,9 +30,9 @@ def resize_(op: OperatorContext) -> Any:
         return delegated(op)
     x = first(op)
     axes = [normalize_axis(axis, x.ndim, "Resize") for axis in op.integers("axes", tuple(range(x.ndim)))]
-    mode = word(op, "mode", "nearest", ("nearest", "linear", "cubic"))
-    method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
-    coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
+    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
+    method = op.word("nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
+    coordinates = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES)
     lengths, steps = _target(op, x, axes)
     shape = dict(enumerate(x.shape)) | dict(zip(axes, lengths, strict=True))
     if 0 in shape.values():
@@ -80,7 +80,7 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
     # an axis of length 0 may stay one
     wanted = [1 if size == length == 0 else size for size, length in zip(sizes, old, strict=False)]
     _check(op, wanted if len(sizes) == len(old) else sizes, axes, old)
-    policy = word(op, "keep_aspect_ratio_policy", "stretch", _POLICIES)
+    policy = op.word("keep_aspect_ratio_policy", "stretch", _POLICIES)
     ratios = [size / max(length, 1) for size, length in zip(sizes, old, strict=True)]
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)

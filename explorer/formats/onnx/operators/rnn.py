@@ -17,7 +17,6 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.known_inputs import is_given, is_known, optional, required, value_of
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.rnn_cells import CellOptions, options_of
 from explorer.net.operators.context import OperatorContext
@@ -56,7 +55,7 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
     with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
     lengths = _lengths(op, x)
-    directions = _DIRECTIONS[word(op, "direction", "forward", tuple(_DIRECTIONS))]
+    directions = _DIRECTIONS[op.word("direction", "forward", tuple(_DIRECTIONS))]
     options = options_of(op, len(directions))
     hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
     # fetched here: a weight stands in the box where it was fetched last, and both directions read these

@@ -14,6 +14,6 @@ from explorer.ops.nn.sampling import grid_sample as sample
 @operator("GridSample")
 def grid_sample(op: OperatorContext) -> Any:
     """Images at the points of a grid, whose coordinates reach from −1 to 1."""
-    mode, padding = op.choice("mode", METHODS, "linear"), op.choice("padding_mode", PADDINGS, "zeros")
+    mode, padding = op.word("mode", "linear", METHODS), op.word("padding_mode", "zeros", PADDINGS)
     aligned = op.integer("align_corners", 0) != 0
     return sample(required(op, "X"), required(op, "grid"), mode, padding, aligned)

@@ -14,7 +14,7 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.common.flat_places import flat_places
 from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, word
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
@@ -30,7 +30,7 @@ def _written(op: OperatorContext, x: Expr, numbers: Expr, values: Expr, axis: in
             f"updates {values.type} at indices {numbers.type} of {x.type}",
             rule=f"{op.definition.type}: there must be an update for each index, of the dtype of the data",
         )
-    write = add_along_axis if word(op, "reduction", "none", _REDUCTIONS) == "add" else put_along_axis
+    write = add_along_axis if op.word("reduction", "none", _REDUCTIONS) == "add" else put_along_axis
     return write(x, numbers, values, axis)
 
 

@@ -30,7 +30,7 @@ from explorer.formats.common.known_inputs import (
     whole,
 )
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first, word
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
@@ -165,7 +165,7 @@ def pad_(op: OperatorContext) -> Expr:
     sides = [(0, 0)] * x.ndim
     for index, place in enumerate(places):
         sides[place] = widths[index], widths[index + len(places)]
-    mode = word(op, "mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    mode = op.word("mode", "constant", ("constant", "reflect", "edge", "wrap"))
     fill = next((number(op, name) for name in ("constant_value", "value") if is_given(op, name)), 0)
     return pad(x, tuple(sides), mode, fill)
 

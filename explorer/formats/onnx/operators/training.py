@@ -15,7 +15,6 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
-from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -60,7 +59,7 @@ def adam(op: OperatorContext) -> tuple[Expr, ...]:
 def momentum(op: OperatorContext) -> tuple[Expr, ...]:
     """New values, and sums of gradients that decay; the first gradient is taken whole."""
     alpha, beta = op.number("alpha"), op.number("beta")
-    is_nesterov = word(op, "mode", "", ("standard", "nesterov")) == "nesterov"
+    is_nesterov = op.word("mode", "", ("standard", "nesterov")) == "nesterov"
 
     def step(x: Expr, gradient: Expr, moments: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
         new = moments * alpha + gradient * cast(where(count > 0, beta, 1.0), x.dtype)

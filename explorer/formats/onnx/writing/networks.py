@@ -244,10 +244,3 @@ unwritten(
     "resample_gradient",
     "nll_loss_gradient",
 )
-
-
-@written("max_roi_pool")
-def max_roi_pool(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Largest elements of a grid of windows in regions."""
-    operation = node.operation
-    return graph.node("MaxRoiPool", *names, pooled_shape=list(operation.size), spatial_scale=float(operation.scale))

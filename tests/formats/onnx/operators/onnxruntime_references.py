@@ -24,6 +24,7 @@ class RuntimeCase(NamedTuple):
     inputs: list[Any]
     attributes: dict[str, Any] = {}  # noqa: RUF012  # never changed
     outputs: int = 1
+    opset: int = 17
 
     @property
     def arrays(self) -> dict[str, Any]:
@@ -33,6 +34,7 @@ class RuntimeCase(NamedTuple):
     def _element(self, place: int, usual: int) -> int:
         """The element type of an output: lengths by a mask, and places, are whole numbers."""
         whole = {("EmbedLayerNormalization", 1): TensorProto.INT32}
+        whole |= {(".NonMaxSuppression", 0): TensorProto.INT64}
         whole |= {(".Unique", place): TensorProto.INT64 for place in (1, 2, 3)}
         return whole.get((self.type, place), usual)
 
@@ -57,7 +59,7 @@ class RuntimeCase(NamedTuple):
                 for place, name in enumerate(results)
             ],
         )
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -165,6 +167,7 @@ def cases() -> dict[str, RuntimeCase]:
         **_places(np.random.default_rng(12)),
         **_edges(np.random.default_rng(13)),
         **_buffers(np.random.default_rng(14)),
+        **_detectors(np.random.default_rng(15)),
         "embedded": RuntimeCase(
             "EmbedLayerNormalization",
             [words, segments, real(7, SIZE), real(6, SIZE), real(2, SIZE), real(SIZE), real(SIZE)],
@@ -357,6 +360,57 @@ def _buffers(random: np.random.Generator) -> dict[str, RuntimeCase]:
             masked, [*step, kept, bias, *room, length, None, None, real(3 * SIZE)], shared, 3
         ),
     }
+
+
+def _detectors(random: np.random.Generator) -> dict[str, RuntimeCase]:
+    """Return regions, boxes and moved taps of detectors: inside, at the edges, and outside of images."""
+
+    def real(*shape: int) -> Any:
+        return random.normal(size=shape).astype(np.float32)
+
+    images, corners = real(2, 3, 9, 11), random.uniform(-6, 30, (12, 2))
+    regions = np.concatenate([corners, corners + random.uniform(-1, 20, (12, 2))], 1).astype(np.float32)
+    aligned = [images, regions, random.integers(0, 2, 12)]
+    bins = {"output_height": 3, "output_width": 2, "spatial_scale": 0.5}
+    found = {
+        f"aligned regions, {mode}, {samples} samples, {coordinates}": RuntimeCase(
+            ".RoiAlign",
+            aligned,
+            {**bins, "mode": mode, "sampling_ratio": samples, "coordinate_transformation_mode": coordinates},
+        )
+        for mode in ("avg", "max")
+        for samples in (0, 2)
+        for coordinates in ("half_pixel", "output_half_pixel")
+    }
+    found["aligned regions of opset 10"] = RuntimeCase(".RoiAlign", aligned, bins, opset=10)
+
+    centres, sizes = random.uniform(0, 1, (2, 300, 2)), random.uniform(0.02, 0.5, (2, 300, 2))
+    opposite = np.concatenate([centres, centres + sizes * random.choice([-1, 1], (2, 300, 2))], 2).astype(np.float32)
+    scores = random.uniform(0, 1, (2, 3, 300)).round(2).astype(np.float32)  # some are equal
+    limits = [np.array([40]), np.array([0.4], np.float32), np.array([0.3], np.float32)]
+    found["boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, *limits])
+    found["all boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, np.array([300]), limits[1]])
+    centred = np.concatenate([centres, sizes], 2).astype(np.float32)
+    found["boxes by their centres"] = RuntimeCase(
+        ".NonMaxSuppression", [centred, scores, *limits], {"center_point_box": 1}
+    )
+
+    moved = random.uniform(-2.5, 2.5, (2, 24, 5, 6)).astype(np.float32)
+    factors = random.uniform(0, 1, (2, 12, 5, 6)).astype(np.float32)
+    windows = {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2], "group": 2, "offset_group": 2}
+    taps = [real(2, 6, 7, 9), real(4, 3, 2, 3), moved, real(4)]
+    found["moved taps"] = RuntimeCase(".DeformConv", taps, windows, opset=19)
+    found["moved taps, masked"] = RuntimeCase(".DeformConv", [*taps, factors], windows, opset=19)
+
+    points = random.uniform(-1.6, 1.6, (2, 4, 5, 2)).astype(np.float32)
+    found |= {
+        f"points of a grid, {mode}, {padding}": RuntimeCase(
+            ".GridSample", [images, points], {"mode": mode, "padding_mode": padding, "align_corners": corners}, opset=20
+        )
+        for mode in ("linear", "nearest", "cubic")
+        for padding, corners in (("zeros", 0), ("border", 1), ("reflection", 0))
+    }
+    return found
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
 
 TYPES = (
-    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "DeformConv", "Det", "ImageDecoder", "MaxUnpool",
-    "MelWeightMatrix", "NonMaxSuppression", "NonZero", "RegexFullMatch", "ReverseSequence", "RoiAlign", "STFT",
+    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "Det", "ImageDecoder", "MaxUnpool",
+    "MelWeightMatrix", "NonZero", "RegexFullMatch", "ReverseSequence", "STFT",
     "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
 """operator types that are delegated"""

@@ -70,14 +70,6 @@ def numbers(op: OperatorContext, name: str, dtype: Any, default: Sequence[int] |
         raise OperandError(f"{name}: {error}", rule=f"{op.definition.type}: {name} must fit 64 bits") from None
 
 
-def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:
-    """Return an attribute that must be one of some words."""
-    value = op.argument(name, default)
-    if value not in among:
-        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be {' or '.join(among)}")
-    return str(value)
-
-
 def axis_of(op: OperatorContext, x: Expr, default: int, name: str = "axis") -> int:
     """Return an attribute that names an axis of x, counted from the front."""
     return normalize_axis(op.integer(name, default), x.ndim, op.definition.type)

@@ -11,7 +11,6 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import tensor, tensor_of
-from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, exp, log, sigmoid, sign, sqrt
@@ -30,7 +29,7 @@ _ZERO = 1e-7
 
 def transform_of(op: OperatorContext) -> str:
     """Return the transform that an operator applies to its scores."""
-    return word(op, "post_transform", "NONE", TRANSFORMS)
+    return op.word("post_transform", "NONE", TRANSFORMS)
 
 
 def transformed(scores: Expr, transform: str) -> Expr:

@@ -12,7 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.formats.common.known_inputs import members, required
-from explorer.formats.onnx.operators.base.operator_inputs import first, numbers, word
+from explorer.formats.onnx.operators.base.operator_inputs import first, numbers
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -50,7 +50,7 @@ def _per_feature(op: OperatorContext, name: str, x: Expr) -> Expr:
 def normalizer(op: OperatorContext) -> Expr:
     """Rows divided by their largest element, by the sum of their magnitudes, or by their length; zeros stay."""
     x = _features(op)
-    norm = word(op, "norm", "MAX", ("MAX", "L1", "L2"))
+    norm = op.word("norm", "MAX", ("MAX", "L1", "L2"))
     if norm == "MAX":
         size = largest(absolute(x), -1, keepdims=True)
     elif norm == "L1":

@@ -18,7 +18,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.base.operator_inputs import first, word
+from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import constant, labels
 from explorer.formats.onnx.operators.machine_learning.lookup import Lookup
@@ -132,7 +132,7 @@ def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]
 @operator("TfIdfVectorizer")
 def tf_idf_vectorizer(op: OperatorContext) -> Expr:
     """How often each n-gram occurs, or whether it does, times its weight."""
-    x, mode = first(op), word(op, "mode", "TF", ("TF", "IDF", "TFIDF"))
+    x, mode = first(op), op.word("mode", "TF", ("TF", "IDF", "TFIDF"))
     least, most, skips = (op.integer(name) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
     indexes = np.array(op.integers("ngram_indexes"), np.int64)
     pool = labels(op, "pool_strings") if is_text(x.dtype) else labels(op, "pool_int64s").astype(x.dtype)

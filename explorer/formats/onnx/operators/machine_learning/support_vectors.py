@@ -17,7 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows, word
+from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import label_of, labels, transform_of, transformed
 from explorer.net.operators.context import OperatorContext
@@ -114,7 +114,7 @@ def _matrix(op: OperatorContext, name: str, rows: int, columns: int) -> Array:
 
 def _kernel(op: OperatorContext, x: Expr, vectors: Array) -> Expr:
     """Return what the kernel gives for each row and each vector: (n, vectors)."""
-    name = word(op, "kernel_type", "LINEAR", ("LINEAR", "POLY", "RBF", "SIGMOID"))
+    name = op.word("kernel_type", "LINEAR", ("LINEAR", "POLY", "RBF", "SIGMOID"))
     products = x @ tensor(np.ascontiguousarray(vectors.T))
     if name == "LINEAR":
         return products

@@ -10,7 +10,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.formats.common.known_inputs import is_given
-from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows, word
+from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import (
     TRANSFORMS,
@@ -59,7 +59,7 @@ def _base(op: OperatorContext, targets: int) -> Any:
 def tree_ensemble_regressor(op: OperatorContext) -> Expr:
     """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
     x, targets = _rows(op), op.integer("n_targets", 1)
-    aggregate = word(op, "aggregate_function", "SUM", _AGGREGATES)
+    aggregate = op.word("aggregate_function", "SUM", _AGGREGATES)
     combine = aggregate if aggregate in COMBINE else "SUM"
     tables = named_trees(op, "target", x.shape[1], _count(op, targets), x.dtype, combine)
     y = cast(_walked(x, tables, targets, combine), np.dtype(np.float32))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import word
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import Padding, Pair
@@ -56,7 +55,7 @@ def for_each_axis(op: OperatorContext, x: Expr, name: str, default: int = 1) -> 
 
 def padding(op: OperatorContext, x: Expr, size: Numbers, strides: Numbers, dilation: Numbers) -> Sides:
     """Return the padding (before, after) of each spatial axis of x, from ``pads`` or ``auto_pad``."""
-    auto = word(op, "auto_pad", "NOTSET", _AUTO)
+    auto = op.word("auto_pad", "NOTSET", _AUTO)
     count = x.ndim - 2
     if auto == "VALID":
         return ((0, 0),) * count

@@ -1,0 +1,163 @@
+"""The boxes of a detector that stay when those that overlap a better one of their class are taken out.
+
+(NonMaxSuppression since opset 10, last changed in opset 11.) How many boxes stay is a value of the run, and with it
+the shape of the result: it is asked of the inputs, and a plan is kept for each number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.formats.common.known_inputs import is_given, is_known, known, required, value_of
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.net.operators.context import OperatorContext
+
+_BLOCK = 128
+"""boxes whose overlaps with one another are computed at once"""
+
+
+class NonMaxSuppression(Operation):
+    """Numbers of image, class and box of the boxes that stay: (N, B, 4), (N, classes, B) → (count, 3), int64.
+
+    In each class of each image boxes are taken by falling score, at most ``most`` of them, those above ``least`` only
+    (all for None); a box that overlaps a taken one by more than ``overlap`` of their union is left out. Boxes are two
+    opposite corners y, x, or with ``is_centred`` a centre x, y and a width and height. The run refuses operands of
+    which another number than ``count`` stays.
+    """
+
+    count: int
+    most: int
+    overlap: float = 0.0
+    least: float | None = None
+    is_centred: bool = False
+    portable = False
+    nondifferentiable = "numbers of boxes are whole numbers"
+    unbatchable = "each member may keep another number of boxes"
+    examples = (Example(real(1, 4, 4, low=0.1, high=0.9), real(1, 2, 4), count=2, most=1),)
+
+    def infer(self, boxes: TensorType, scores: TensorType) -> TensorType:
+        """Return (count, 3), int64."""
+        check(boxes, scores)
+        return TensorType((self.count, 3), np.int64)
+
+    def kernel(self, out: Array, boxes: Array, scores: Array) -> Array:
+        """Take the boxes; raises ValueError if there are not as many as were planned for."""
+        taken = kept(boxes, scores, self.most, self.overlap, self.least, self.is_centred)
+        if len(taken) != self.count:
+            raise ValueError(f"{len(taken)} boxes stay where {self.count} were planned for")
+        np.copyto(out, taken)
+        return out
+
+    def workspace(self, boxes: TensorType, scores: TensorType) -> int:
+        """Return the bytes of one image's corners, areas and order, and of the overlaps of a block with its boxes."""
+        count, itemsize = boxes.shape[1], boxes.dtype.itemsize
+        return count * (9 * itemsize + 24) + min(_BLOCK, count) * min(self.most, count) * (8 * itemsize + 3)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Return the overlaps of each box that stays with all others of its image."""
+        return 12 * self.count * types[0].shape[1] + types[1].size
+
+
+def check(boxes: Any, scores: Any) -> None:
+    """Raise OperandError unless there are boxes (N, B, 4) with scores (N, classes, B)."""
+    fits = len(boxes.shape) == 3 and boxes.shape[2] == 4 and len(scores.shape) == 3
+    if (
+        not fits
+        or (scores.shape[0], scores.shape[2]) != boxes.shape[:2]
+        or {boxes.dtype.kind, scores.dtype.kind} != {"f"}
+    ):
+        raise OperandError(
+            f"boxes {boxes.dtype}{boxes.shape} with scores {scores.dtype}{scores.shape}",
+            rule="NonMaxSuppression: boxes must be (N, B, 4) and scores (N, classes, B), of real numbers",
+        )
+
+
+def kept(boxes: Array, scores: Array, most: int, overlap: float, least: float | None, is_centred: bool) -> Array:
+    """Return the numbers of image, class and box of the boxes that stay, class by class, by falling score."""
+    rows: list[tuple[int, int, int]] = []
+    for image, corners in enumerate(_corners(boxes, is_centred)):
+        areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
+        for category, values in enumerate(scores[image]):
+            candidates = np.arange(values.size) if least is None else np.flatnonzero(values > least)
+            # of equal scores the first box comes first
+            order = candidates[np.argsort(-values[candidates], kind="stable")]
+            rows += [(image, category, box) for box in _taken(corners, areas, order, most, overlap)]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _taken(corners: Array, areas: Array, order: Array, most: int, overlap: float) -> list[int]:
+    """Take boxes in an order, and leave out those that overlap one that is taken; block by block of the order."""
+    taken: list[int] = []
+    for begin in range(0, order.size, _BLOCK):
+        block = order[begin : begin + _BLOCK]
+        if taken:
+            block = block[~_overlaps(corners, areas, np.array(taken), block, overlap).any(0)]
+        within = _overlaps(corners, areas, block, block, overlap)
+        is_out = np.zeros(block.size, bool)
+        for index, box in enumerate(block.tolist()):
+            if len(taken) >= most:
+                return taken
+            if not is_out[index]:
+                taken.append(box)
+                is_out |= within[index]
+    return taken
+
+
+def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap: float) -> Array:
+    """Tell which boxes share more than ``overlap`` of their union, for each pair of the first and the second ones."""
+    one, other = corners[:, first, None], corners[:, None, second]
+    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+    common = sides[0].clip(0) * sides[1].clip(0)
+    union = areas[first, None] + areas[second] - common
+    # A box without an area overlaps none.
+    share = np.divide(common, union, out=np.zeros_like(union), where=(common > 0) & (union > 0))
+    overlapping: Array = (common > 0) & (share > overlap)
+    return overlapping
+
+
+def _corners(boxes: Array, is_centred: bool) -> Array:
+    """Return the smaller and the larger y, x of boxes: (N, 4, B)."""
+    first, second = boxes[..., :2], boxes[..., 2:]
+    if is_centred:
+        half = second / 2
+        first, second = (first - half)[..., ::-1], (first + half)[..., ::-1]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], -1).transpose(0, 2, 1)
+
+
+@operator("NonMaxSuppression")
+def non_max_suppression(op: OperatorContext) -> Expr:
+    """The boxes that stay when those that overlap a better one of their class are taken out."""
+    boxes, scores = required(op, "boxes"), required(op, "scores")
+    check(boxes, scores)
+    most = _limit(op, "max_output_boxes_per_class")
+    overlap, least = _limit(op, "iou_threshold"), _limit(op, "score_threshold")
+    arguments = (int(most or 0), float(overlap or 0), least, op.integer("center_point_box", 0) != 0)
+
+    def count_of(arrays: Any) -> int:
+        return len(kept(arrays[0], arrays[1], *arguments))
+
+    operands = [boxes, scores]
+    if all(map(is_known, operands)):
+        count = count_of([value_of(operand) for operand in operands])
+    else:
+        answer = op.ask("the number of boxes", operands, count_of, 12 * boxes.size)
+        assert isinstance(answer, int)
+        count = answer
+    return NonMaxSuppression(count, *arguments)(boxes, scores)
+
+
+def _limit(op: OperatorContext, name: str) -> float | None:
+    """Return a limit, which is a tensor of one number; None where it is left out."""
+    if not is_given(op, name):
+        return None
+    value = known(op, name)
+    if value.size != 1:
+        raise OperandError(f"{name} of {value.size} elements", rule=f"NonMaxSuppression: {name} must be one number")
+    return value.item()  # type: ignore[no-any-return]

@@ -1,0 +1,170 @@
+"""Regions of images, each resampled to one size, as detectors of two stages pool them without rounding corners.
+
+(RoiAlign since opset 10; opset 16 has pixels' centres at half coordinates.) Regions are values of the run. A bin of a
+region is the mean, or the largest part, of samples between pixels; along each axis a sample reads two pixels, so that a
+mean is taken rows first, then columns. (He et al., Mask R-CNN, 2017.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.formats.common.known_inputs import required
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.nn.kernels.window import Pair
+
+MODES = ("avg", "max")
+COORDINATES = ("half_pixel", "output_half_pixel")
+_MOST_SAMPLES = 2**20
+"""most samples of one region along an axis: a file or a region may ask for more than memory holds"""
+
+
+class RoiAlign(Operation):
+    """Bins of regions resampled from images: (N, C, H, W), (R, 4), image numbers (R,) → (R, C, *size).
+
+    A region is x, y of two corners, times ``scale``. ``samples`` are those of a bin along an axis, 0 for about one a
+    pixel. ``mode`` "avg" gives their mean, "max" the largest product of a pixel and its weight. With ``is_centred``
+    a pixel's centre is half a pixel from its corner, and a region may be smaller than a pixel.
+    """
+
+    size: Pair
+    samples: int = 0
+    scale: float = 1.0
+    mode: str = "avg"
+    is_centred: bool = True
+    portable = False
+    nondifferentiable = "regions choose pixels by values of the run, and no file trains with them"
+    refuses_gradient = True
+    unbatchable = "regions name images by their number in one batch"
+    examples = (
+        Example(real(2, 2, 5, 6), real(3, 4, low=0.0, high=4.0), integers(3, high=2), size=(2, 3)),
+        Example(
+            real(1, 2, 5, 6), real(2, 4, low=0.0, high=4.0), integers(2, high=1), size=(2, 2), samples=2, mode="max"
+        ),
+    )
+
+    def infer(self, x: TensorType, regions: TensorType, numbers: TensorType) -> TensorType:
+        """Return (R, C, *size) in the dtype of the images."""
+        rule = ""
+        if x.rank != 4 or regions.shape != (*numbers.shape, 4) or numbers.rank != 1:
+            rule = "there must be images (N, C, H, W), regions (R, 4) and image numbers (R,)"
+        elif x.dtype.kind != "f" or regions.dtype.kind != "f" or numbers.dtype.kind not in "iu":
+            rule = "images and regions must be real numbers, and image numbers whole"
+        elif min(self.size) < 1 or self.samples < 0 or 0 in x.shape[2:]:
+            rule = "bins and pixels must be at least 1, and samples 0 or more"
+        if rule:
+            raise self.refuse((x, regions, numbers), rule)
+        return TensorType((regions.shape[0], x.shape[1], *self.size), x.dtype)
+
+    def kernel(self, out: Array, x: Array, regions: Array, numbers: Array) -> Array:
+        """Resample region by region; raises ValueError for a region of no image, or with an infinite corner."""
+        if not np.isfinite(regions).all():
+            raise ValueError("a region with an infinite corner, or NaN")
+        # In single precision, or that of the regions, as the operators that wrote such files compute it.
+        dtype = np.result_type(regions.dtype, np.float32)
+        corners = regions.astype(dtype) * dtype.type(self.scale) - dtype.type(0.5 if self.is_centred else 0)
+        for index, (image, (left, top, right, bottom)) in enumerate(zip(numbers.tolist(), corners, strict=True)):
+            if not 0 <= image < len(x):
+                raise ValueError(f"a region of image {image} of {len(x)}")
+            rows, columns = self._taps(top, bottom, 0, x.shape[2]), self._taps(left, right, 1, x.shape[3])
+            out[index] = (
+                self._largest(x[image], rows, columns) if self.mode == "max" else _mean(x[image], rows, columns)
+            )
+        return out
+
+    def _taps(self, first: np.floating, last: np.floating, axis: int, length: int) -> _Taps:
+        """Return the pixels that the samples of each bin read along an axis of a region."""
+        extent, bins = last - first, self.size[axis]
+        if not self.is_centred:
+            extent = max(extent, extent.dtype.type(1))
+        step = extent / extent.dtype.type(bins)
+        count = self.samples or max(math.ceil(step), 0)
+        if count > _MOST_SAMPLES // bins:
+            raise ValueError(f"a region of {extent:g} pixels, for which a bin takes {count} samples")
+        inner = (
+            (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
+        )
+        place = first + np.arange(bins, dtype=extent.dtype)[:, None] * step + inner
+        # A sample farther than a pixel from the image is 0, a nearer one is read from its edge.
+        inside = (place >= -1) & (place <= length)
+        place = place.clip(0, length - 1)
+        low = place.astype(np.intp)
+        part = place - low
+        return _Taps(low, np.minimum(low + 1, length - 1), inside * (1 - part), inside * part)
+
+    def _largest(self, x: Array, rows: _Taps, columns: _Taps) -> Array:
+        """Return the largest product of a pixel and its weight in each bin; 0 for a bin without samples."""
+        bins, count = rows.low.shape
+        across, along = columns.low.shape
+        if not count * along:
+            return np.zeros((len(x), bins, across), x.dtype)
+        best = np.full((len(x), bins, across), -np.inf, x.dtype)
+        for place, weight in ((rows.low, rows.below), (rows.high, rows.above)):
+            for other, factor in ((columns.low, columns.below), (columns.high, columns.above)):
+                pixels = x[:, place.reshape(-1, 1), other.reshape(1, -1)]
+                products = pixels * (weight.reshape(-1, 1) * factor.reshape(1, -1)).astype(x.dtype)
+                np.maximum(best, products.reshape(-1, bins, count, across, along).max((2, 4)), out=best)
+        return best
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Return four products for each bin, as if it had one sample: how many there are is not known."""
+        return 8 * types[1].shape[0] * types[0].shape[1] * self.size[0] * self.size[1]
+
+
+class _Taps(NamedTuple):
+    """Pixels below and above the samples of bins (bins, samples), and their weights."""
+
+    low: Array
+    high: Array
+    below: Array
+    above: Array
+
+    @property
+    def extent(self) -> slice:
+        """The pixels that are read."""
+        return slice(int(self.low.min()), int(self.high.max()) + 1) if self.low.size else slice(0, 1)
+
+    def from_first(self) -> _Taps:
+        """Count the pixels from the first one that is read."""
+        first = self.extent.start
+        return self._replace(low=self.low - first, high=self.high - first)
+
+
+def _mean(x: Array, rows: _Taps, columns: _Taps) -> Array:
+    """Return the mean of the samples of each bin, 0 for a bin without any: (C, rows of bins, columns of bins)."""
+    return _mean_along(_mean_along(x, rows, 1), columns, 2)
+
+
+def _mean_along(x: Array, taps: _Taps, axis: int) -> Array:
+    bins, count = taps.low.shape
+    column = (-1, 1) if axis == 1 else (-1,)
+    below, above = (weight.astype(x.dtype).reshape(column) for weight in (taps.below, taps.above))
+    samples = x.take(taps.low.reshape(-1), axis) * below + x.take(taps.high.reshape(-1), axis) * above
+    shape = (*x.shape[:axis], bins, count, *x.shape[axis + 1 :])
+    means: Array = samples.reshape(shape).sum(axis + 1) / x.dtype.type(max(count, 1))
+    return means
+
+
+@operator("RoiAlign")
+def roi_align(op: OperatorContext) -> Expr:
+    """Bins of regions, each the mean or the largest part of samples between pixels."""
+    size = op.integer("output_height", 1), op.integer("output_width", 1)
+    samples, scale = op.integer("sampling_ratio", 0), op.number("spatial_scale", 1.0)
+    if min(size) < 1 or samples < 0:
+        raise OperandError(
+            f"{size[0]} × {size[1]} bins and sampling_ratio={samples}",
+            rule="RoiAlign: there must be a bin at least, and sampling_ratio must be 0 or more",
+        )
+    mode = op.word("mode", "avg", MODES)
+    centred = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES) == "half_pixel"
+    operands = required(op, "X"), required(op, "rois"), required(op, "batch_indices")
+    return RoiAlign(size, samples, scale, mode, centred)(*operands)

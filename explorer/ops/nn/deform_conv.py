@@ -1,0 +1,125 @@
+"""Deformable convolution: each tap of a filter reads the image at a place of its own, moved by an offset.
+
+The pixels under the taps are sampled as by `grid_sample`; the convolution is then one product with the filters. (Dai et
+al., Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.ir.tensor import tensor
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import whole
+from explorer.ops.linalg.matmul import matmul
+from explorer.ops.manipulation.reshape import reshape
+from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
+from explorer.ops.nn.sampling import sampled
+
+
+@public
+@composition
+def deform_conv2d(
+    x: Any,
+    filters: Any,
+    offset: Any,
+    mask: Any = None,
+    bias: Any = None,
+    *,
+    strides: int | Pair = 1,
+    padding: int | Pair | Padding = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) whose taps are moved: → (N, O, H′, W′).
+
+    ``offset`` (N, G · h · w · 2, H′, W′) holds the rows and columns by which each tap moves, for each of G groups of
+    channels; ``mask`` (N, G · h · w, H′, W′) are factors of the taps, 1 for None. Pixels between others are weighted
+    means, outside the image 0. Raises OperandError for shapes that do not fit. (ONNX: DeformConv; PNNX:
+    torchvision.ops.DeformConv2d.)
+
+    >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 2, 2)))
+    >>> ex.evaluate(ex.deform_conv2d(x, filters, np.full((1, 8, 3, 3), 0.5)))[0, 0, 0]
+    array([4., 4., 3.])
+    """
+    x, filters, offset = as_operands((x, filters, offset))
+    steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
+    sides, groups = both_sides(padding), whole(groups, "groups")
+    _check(x, filters, offset, groups)
+    images, channels, *lengths = x.shape
+    high, wide = filters.shape[2:]
+    taps = high * wide
+    rows, columns = [
+        (length + sum(pads) - gap * (size - 1) - 1) // step + 1
+        for length, pads, gap, size, step in zip(lengths, sides, spread, (high, wide), steps, strict=True)
+    ]
+    parts = offset.shape[1] // (2 * taps)
+    wanted = (images, 2 * parts * taps, rows, columns)
+    if offset.shape != wanted or rows < 1 or columns < 1 or channels % parts:
+        raise _refused(
+            x,
+            filters,
+            offset,
+            f"offsets must be (N, G · {2 * taps}, {rows}, {columns}) for G groups of the {channels} channels",
+        )
+    # Groups of channels are images of their own, each with its offsets.
+    moved = reshape(offset, (images * parts, taps, 2, rows, columns))
+    places = []
+    for axis, (size, count, gap, step, pads) in enumerate(
+        zip((high, wide), (rows, columns), spread, steps, sides, strict=True)
+    ):
+        # (h, w, H′, W′): where the taps lie along this axis without an offset
+        shape = [1, 1, 1, 1]
+        shape[axis], shape[axis + 2] = size, count
+        fixed = np.add.outer(np.arange(size) * gap - pads[0], np.arange(count) * step).reshape(shape)
+        fixed = np.broadcast_to(fixed, (high, wide, rows, columns)).reshape(taps, rows, columns)
+        places.append(moved[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device))
+    pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), places)
+    if mask is not None:
+        (mask,) = as_operands((mask,))
+        if mask.shape != (images, parts * taps, rows, columns):
+            raise _refused(
+                x,
+                filters,
+                mask,
+                f"the mask must be (N, {parts * taps}, {rows}, {columns}), a factor for each moved tap",
+            )
+        pixels = pixels * reshape(mask, (images * parts, 1, taps, rows, columns))
+    under = reshape(pixels, (images, groups, channels // groups * taps, rows * columns))
+    y = matmul(reshape(filters, (groups, filters.shape[0] // groups, -1)), under)
+    y = reshape(y, (images, filters.shape[0], rows, columns))
+    if bias is None:
+        return y
+    (bias,) = as_operands((bias,))
+    return y + reshape(bias, (bias.size, 1, 1))
+
+
+def _check(x: Expr, filters: Expr, offset: Expr, groups: int) -> None:
+    """Raise OperandError for images, filters and offsets of shapes that no deformable convolution has."""
+    rule = ""
+    if x.ndim != 4 or filters.ndim != 4 or offset.ndim != 4:
+        rule = "images, filters and offsets must have four axes"
+    elif groups < 1 or filters.shape[1] * groups != x.shape[1] or filters.shape[0] % groups:
+        rule = f"filters must be (O, C / {groups}, h, w), and both C and O must be multiples of the groups"
+    elif not filters.shape[2] * filters.shape[3] or offset.shape[1] < 2 * filters.shape[2] * filters.shape[3]:
+        rule = "a filter must have a tap at least, and there must be two offsets for each tap"
+    elif 0 in x.shape[2:]:
+        rule = "images must have at least one pixel"
+    if rule:
+        raise _refused(x, filters, offset, rule)
+
+
+def _refused(x: Expr, filters: Expr, other: Expr, rule: str) -> OperandError:
+    return OperandError(
+        f"deform_conv2d of {x.type} with filters {filters.type} and {other.type}",
+        rule=rule,
+        fix="x (1, 3, 8, 8), filters (4, 3, 3, 3), offset (1, 18, 6, 6)",
+    )

@@ -1,0 +1,89 @@
+"""Regions and boxes of detectors: what a run refuses, and edges that ONNX Runtime's cases do not reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+WHOLE = TensorProto.INT64
+
+
+def aligned(tmp_path: Path, regions: Any, numbers: Any, x: Any, **attributes: Any) -> Any:
+    """Return what RoiAlign gives for regions of images."""
+    attributes = {"output_height": 2, "output_width": 2, **attributes}
+    types = {"x": (FLOAT, x.shape), "r": (FLOAT, regions.shape), "n": (WHOLE, numbers.shape)}
+    net = opened(model([node("RoiAlign", ["x", "r", "n"], ["y"], **attributes)], types, ["y"], opset=16), tmp_path)
+    return net.run({"x": x, "r": regions, "n": numbers})
+
+
+@pytest.mark.parametrize(
+    ("corner", "number", "problem"),
+    [
+        (np.inf, 0, "an infinite corner"),
+        (np.nan, 0, "an infinite corner, or NaN"),
+        (4.0, 2, "a region of image 2 of 2"),
+        (4.0, -1, "a region of image -1 of 2"),
+        (1e9, 0, "for which a bin takes"),
+    ],
+)
+def test_regions_that_no_image_has_are_refused(corner: float, number: int, problem: str, tmp_path: Path) -> None:
+    regions = np.array([[0, 0, 3, corner]], np.float32)
+    with pytest.raises(ex.RunError, match=problem):
+        aligned(tmp_path, regions, np.array([number]), np.ones((2, 1, 4, 4), np.float32))
+
+
+def test_a_region_without_samples_is_zero(tmp_path: Path) -> None:
+    """One whose second corner lies before the first; so is a sample farther than a pixel from the image."""
+    x = np.ones((1, 1, 4, 4), np.float32)
+    regions = np.array([[3, 3, 1, 1], [20, 20, 24, 24], [0, 0, 4, 4]], np.float32)
+    for mode in ("avg", "max"):
+        result = aligned(tmp_path, regions, np.zeros(3, np.int64), x, mode=mode)
+        np.testing.assert_array_equal(result[:2], 0)
+        assert (result[2] > 0).all()
+
+
+def test_a_pixel_that_is_not_read_changes_no_bin(tmp_path: Path) -> None:
+    x = np.ones((1, 1, 8, 8), np.float32)
+    x[0, 0, 6, :], x[0, 0, :, 7] = np.nan, np.inf
+    result = aligned(tmp_path, np.array([[1, 1, 4, 4]], np.float32), np.zeros(1, np.int64), x)
+    np.testing.assert_array_equal(result, 1)
+
+
+def suppressed(tmp_path: Path, boxes: Any, scores: Any, *limits: Any, **attributes: Any) -> Any:
+    """Return what NonMaxSuppression gives."""
+    names = ["b", "s", *[f"l{place}" for place in range(len(limits))]]
+    kinds = [WHOLE, FLOAT, FLOAT]
+    types = {"b": (FLOAT, boxes.shape), "s": (FLOAT, scores.shape)}
+    types |= {name: (kind, (1,)) for name, kind in zip(names[2:], kinds, strict=False)}
+    made = model([node("NonMaxSuppression", names, ["y"], **attributes)], types, ["y"], opset=11)
+    arrays = [np.array([limit], np.int64 if place == 0 else np.float32) for place, limit in enumerate(limits)]
+    return opened(made, tmp_path).run(dict(zip(names, [boxes, scores, *arrays], strict=True)))
+
+
+def test_boxes_of_more_than_a_block_are_left_out_across_blocks(tmp_path: Path) -> None:
+    """Four hundred copies of one box, and one elsewhere: the best copy stays, and the other box."""
+    boxes = np.tile(np.float32([[0, 0, 1, 1]]), (401, 1))
+    boxes[400] = [2, 2, 3, 3]
+    scores = np.linspace(0.1, 0.9, 401, dtype=np.float32)
+    result = suppressed(tmp_path, boxes[None, [*range(1, 400), 400, 0]], scores[None, None], 10, 0.5)
+    np.testing.assert_array_equal(result, [[0, 0, 400], [0, 0, 399]])
+
+
+def test_no_box_stays_where_none_may(tmp_path: Path) -> None:
+    boxes, scores = np.float32([[[0, 0, 1, 1]]]), np.float32([[[0.5]]])
+    assert suppressed(tmp_path, boxes, scores).shape == (0, 3)
+    assert suppressed(tmp_path, boxes, scores, 5, 0.5, 0.5).shape == (0, 3)  # a score must be above the least one
+    assert suppressed(tmp_path, boxes[:, :0], scores[..., :0], 5).shape == (0, 3)
+
+
+def test_boxes_and_scores_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    types = {"b": (FLOAT, [1, 6, 4]), "s": (FLOAT, [1, 2, 5])}
+    (finding,) = opened(model([node("NonMaxSuppression", ["b", "s"], ["y"])], types, ["y"], opset=11), tmp_path).check()
+    assert "boxes must be (N, B, 4) and scores (N, classes, B)" in finding
