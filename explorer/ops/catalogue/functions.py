@@ -155,6 +155,8 @@ from explorer.ops.nn.conv_transpose import conv_transpose1d as conv_transpose1d
 from explorer.ops.nn.conv_transpose import conv_transpose2d as conv_transpose2d
 from explorer.ops.nn.conv_transpose_3d import conv_transpose3d as conv_transpose3d
 from explorer.ops.nn.deform_conv import deform_conv2d as deform_conv2d
+from explorer.ops.nn.fold_unfold import fold as fold
+from explorer.ops.nn.fold_unfold import unfold as unfold
 from explorer.ops.nn.losses import nll_loss as nll_loss
 from explorer.ops.nn.losses import nll_loss_gradient as nll_loss_gradient
 from explorer.ops.nn.normalization import batch_norm as batch_norm

@@ -29,7 +29,7 @@ from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
 
 TYPES = (
-    "BitCast", "Col2Im", "Compress", "CumProd", "DFT", "Det", "ImageDecoder", "MaxUnpool",
+    "BitCast", "Compress", "CumProd", "DFT", "Det", "ImageDecoder", "MaxUnpool",
     "MelWeightMatrix", "NonZero", "RegexFullMatch", "ReverseSequence", "STFT",
     "StringConcat", "StringNormalizer", "StringSplit", "TensorScatter",
 )  # fmt: skip
