@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from math import floor
+from math import floor, sqrt
 
 from explorer.view.layout.box_layout import BoxLayout, Layouts, special_edges
 from explorer.view.layout.direction import Direction, exchanged
@@ -18,6 +18,10 @@ from explorer.view.model.model import Model
 from explorer.view.tree.box_tree import Segment as SegmentKey
 
 Rect = tuple[int, int, int, int]
+_MOVED = 16
+"""px by which an end moves aside, at a port of an opened box, from which on the edge next to it follows"""
+_STRAIGHT = 0.98
+"""cosine of the angle between two curves, 11°, up to which a joint looks smooth"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,43 @@ def plain_segment(
     return Segment(box, start, end, points, _has_arrow(model, box, end, scene.ports), ports, names)
 
 
+def _settle(points: list[int], end: int, near: int, joint: int, far: int, other: int) -> None:
+    """Move the joint next to an end that has moved aside, with its handles, between that end and the next joint.
+
+    The numbers are places of x. The edge would swing out to where its end was, and back.
+    """
+    low, high = sorted((points[end], points[other]))
+    by = min(max(points[joint], low), high) - points[joint]
+    for place in (near, joint, far):
+        points[place] += by
+    low, high = sorted((points[end], points[joint]))
+    points[near] = min(max(points[near], low), high)
+
+
+def _smooth(points: list[int]) -> None:
+    """Turn the handles at each joint of two curves into one line, where stretching or a moved end has bent them.
+
+    Handles keep their lengths, unless they would reach past the heights of their curves' other ends.
+    """
+    for joint in range(6, len(points) - 2, 6):
+        x, y = points[joint], points[joint + 1]
+        ax, ay = x - points[joint - 2], y - points[joint - 1]
+        bx, by = points[joint + 2] - x, points[joint + 3] - y
+        before, after = sqrt(ax * ax + ay * ay), sqrt(bx * bx + by * by)
+        if before < 1 or after < 1 or ax * bx + ay * by > _STRAIGHT * before * after:
+            continue
+        dx, dy = ax / before + bx / after, ay / before + by / after
+        length = sqrt(dx * dx + dy * dy)
+        if dy <= 0 or length < 0.01:
+            continue
+        above = min(before, max(0, y - points[joint - 5]) * length / dy)
+        below = min(after, max(0, points[joint + 7] - y) * length / dy)
+        if above < 1 or below < 1:
+            continue
+        points[joint - 2], points[joint - 1] = _px(x - dx / length * above), _px(y - dy / length * above)
+        points[joint + 2], points[joint + 3] = _px(x + dx / length * below), _px(y + dy / length * below)
+
+
 def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> bool:
     """Whether a segment ends at a node or a closed box."""
     if end < 0:
@@ -257,6 +298,12 @@ def _segments(
             shift_x, shift_y = first if k <= 1 else last if k >= count - 1 else (0, 0)
             moved.append(_px(origin[0] + x + shift_x))
             moved.append(_px(origin[1] + y + shift_y))
+        if count > 3:
+            if abs(first[0]) > _MOVED:
+                _settle(moved, 0, 4, 6, 8, 12)
+            if abs(last[0]) > _MOVED:
+                _settle(moved, -2, -6, -8, -10, -14)
+        _smooth(moved)
         moved = exchanged(moved, scene.direction)
         segments.append(Segment(box, tail, head, moved, _has_arrow(model, box, head, composed), (out, into), names))
     return segments

@@ -77,9 +77,10 @@ its entry, so that a straight line stays straight; its middle at y goes to Y(y),
 middle of its mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of
 its ``size``. Every edge point goes through (X, Y); then the first point is put where its end is (an item that is not
 opened: its centre plus the same offset as before; an opened one: its top or bottom at the child's composed port), the
-last likewise, and the points next to them are corrected, too, so that edges leave and arrive in the direction they had:
-of points 0 … n, k moves by 1 − (k − 1) / d of the first correction and by 1 − (n − 1 − k) / d of the last, each cut to
-0 … 1, where d is the smaller of n − 2 and 3. Ports −1 map with X; round at the end, halves up.
+last likewise, and the point next to each moves with it, so that edges leave and arrive in the direction they had. Where
+an end of several curves moves aside by more than 16 px, the joint next to it is put between it and the next joint;
+where two curves meet at more than 11°, their handles become one line (layout/compose.py). Ports −1 map with X; round at
+the end, halves up.
 
 ``replay`` holds the rules of the story, applied (replay/)::
 

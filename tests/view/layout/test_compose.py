@@ -1,12 +1,15 @@
 import itertools
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import explorer as ex
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.model.model import build_model
+from tests.support.cells import MODELS
 from tests.view import sample
 
 MODEL = build_model(sample.transformer(4))
@@ -88,3 +91,49 @@ def test_an_edge_goes_on_inside_at_the_point_where_it_entered():
     for segment in inner:
         assert abs(segment.points[0] - entering[segment.box][0]) <= 1
         assert abs(segment.points[1] - entering[segment.box][1]) <= 1
+
+
+def turns(points):
+    """The cosines of the angles at which the curves of an edge meet, where both handles can be seen."""
+    for joint in range(6, len(points) - 2, 6):
+        x, y = points[joint : joint + 2]
+        before = x - points[joint - 2], y - points[joint - 1]
+        after = points[joint + 2] - x, points[joint + 3] - y
+        lengths = math.hypot(*before) * math.hypot(*after)
+        if math.hypot(*before) > 4 and math.hypot(*after) > 4:
+            yield (before[0] * after[0] + before[1] * after[1]) / lengths
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    model = build_model(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording)
+    return model, Layouts(model)
+
+
+@pytest.mark.spec("V-7")
+def test_edges_have_no_kinks_where_boxes_are_open(encoder):
+    """Two curves of an edge meet smoothly, however the axes are stretched between them."""
+    model, layouts = encoder
+    open_boxes = {index for index, box in enumerate(model.tree.boxes) if box.open}
+    met = [turn for segment in compose(model, layouts, open_boxes).segments for turn in turns(segment.points)]
+    assert len(met) > 20
+    assert min(met) > 0.9
+
+
+@pytest.mark.spec("V-7")
+def test_an_edge_does_not_swing_back_behind_an_open_box(encoder):
+    """An edge that leaves an open box at its side goes on from there, not by way of the box's middle."""
+    model, layouts = encoder
+    open_boxes = {index for index, box in enumerate(model.tree.boxes) if box.open}
+    scene = compose(model, layouts, open_boxes)
+    leaving = [
+        segment.points
+        for segment in scene.segments
+        if segment.start >= 0
+        and model.tree.boxes[segment.box].items[segment.start].table == "box"
+        and model.tree.boxes[segment.box].items[segment.start].number in open_boxes
+        and len(segment.points) > 8
+    ]
+    assert leaving
+    for points in leaving:
+        assert min(points[0], points[12]) - 1 <= points[6] <= max(points[0], points[12]) + 1

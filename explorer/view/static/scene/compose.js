@@ -54,6 +54,38 @@ function composeBox(box, composed) {
   return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map((side) => side.map(x)), places, x, y };
 }
 
+/** Cosine of the angle between two curves, 11°, up to which a joint looks smooth. */
+const STRAIGHT = 0.98;
+
+/** px by which an end moves aside, at a port of an opened box, from which on the edge next to it follows. */
+const MOVED = 16;
+
+/** Move the joint next to an end that has moved aside, with its handles, between that end and the next joint; all are places of x. */
+function settle(points, end, near, joint, far, other) {
+  const between = (x, one, two) => Math.min(Math.max(x, Math.min(one, two)), Math.max(one, two));
+  const by = between(points[joint], points[end], points[other]) - points[joint];
+  for (const place of [near, joint, far]) points[place] += by;
+  points[near] = between(points[near], points[end], points[joint]);
+}
+
+/** Turn the handles at each joint of two curves into one line, where stretching or a moved end has bent them. @param {number[]} points */
+function smooth(points) {
+  for (let joint = 6; joint < points.length - 2; joint += 6) {
+    const [x, y] = [points[joint], points[joint + 1]];
+    const [ax, ay, bx, by] = [x - points[joint - 2], y - points[joint - 1], points[joint + 2] - x, points[joint + 3] - y];
+    const [before, after] = [Math.sqrt(ax * ax + ay * ay), Math.sqrt(bx * bx + by * by)];
+    if (before < 1 || after < 1 || ax * bx + ay * by > STRAIGHT * before * after) continue;
+    const [dx, dy] = [ax / before + bx / after, ay / before + by / after];
+    const length = Math.sqrt(dx * dx + dy * dy);
+    if (dy <= 0 || length < 0.01) continue;
+    const above = Math.min(before, (Math.max(0, y - points[joint - 5]) * length) / dy);
+    const below = Math.min(after, (Math.max(0, points[joint + 7] - y) * length) / dy);
+    if (above < 1 || below < 1) continue;
+    [points[joint - 2], points[joint - 1]] = [x - (dx / length) * above, y - (dy / length) * above].map(Math.round);
+    [points[joint + 2], points[joint + 3]] = [x + (dx / length) * below, y + (dy / length) * below].map(Math.round);
+  }
+}
+
 /** The composition of everything visible inside a box. */
 export class Placement {
   /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost */
@@ -129,6 +161,10 @@ export class Placement {
       const [x, y] = at(k);
       points.push(Math.round(origin[0] + x + shift[0]), Math.round(origin[1] + y + shift[1]));
     }
+    if (count > 3 && Math.abs(first[0]) > MOVED) settle(points, 0, 4, 6, 8, 12);
+    const { length } = points;
+    if (count > 3 && Math.abs(last[0]) > MOVED) settle(points, length - 2, length - 6, length - 8, length - 10, length - 14);
+    smooth(points);
     const key = [index, from, to, out, into].join(":");
     const segment = { key, points: this.flowing(points), arrow: this.#hasArrow(index, to), names };
     this.segments.set(key, segment);
