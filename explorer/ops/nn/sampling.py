@@ -144,7 +144,8 @@ def sampled(
     # A row of channels for each element: one index then reads all channels. The rows of an image follow those of the
     # image before it.
     table, elements = reshape(moveaxis(x, 1, -1), (-1, channels)), math.prod(x.shape[2:])
-    first = tensor(np.arange(images).reshape(-1, *[1] * (places[0].ndim - 1)) * elements, device=x.device)
+    numbers = np.arange(images).reshape(-1, *[1] * (places[0].ndim - 1)) * elements
+    first = tensor(numbers, name="first rows", device=x.device) if images > 1 else 0
     parts = []
     for choice in itertools.product(*taps):
         row: Any = first
@@ -178,7 +179,7 @@ def _taps(place: Expr, length: int, ring: int, method: str, padding: str, aligne
     t = place - low
     weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
     reach = _REACH[method]
-    nearby = [low + offset for offset in range(1 - reach, reach + 1)]
+    nearby = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
     if method == "cubic" and padding != "zeros":
         # torch and ONNX Runtime move the taps of a cubic inside, not the point
         nearby = [_inside(tap, length, padding, aligned) for tap in nearby]
