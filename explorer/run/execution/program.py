@@ -28,7 +28,7 @@ from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyRun, call_runner
-from explorer.run.kernels.elementwise_chain import ElementwiseChain
+from explorer.run.kernels.elementwise_chain import ElementwiseChain, in_blocks
 from explorer.run.kernels.fixed_view import FixedView, fixed_view
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
@@ -188,8 +188,9 @@ class Program:
             return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
         if len(kernel.nodes) > 1 and type_.device is not cpu:
             return chain_on_device(kernel, lambda node: inputs[node.uid], self.slots, out)
-        if len(kernel.nodes) > 1:
-            return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
+        blocked = kernel if len(kernel.nodes) > 1 else in_blocks(kernel, inputs[result.uid])
+        if blocked is not None:
+            return ElementwiseChain(blocked, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             runs = [self._closed_body(kernel, placement, body) for body in result.operation.planned_bodies]

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.kernel_registry import kernel_of
 from explorer.core.ir.tiles import Index, cut
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
+from explorer.ops.base import Ufunc
+from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES, blocks_of
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 from explorer.run.kernels.blocked import BlockedRunner
 from explorer.run.kernels.runners import Operands, Steps
+
+_BLOCKS_OF_A_UFUNC = 4
+"""blocks of one ufunc's result from which on it is cut: a second thread then makes up for their calls"""
 
 
 class ElementwiseChain(BlockedRunner):
@@ -44,6 +52,24 @@ class ElementwiseChain(BlockedRunner):
             self._steps.bind([cut(array, index, rank) for array in inputs], out[index])
             for index in blocks(out, BLOCK_BYTES)
         ]
+
+
+def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
+    """Return the kernel of one elementwise operation as a chain of one, where its result is larger than a block.
+
+    Temporaries of the operation stay in the cache so, and several threads share the blocks; a ufunc has no temporaries,
+    and needs more blocks to be worth cutting. None for any other kernel.
+    """
+    (node,) = kernel.nodes
+    operation, type_ = node.operation, node.type
+    least = _BLOCKS_OF_A_UFUNC * BLOCK_BYTES if isinstance(operation, Ufunc) else BLOCK_BYTES
+    if not operation.elementwise or type_.nbytes <= least or not operands:
+        return None
+    types = [operand.type for operand in operands]
+    # a kernel that a user registered takes whole arrays
+    if not all(each.plain for each in (type_, *types)) or kernel_of(operation, cpu, type_, *types) != operation.kernel:
+        return None
+    return replace(kernel, blocks=blocks_of(kernel.nodes, lambda _: operands))
 
 
 def blocks(out: Array, most: int) -> list[Index]:
