@@ -47,6 +47,8 @@ class Tiling:
 
     packed_operand: ClassVar[int | None] = None
     """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
+    follows_format: ClassVar[bool] = False
+    """whether tiles are computed fastest where the result lies in memory as the last operand, an image, does"""
 
     # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
 

@@ -66,7 +66,7 @@ class MemoryFormat(Pass):
             result = kernel.result
             # A kernel that reads an image pixel by pixel says so, whatever format its own result has.
             kernels.append(_reading_pixels(kernel, pixel_by_pixel))
-            if not (_is_image(result) and not kernel.constant and self._prefers(kernel, pixel_by_pixel)):
+            if not (_is_image(result) and not kernel.constant and self._prefers(kernel, graph, pixel_by_pixel)):
                 continue
             if result.uid in roots:
                 asked_for.append(result)
@@ -82,12 +82,15 @@ class MemoryFormat(Pass):
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
-    def _prefers(self, kernel: Kernel, pixel_by_pixel: set[int]) -> bool:
-        """Whether a kernel writes images faster pixel by pixel: convolutions, and elementwise operations behind
-        them."""
+    def _prefers(self, kernel: Kernel, graph: PlanGraph, pixel_by_pixel: set[int]) -> bool:
+        """Whether a kernel writes images faster pixel by pixel: convolutions, poolings of such images, and elementwise
+        operations behind them."""
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
+        if first.follows_format:
+            # From one format to the other a pooling takes four times as long.
+            return graph.operands(kernel.nodes[0])[-1].uid in pixel_by_pixel
         # Of the result's own shape: a broadcast operand, such as a bias of one row, says nothing about the result's
         # pixels.
         return first.elementwise and any(

@@ -86,7 +86,7 @@ class Pooling(WindowOperation, abstract=True):
 class PoolingForward(Pooling, abstract=True):
     """Base of poolings that combine each window's pixels tap by tap, over views of the images in either layout."""
 
-    channels_last = True
+    follows_format = True
 
     def make(self, out: Array, x: Array, index: Index) -> None:
         """Compute one tile of the pooling."""
@@ -165,7 +165,7 @@ class PoolingForward(Pooling, abstract=True):
 class PoolingBackward(WindowOperation, abstract=True):
     """Base of gradients of poolings: each band of image rows sums the contributions of the windows that reach it."""
 
-    channels_last = True
+    follows_format = True
 
     def make(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
         """Compute one tile of the gradient."""
