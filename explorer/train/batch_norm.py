@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ from explorer.layers.framework.parameter_layers import ParamSource, ValueSource
 from explorer.layers.framework.policy_classes import ParameterPolicy
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
 from explorer.ops.manipulation.rearrange import moveaxis
+from explorer.ops.nn.hyperparameters import plain
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.nn.training_modes import batch_norm_by_batch
 from explorer.record.reasons import counted_text
@@ -92,12 +94,13 @@ class BatchNorm(Composite):
                 rule="the number of channels, axis 1 of the input, must be a whole number of 1 or more",
                 fix=f"BatchNorm({self.name!r}, 16)",
             )
-        for name, most in (("epsilon", float("inf")), ("momentum", 1.0)):
-            number = getattr(self, name)
-            if not isinstance(number, (int, float)) or isinstance(number, bool) or not 0 <= number <= most:
+        for name, most in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
+            number = plain(getattr(self, name))
+            setattr(self, name, number)
+            if type(number) not in (int, float) or not 0 <= number <= most:
                 raise DeclarationError(
                     f"BatchNorm({self.name!r}, {self.channels}, {name}={number!r})",
-                    rule=f"{name} must be a number of 0 or more" + (", and 1 at most" if most == 1 else ""),
+                    rule=f"{name} must be a number of 0 or more, and " + ("1 at most" if most == 1 else "finite"),
                     fix=f"{name}={1e-5 if name == 'epsilon' else 0.9}",
                 )
         super().prepare()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +39,7 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
             rule=f"there must be a weight for each class, and the output's last axis has {classes}",
             fix=f"class_weights of {classes} numbers",
         )
-    return tensor(np.array(weights), output.dtype, name="class weights", device=output.device)
+    return _weights_like(output, weights, f"{loss} with class_weights {max(weights):g}", "class weights")
 
 
 def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
@@ -68,13 +68,30 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
             rule="there must be one number, or one for each position of the output's last axis",
             fix="positive_weight=3.0",
         )
-    return tensor(np.array(weight), output.dtype, name="positive weights", device=output.device)
+    what = f"BinaryCrossEntropy with a positive_weight {max(weight):g}"
+    return _weights_like(output, weight, what, "positive weights")
+
+
+def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
+    """Record weights as a tensor of an output's dtype on its device; raises OperandError where it holds them not."""
+    with np.errstate(over="ignore"):
+        held = np.array(weights).astype(output.dtype)
+    if not np.isfinite(held.astype(np.float64)).all():
+        raise OperandError(
+            f"{what} of an output {output.type}",
+            rule=f"weights must be numbers of {output.dtype}",
+            fix="smaller weights: only their ratios matter to a mean",
+        )
+    return tensor(held, name=name, device=output.device)
 
 
 def _numbers(values: Any) -> tuple[float, ...] | None:
     """Return a list of finite numbers of 0 or more; None for anything else."""
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str):
         return None
+    if isinstance(values, np.ndarray) and not values.ndim:
+        return None
     numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
-    is_right = bool(numbers) and all(type(x) in (int, float) and math.isfinite(x) and x >= 0 for x in numbers)
+    # By comparison: a whole number may be too large to become a float at all.
+    is_right = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
     return tuple(map(float, numbers)) if is_right else None

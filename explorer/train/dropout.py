@@ -9,6 +9,7 @@ from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.layers.framework.layer import Layer
 from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.hyperparameters import plain
 from explorer.ops.nn.training_modes import dropped, kept_elements
 from explorer.train.training_layers import Trained, Training
 
@@ -31,7 +32,8 @@ class Dropout(Layer):
 
     def prepare(self) -> None:
         """Check the numbers."""
-        is_share = isinstance(self.ratio, (int, float)) and not isinstance(self.ratio, bool) and 0 <= self.ratio < 1
+        self.ratio = plain(self.ratio)
+        is_share = type(self.ratio) in (int, float) and 0 <= self.ratio < 1
         if not is_share or type(self.seed) is not int or self.seed < 0:
             raise DeclarationError(
                 f"Dropout({self.name!r}, {self.ratio!r}, seed={self.seed!r})",

@@ -20,10 +20,12 @@ MODULE: Mapping[str, str] = {
 }
 """attribute of a module → what serves instead"""
 
+RATES = ("lr", "learning_rate")
+"""names of the rate of an optimizer"""
 OPTIMIZER: Mapping[str, str] = {
     "zero_grad": "each module.backward(label) computes the gradients anew",
     "param_groups": 'groups=[ex.train.ParameterGroup("layer", rate=0.001)] when it is made',
-    **dict.fromkeys(("lr", "learning_rate"), "optimizer.rate"),
+    **dict.fromkeys(RATES, "optimizer.rate"),
     "state_dict": "module.save(path) writes it with the weights; optimizer.state() returns its arrays",
     "load_state_dict": "module.restore(path), or optimizer.load_state(arrays, iteration)",
 }

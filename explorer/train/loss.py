@@ -20,6 +20,7 @@ from explorer.core.types.tensor_type import Array, Shape
 from explorer.grad import grad
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.run import evaluate
+from explorer.train.fixed_settings import refuse_setting
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -168,12 +169,18 @@ class ReducedLoss(Loss):
             return super().shard(output, label, share)
         # The sum of a shard, not its mean: one in which nothing counts would have none.
         summed = copy(self)
-        summed.reduction = "sum"
+        summed.owner, summed.reduction = "", "sum"
         return ShardLoss(summed.checked(output, label), weights.sum())
 
     def settings(self) -> dict[str, Any]:
         """Return its options that are not the default, as numbers, texts and lists of them."""
         return {} if self.reduction == "mean" else {"reduction": self.reduction}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.owner and name != "owner":
+            rule = f"a loss must not change once it belongs to a module, here {self.owner!r}: steps are planned with it"
+            refuse_setting(self, name, value, rule, "another module with another loss")
+        super().__setattr__(name, value)
 
 
 def _shown(value: Any) -> str:

@@ -36,6 +36,7 @@ from explorer.train.compiled import Compiled, parameter
 from explorer.train.data_loader import Resumable
 from explorer.train.epoch import Epoch, train_epoch
 from explorer.train.module_device import elements_on
+from explorer.train.training_layers import Training, step_operand
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16
@@ -120,7 +121,9 @@ class Module(BuildableModule):
             elements_on(each, self.device)
         if type_ not in self._outputs:
             held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
-            self._outputs[type_] = self.record(parameter(type_, "input"), held).tensor_type
+            # In training, which may refuse what inference takes: before the first node takes the input over.
+            training = Training(step_operand(self.device), self.samples)
+            self._outputs[type_] = self.record(parameter(type_, "input"), held, training).tensor_type
             if len(self._outputs) > KEPT:
                 del self._outputs[next(iter(self._outputs))]
 

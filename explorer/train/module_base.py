@@ -86,7 +86,8 @@ class ModuleBase:
         """Raise OperandError for a label on which the loss is not defined; one of another device is not read."""
         if isinstance(label.values, np.ndarray):
             is_last = self.samples == "last" and len(output) > 1
-            self.require_loss().check_label(label.values, (*output[1:], output[0]) if is_last else output)
+            values = np.moveaxis(label.values, -1, 0) if is_last and label.values.ndim > 1 else label.values
+            self.require_loss().check_label(values, (output[-1], *output[:-1]) if is_last else output)
 
     # -- checks ----------------------------------------------------------------------------------------------------
 

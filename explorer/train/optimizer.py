@@ -23,9 +23,10 @@ from explorer.layers.framework.parameters import Parameter
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.fixed_settings import refuse_setting
 from explorer.train.gradient_options import GradientOptions
 from explorer.train.habits import OPTIMIZER as HABITS
-from explorer.train.habits import hint
+from explorer.train.habits import RATES, hint
 from explorer.train.parameter_groups import ParameterGroup, as_groups, group_of
 from explorer.train.parameter_memory import ParameterMemory
 from explorer.train.parameter_steps import record_steps
@@ -313,6 +314,15 @@ class Optimizer:
             "options": asdict(self.options),
             "groups": [group.settings() for group in self.groups],
         }
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Its own names first: a step sets some of them.
+        is_new = "_compiled" in vars(self) and name not in vars(self)
+        if is_new and name in {*HABITS, *asdict(self.options), *asdict(self.rule)}:
+            rule = "an optimizer's settings are given when it is made; only its rate may be assigned, between steps"
+            fix = "optimizer.rate = 0.001" if name in RATES else f"make another {type(self).__name__}"
+            refuse_setting(self, name, value, rule, fix)
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(

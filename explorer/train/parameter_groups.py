@@ -16,6 +16,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
 from explorer.ops.nn.learning_rates import LearningRate
+from explorer.train.fixed_settings import refuse_setting
 from explorer.train.rates import as_rate, rate_settings
 
 _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
@@ -57,7 +58,7 @@ class ParameterGroup:
             if weight_decay is None
             else check_number("ParameterGroup", "weight_decay", "float", weight_decay, NOT_NEGATIVE)
         )
-        self.frozen = frozen
+        self.frozen = frozen  # the last: nothing is set after it
         if frozen == bool(self._changes()):
             raise DeclarationError(
                 repr(self),
@@ -97,6 +98,12 @@ class ParameterGroup:
     def _changes(self) -> dict[str, Any]:
         given = {"rate": self.rate, "weight_decay": self.weight_decay}
         return {name: value for name, value in given.items() if value is not None}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "frozen" in vars(self):
+            rule = "a group's settings must not change once it is made: steps are planned with them"
+            refuse_setting(self, name, value, rule, "a policy as its rate: rate=ex.train.Step(0.1, size=100)")
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         changes = {**self._changes(), **({"frozen": True} if self.frozen else {})}

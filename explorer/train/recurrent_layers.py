@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
@@ -33,6 +34,12 @@ class Recur(Layer):
 
     def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
         """Record the recurrence; raises OperandError for samples that are no sequences of the layer's features."""
+        if not is_floating(input.dtype):
+            raise OperandError(
+                f"a recurrent layer with an input {input.type}",
+                rule=f"samples must be {weight.dtype}; whole numbers are not converted",
+                fix=f"x.astype('{weight.dtype}'), or ex.train.Embedding before it for numbers of words",
+            )
         if input.ndim != 3 or input.shape[2] != weight.shape[0] or not input.shape[1]:
             raise OperandError(
                 f"a recurrent layer of {counted_text(weight.shape[0], 'feature')} with an input {input.type}",

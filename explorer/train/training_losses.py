@@ -24,6 +24,9 @@ from explorer.train.class_weights import (
 )
 from explorer.train.loss import ReducedLoss
 
+_ROUNDING = 1e-3
+"""how far rounding may take a probability beyond 1: that of halves, of a sum of some"""
+
 
 @named_methods
 class MeanSquaredError(ReducedLoss):
@@ -50,25 +53,37 @@ class ClassLoss(ReducedLoss):
 
     def check_label(self, label: Array, output: Shape) -> None:
         """Raise OperandError for class numbers that the output has no score of, and where none counts."""
-        if label.dtype.kind not in "iu" or label.ndim >= len(output) or not label.size:
+        if not output or not label.size:
             return
-        classes = output[-1]
-        if self.ignored is None and label.min() >= 0 and label.max() < classes:
-            return
-        counts = np.ones(label.shape, bool) if self.ignored is None else label != self.ignored
-        wrong = label[counts & ((label < 0) | (label >= classes))]
-        if wrong.size:
-            number = int(wrong[0])
+        if label.dtype.kind in "iu" and label.ndim < len(output):
+            self._check_numbers(label, output[-1])
+        elif label.shape == output:
+            self._check_rows(label)
+
+    def _check_numbers(self, label: Array, classes: int) -> None:
+        chosen = label if self.ignored is None else label[label != self.ignored]
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= classes):
+            number = int(chosen[(chosen < 0) | (chosen >= classes)][0])
             ignored = isinstance(self, CrossEntropy) and self.ignored is None
             raise OperandError(
                 f"{self!r} of a label {number}, of an output with {classes} classes",
                 rule=f"class numbers must lie in 0 … {classes - 1}" + (", unless they are ignored" if ignored else ""),
                 fix=f"CrossEntropy(ignored={number}) leaves such samples out" if ignored else "correct the labels",
             )
-        if self.reduction == "mean" and not counts.any():
+        if not chosen.size:
+            self._check_mean(label, False, "which are all ignored")
+        elif self.class_weights is not None and len(self.class_weights) == classes and 0 in self.class_weights:
+            self._check_mean(label, bool(np.array(self.class_weights)[chosen].any()), "whose class_weights are all 0")
+
+    def _check_rows(self, label: Array) -> None:
+        """Raise OperandError for labels of the output's shape on which the loss is not defined."""
+
+    def _check_mean(self, label: Array, counts: bool, problem: str) -> None:
+        """Raise OperandError for the mean of samples of which none counts: it is no number, and makes weights NaN."""
+        if self.reduction == "mean" and not counts:
             raise OperandError(
-                f"{self!r} of {label.size} samples, which are all ignored",
-                rule="a mean must be of a sample at least",
+                f"{self!r} of labels {label.shape}, {problem}",
+                rule="a mean must be of a sample that counts, at least",
                 fix="leave this batch out, or reduction='sum', which is 0 for it",
             )
 
@@ -183,6 +198,22 @@ class NegativeLogLikelihood(ClassLoss):
         if self.reduction == "mean":
             return nll_loss(label, output)
         return -self.reduced((label * log(output)).sum(-1))
+
+    def _check_rows(self, label: Array) -> None:
+        weights = 1.0 if self.class_weights is None else np.array(self.class_weights)
+        if np.ndim(weights) and label.shape[-1] != np.size(weights):
+            return  # refused where the loss is recorded
+        self._check_mean(label, bool((label * weights).sum()), "whose sum is 0")
+
+    def check_output(self, output: Array) -> None:
+        """Raise OperandError for outputs that are no probabilities, such as scores, or logarithms of probabilities."""
+        if output.size and (output.min() < 0 or output.max() > 1 + _ROUNDING):
+            outside = output[(output < 0) | (output > 1 + _ROUNDING)]
+            raise OperandError(
+                f"{self!r} of the output {outside[0].item():g}",
+                rule="outputs must be probabilities, from 0 to 1",
+                fix="CrossEntropy() for scores, or ex.softmax as the last node; ex.exp of logarithms of probabilities",
+            )
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
         """Record the weights of samples, Σ label of each; None for class numbers without weights of classes."""

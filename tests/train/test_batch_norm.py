@@ -216,3 +216,32 @@ def test_samples_that_do_not_fit_are_refused() -> None:
             call(np.ones((4, 2)))
     with refused(ex.OperandError, "1 element in a channel", "drop_last=True"):
         module.train_on(np.ones((1, 3)), np.ones((1, 3)))
+
+
+@pytest.mark.spec("T-5")
+def test_numbers_may_be_numpys_and_are_finite() -> None:
+    for number in (np.float64(0.25), np.float32(0.25)):
+        layer = T.BatchNorm("norm", 2, epsilon=number, momentum=number)
+        module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+        module.add_node(layer)
+        module.add_node(T.Linear("l", 2, 2))
+        module.attach()
+        module.train_on(np.arange(6.0).reshape(3, 2), np.ones((3, 2)))
+        assert layer.settings() == {"epsilon": 0.25, "momentum": 0.25}
+        assert module.last_output.dtype == np.float32
+    with refused(ex.DeclarationError, "epsilon=inf", "0 or more, and finite"):
+        T.BatchNorm("norm", 2, epsilon=np.inf)
+
+
+@pytest.mark.spec("T-5")
+def test_a_forward_that_training_refuses_takes_over_no_input() -> None:
+    """A batch of one sample was refused after the first node had taken it over."""
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 2))
+    module.add_node(T.BatchNorm("norm", 2))
+    module.attach()
+    x = ex.tensor(np.ones((1, 2), np.float32))
+    for _ in range(2):
+        with refused(ex.OperandError, "BatchNorm 'norm'", "two elements or more"):
+            module.forward(x)
+    assert module.nodes["l"].forward(x).shape == (1, 2)

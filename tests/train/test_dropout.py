@@ -189,3 +189,17 @@ def test_a_dropout_inside_another_layer_is_refused() -> None:
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
     with refused(ex.DeclarationError, "the Dropout 'drop' inside the Block 'block'", "a node of its own"):
         module.add_node(Block("block"))
+
+
+@pytest.mark.spec("T-5")
+def test_a_ratio_may_be_a_number_of_numpys() -> None:
+    """A float64 one made the output float64, which was refused with the input named as the cause."""
+    for ratio in (np.float64(0.5), np.float32(0.5)):
+        layer = T.Dropout("drop", ratio)
+        assert type(layer.ratio) is float
+        module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+        module.add_node(T.Linear("l", 2, 2))
+        module.add_node(layer)
+        module.attach()
+        module.train_on(np.ones((3, 2)), np.ones((3, 2)))
+        assert module.last_output.dtype == np.float32

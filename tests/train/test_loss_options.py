@@ -244,7 +244,7 @@ def test_a_mean_of_ignored_samples_alone_is_refused() -> None:
     """It is no number, and would make all weights NaN; their sum is 0."""
     label = np.full(26, -100)
     module = built(T.CrossEntropy(ignored=-100))
-    with refused(ex.OperandError, "26 samples, which are all ignored"):
+    with refused(ex.OperandError, "labels (26,), which are all ignored"):
         module.train_on(IMAGES, label)
     summed = built(T.CrossEntropy(ignored=-100, reduction="sum"))
     before = {name: held.array for name, held in summed.parameters.items()}
@@ -289,3 +289,82 @@ def test_scores_are_no_probabilities() -> None:
         module.backward(label)
     assert module.optimizer.iteration == 0
     assert module.parameters["l/bias"].array.tolist() == [9, 9, 9]
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("loss", [T.CrossEntropy(class_weights=[0, 1, 1]), T.NegativeLogLikelihood([0.0, 1.0, 1.0])])
+def test_a_mean_of_samples_whose_weights_are_all_zero_is_refused(loss: Any) -> None:
+    """It was 0 / 0, and made all weights NaN."""
+    output = np.full((2, 3), 1 / 3)
+    for call in (loss, loss.gradient):
+        with refused(ex.OperandError, "labels (2,), whose class_weights are all 0", "a sample that counts"):
+            call(output, np.array([0, 0]))
+    assert np.isfinite(loss(output, np.array([0, 1])))
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("samples", ["first", "last"])
+def test_a_module_refuses_a_batch_in_which_nothing_counts(samples: str) -> None:
+    module = T.Module(loss=T.NegativeLogLikelihood([1, 0, 0]), optimizer=T.SGD(0.1), samples=samples)
+    module.add_node(T.Linear("l", 2, 3, samples=samples))
+    module.add_node(lambda x: ex.softmax(x, -1 if samples == "first" else 0), name="softmax")
+    module.attach()
+    before = module.parameters["l/weight"].array.tobytes()
+    x, label = np.ones((4, 2)), np.eye(3)[[1, 2, 1, 2]]
+    turned = (lambda array: array) if samples == "first" else np.transpose
+    with refused(ex.OperandError, "labels (4, 3), whose sum is 0"):
+        module.train_on(turned(x), turned(label))
+    with refused(ex.OperandError, "labels (4,), whose class_weights are all 0"):
+        module.train_on(turned(x), np.array([1, 2, 1, 2]))
+    assert module.parameters["l/weight"].array.tobytes() == before
+    assert np.isfinite(module.train_on(turned(x), turned(np.eye(3)[[1, 0, 1, 2]])))
+
+
+@pytest.mark.spec("T-3")
+def test_classes_of_samples_that_lie_last_are_counted_along_their_axis() -> None:
+    """Of an output (positions, classes, N) the classes are the axis before the samples'."""
+    module = T.Module(loss=T.CrossEntropy(), optimizer=T.SGD(0.1), samples="last")
+    module.add_node(T.Linear("l", 2, 8, samples="last"))
+    module.add_node(lambda x: ex.reshape(x, (2, 4, x.shape[1])), name="positions")
+    module.attach()
+    assert np.isfinite(module.train_on(np.ones((2, 3)), np.full((2, 3), 3)))
+    with refused(ex.OperandError, "a label 4", "0 … 3"):
+        module.train_on(np.ones((2, 3)), np.full((2, 3), 4))
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("outside", [1.5, -0.5])
+def test_likelihoods_are_of_probabilities(outside: float) -> None:
+    """Scores had a negative loss, and logarithms of probabilities NaN."""
+    loss, label = T.NegativeLogLikelihood(), np.array([0, 1])
+    for call in (loss, loss.gradient):
+        with refused(ex.OperandError, f"of the output {outside}", "from 0 to 1", "CrossEntropy() for scores"):
+            call(np.full((2, 2), outside), label)
+    module = T.Module(loss=T.NegativeLogLikelihood(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 2))
+    module.attach()
+    module.parameters["l/bias"].assign([9.0, -9.0])
+    with refused(ex.OperandError, "of the output", "ex.softmax as the last node"):
+        module.train_on(np.ones((2, 2)), label)
+    assert module.optimizer.iteration == 0
+    assert loss(np.array([[1.0 + 1e-6, 0.5]]), np.array([0])) == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.spec("T-3")
+@pytest.mark.parametrize("wrong", [np.array(3.0), [10**400, 1], [np.inf, 1.0]])
+def test_weights_of_no_list_or_beyond_all_numbers_are_refused(wrong: Any) -> None:
+    with refused(ex.OperandError, "CrossEntropy(class_weights="):
+        T.CrossEntropy(class_weights=wrong)
+    with refused(ex.OperandError, "BinaryCrossEntropy(positive_weight="):
+        T.BinaryCrossEntropy(logits=True, positive_weight=wrong)
+
+
+@pytest.mark.spec("T-3")
+def test_weights_must_be_numbers_of_the_outputs_dtype() -> None:
+    """Beyond the largest float32 they were infinite there, and the loss NaN."""
+    output, label = np.zeros((2, 2), np.float32), np.array([0, 1])
+    with refused(ex.OperandError, "class_weights 1e+39", "numbers of float32"):
+        T.CrossEntropy(class_weights=[1e39, 1])(output, label)
+    with refused(ex.OperandError, "positive_weight 1e+39", "numbers of float32"):
+        T.BinaryCrossEntropy(logits=True, positive_weight=[1e39, 1])(output, np.eye(2))
+    assert np.isfinite(T.CrossEntropy(class_weights=[1e39, 1])(output.astype(float), label))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer.layers import Parameter
+from tests.support.refusals import refused
 
 T = ex.train
 REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "optimizers.npz")
@@ -348,3 +350,41 @@ def test_a_rule_of_ones_own_keeps_the_parameters_type() -> None:
     optimizer.attach({"p": Parameter("p", ex.tensor([1.0], "float32"))})
     with pytest.raises(ex.DeclarationError, match="must have the parameter's type"):
         optimizer.step({"p": np.ones(1, "float32")})
+
+
+class Constant(T.LearningRate):
+    """Rate whose number is no field."""
+
+    def __init__(self, number: float) -> None:
+        object.__setattr__(self, "number", number)
+
+    def record(self, iteration: ex.Expr) -> ex.Expr:
+        """Record the rate."""
+        return iteration * 0.0 + self.number
+
+
+@dataclass(frozen=True)
+class Uncompared(T.LearningRate):
+    """Rate whose number is not compared."""
+
+    number: float = field(compare=False)
+
+    def record(self, iteration: ex.Expr) -> ex.Expr:
+        """Record the rate."""
+        return iteration * 0.0 + self.number
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize("policy", [Constant, Uncompared])
+def test_policies_are_compared_by_all_their_numbers(policy: Any) -> None:
+    """Two of them were equal, so that a group had the other one's rate, and an assigned one was not used."""
+    optimizer = T.SGD(0.1)
+    for make in (
+        lambda: T.SGD(policy(0.1)),
+        lambda: T.SGD(T.LinearWarmup(policy(0.1), steps=3)),
+        lambda: T.ParameterGroup("a", rate=policy(0.1)),
+        lambda: setattr(optimizer, "rate", policy(0.1)),
+    ):
+        with refused(ex.DeclarationError, "'number' of the learning-rate policy", "a frozen dataclass"):
+            make()
+    assert optimizer.rate == T.Fixed(0.1)

@@ -107,3 +107,12 @@ def test_what_is_no_sequence_is_refused() -> None:
     last = T.Module(loss=T.CrossEntropy(), optimizer=T.SGD(0.1), samples="last")
     with refused(ex.DeclarationError, "samples must lie along one axis"):
         last.add_node(T.LSTM("m", 3, 4))
+
+
+@pytest.mark.spec("T-5")
+def test_sequences_of_whole_numbers_are_refused_by_their_name() -> None:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(T.GRU("memory", 3, 2))
+    module.attach()
+    with refused(ex.OperandError, "a recurrent layer with an input 2×4×3 int64", "x.astype('float32')"):
+        module.predict(np.zeros((2, 4, 3), np.int64))

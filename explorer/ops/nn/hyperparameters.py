@@ -63,14 +63,18 @@ def check_numbers(owner: Any, name: str = "") -> None:
             object.__setattr__(owner, field.name, value)
 
 
+def plain(value: Any) -> Any:
+    """Return a number of NumPy's as Python's, whose dtype is that of what it is joined with; others as they are."""
+    return value.item() if isinstance(value, (np.floating, np.integer, np.bool)) else value
+
+
 def check_number(owner: str, name: str, annotation: str, value: Any, limits: Range | None) -> Any:
     """Return a hyperparameter, a number of NumPy's as Python's, which files can hold.
 
     Raises DeclarationError for one that is no finite number of the annotated type, or out of its range; ``owner`` is
     the class that was called with it.
     """
-    if isinstance(value, (np.floating, np.integer, np.bool)):
-        value = value.item()
+    value = plain(value)
     types, rule, example = FIELDS[annotation]
     is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
     if is_right and isinstance(value, (int, float)):

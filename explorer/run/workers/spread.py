@@ -191,7 +191,7 @@ class _Attempt:
         count = len(self.names) if name is None else 1
         self.bytes += size * count
         if size <= _INLINE:
-            return values
+            return Values(values)
         self.messages += count
         (future,) = self._workers.scatter([Values(values)], name)
         return future

@@ -1,0 +1,64 @@
+"""Settings that are assigned where steps are planned with the old ones are refused, and not kept in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.support.refusals import refused
+
+T = ex.train
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize(
+    "name", ["lr", "learning_rate", "weight_decay", "clip_norm", "decoupled", "beta1", "param_groups"]
+)
+def test_only_the_rate_of_an_optimizer_is_assigned(name: str) -> None:
+    """``optimizer.lr = 0.001`` was an attribute that nothing read."""
+    optimizer = T.Adam(0.1)
+    with refused(ex.StateError, f"{name} of Adam(rate=Fixed(base=0.1)", "set to 0.001", "only its rate"):
+        setattr(optimizer, name, 0.001)
+    assert name not in vars(optimizer)
+    with refused(ex.StateError, "optimizer.rate = 0.001"):
+        optimizer.lr = 0.001
+    optimizer.rate = 0.001
+    assert optimizer.rate == T.Fixed(0.001)
+
+
+@pytest.mark.spec("T-4")
+def test_an_optimizer_of_ones_own_has_attributes_of_its_own() -> None:
+    class Noted(T.SGD):
+        """Optimizer with a note."""
+
+    optimizer = Noted(0.1)
+    optimizer.note = "first"  # type: ignore[attr-defined]  # the note is ours
+    assert vars(optimizer)["note"] == "first"
+
+
+@pytest.mark.spec("T-4")
+@pytest.mark.parametrize(("name", "value"), [("rate", 0.5), ("frozen", False), ("weight_decay", -5.0), ("lr", 0.5)])
+def test_a_groups_settings_stay(name: str, value: Any) -> None:
+    group = T.ParameterGroup("hidden", rate=0.1)
+    shown = repr(group)
+    with refused(ex.StateError, f"{name} of {shown} set to {value}", "must not change", "a policy as its rate"):
+        setattr(group, name, value)
+    assert repr(group) == shown
+
+
+@pytest.mark.spec("T-3")
+def test_a_loss_of_a_module_stays() -> None:
+    loss = T.CrossEntropy(class_weights=[1, 2])
+    loss.note = "mine"  # type: ignore[attr-defined]  # before it belongs to a module it is ours
+    module = T.Module("m", loss=loss, optimizer=T.SGD(0.1))
+    for name, value in (("class_weights", (1.0, 3.0)), ("smoothing", 0.1), ("reduction", "sum")):
+        with refused(
+            ex.StateError, f"{name} of CrossEntropy(class_weights=[1.0, 2.0]) set to", "to a module, here 'm'"
+        ):
+            setattr(loss, name, value)
+    module.close()
+    loss.smoothing = 0.1
+    assert loss(np.zeros((1, 2)), np.array([0])) == pytest.approx(np.log(2) * (0.9 + 0.1 * 1.5))
