@@ -24,7 +24,6 @@ from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.rearrange import flip
 from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
-from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.reduction.reduce import sum_dtype
 
 _NUMBERS = "places are whole numbers and constant wherever they have a derivative"
@@ -80,37 +79,81 @@ class ArgMin(ArgExtreme):
         return out
 
 
+_FEW = 8
+"""of so many times fewer elements than there are the first ones are found without sorting the others"""
+
+
 class ArgSort(Operation):
     """Positions of the elements along an axis in ascending or descending order; the sort is stable.
 
-    NaN counts as larger than all numbers.
+    ``count`` keeps the first so many, None all. NaN counts as larger than all numbers.
     """
 
     name = "argsort"
     axis: int
     descending: bool = False
+    count: int | None = None
     nondifferentiable = _NUMBERS
-    examples = (*_APART, Example(integers(3, 6, high=3), axis=1, descending=True))
+    examples = (
+        *_APART,
+        Example(integers(3, 6, high=3), axis=1, descending=True),
+        Example(real(2, 40), axis=1, descending=True, count=3),
+        Example(real(40, 2), axis=0, count=2),
+    )
 
     def infer(self, x: TensorType) -> TensorType:
         if not 0 <= self.axis < x.rank or x.dtype.kind == "c":
             raise self.refuse((x,), f"the operand must be real and have an axis {self.axis}")
-        return x.with_dtype(np.int64)
+        length = x.shape[self.axis]
+        if self.count is not None and not 0 <= self.count <= length:
+            raise self.refuse((x,), f"count must lie in 0 … {length}, the length of axis {self.axis}")
+        kept = length if self.count is None else self.count
+        return x.with_dtype(np.int64).with_shape((*x.shape[: self.axis], kept, *x.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, x: Array) -> Array:
+        count, length = out.shape[self.axis], x.shape[self.axis]
+        if 0 < count * _FEW <= length and x.size and isinstance(x, np.ndarray) and x.dtype.kind in "iuf":
+            chosen = _first(np.moveaxis(x, self.axis, -1), count, self.descending)
+            if chosen is not None:
+                np.copyto(np.moveaxis(out, self.axis, -1), chosen)
+                return out
+        first = (*[slice(None)] * self.axis, slice(count))
         if not self.descending:
-            np.copyto(out, np.argsort(x, self.axis, kind="stable"))
+            np.copyto(out, np.argsort(x, self.axis, kind="stable")[first])
             return out
         backwards = np.argsort(np.flip(x, self.axis), self.axis, kind="stable")  # of equal ones the last comes first
-        np.subtract(x.shape[self.axis] - 1, np.flip(backwards, self.axis), out=out)
+        np.subtract(length - 1, np.flip(backwards, self.axis)[first], out=out)
         return out
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return ArgSort(self.axis + 1, self.descending)(x)
+        return ArgSort(self.axis + 1, self.descending, self.count)(x)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         length = types[0].shape[self.axis]
         return types[0].size * max(1, length - 1).bit_length()
+
+
+def _first(x: Array, count: int, descending: bool) -> Array | None:
+    """Return the positions of the first elements of sorted rows, without sorting the others; None where a row has NaN.
+
+    A row is cut at its element number ``count``; of those that are equal to it the first ones are taken.
+    """
+    place = x.shape[-1] - count if descending else count - 1
+    cut = np.partition(x, (place, x.shape[-1] - 1), axis=-1)  # NaN is the last of all
+    if np.isnan(cut[..., -1]).any():
+        return None
+    limit = cut[..., place, None]
+    is_before, is_limit = (x > limit if descending else x < limit), x == limit
+    missing = count - is_before.sum(-1, keepdims=True)
+    chosen = is_before | (is_limit & (np.cumsum(is_limit, -1) <= missing))
+    places = np.nonzero(chosen)[-1].reshape(*x.shape[:-1], count)
+    values = np.take_along_axis(x, places, -1)
+    if descending:
+        order = count - 1 - np.flip(np.argsort(np.flip(values, -1), -1, kind="stable"), -1)
+    else:
+        order = np.argsort(values, -1, kind="stable")
+    first: Array = np.take_along_axis(places, order, -1)
+    return first
 
 
 class CumulativeSum(Movement):
@@ -214,7 +257,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
             rule=f"k must lie in 0 … {x.shape[place]}, the length of axis {place}",
             fix=f"k={x.shape[place]} sorts the whole axis",
         )
-    numbers = part_of(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
+    numbers = ArgSort(place, bool(largest), count)(x)
     return TakeAlong(place)(x, numbers), numbers
 
 

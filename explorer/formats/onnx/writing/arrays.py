@@ -267,7 +267,10 @@ def argsort(graph: GraphWriter, node: Any, x: str) -> Any:
     """Positions that sort the elements along an axis."""
     axis, dtype = node.operation.axis, node.operands[0].dtype
     x = graph.cast(x, dtype, np.uint8 if dtype.kind == "b" else dtype)
-    length = graph.shape(node, [node.shape[axis]], [graph.counterpart(node).shape[axis]])
+    if node.operation.count is None:
+        length = graph.shape(node, [node.shape[axis]], [graph.counterpart(node).shape[axis]])
+    else:
+        length = graph.constant([node.operation.count])
     _, places = graph.node("TopK", x, length, outputs=2, axis=axis, largest=int(node.operation.descending), sorted=1)
     return places
 
