@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
@@ -308,8 +309,18 @@ def conv2d(
     operation = Conv2d(
         pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")
     )
-    y = operation(x, filters, policies=policies)
+    return plus_bias(operation(x, filters, policies=policies), bias)
+
+
+def plus_bias(y: Expr, bias: Any) -> Expr:
+    """Add a bias (O,) to a result (N, O, …), nothing for None; raises OperandError for one of another size."""
     if bias is None:
         return y
     (bias,) = as_operands((bias,))
-    return y + reshape(bias, (bias.size, 1, 1))
+    if bias.size != y.shape[1]:
+        raise OperandError(
+            f"a bias {bias.type} for {y.shape[1]} channels",
+            rule="a bias must have one number for each channel of the result",
+            fix="bias=None for no bias",
+        )
+    return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))

@@ -22,7 +22,7 @@ from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import expand_dims, transpose
 from explorer.ops.manipulation.slicing import part_of
-from explorer.ops.nn.conv import conv2d
+from explorer.ops.nn.conv import conv2d, plus_bias
 from explorer.ops.nn.kernels.window import Pair, for_each, pair
 
 
@@ -148,11 +148,3 @@ def along_line(
         **options,
     )
     return part_of(y, (slice(None), slice(None), 0))
-
-
-def plus_bias(y: Expr, bias: Any) -> Expr:
-    """Add a bias (O,) to a result (N, O, …); None adds nothing."""
-    if bias is None:
-        return y
-    (bias,) = as_operands((bias,))
-    return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))

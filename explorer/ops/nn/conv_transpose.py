@@ -18,8 +18,8 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
-from explorer.ops.nn.conv import Conv2dImageGradient
-from explorer.ops.nn.conv_1d_3d import along_line, plus_bias
+from explorer.ops.nn.conv import Conv2dImageGradient, plus_bias
+from explorer.ops.nn.conv_1d_3d import along_line
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
 _PHASE = 16

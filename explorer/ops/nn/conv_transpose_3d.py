@@ -17,7 +17,7 @@ from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape, transpose
 from explorer.ops.manipulation.slicing import part_of
-from explorer.ops.nn.conv_1d_3d import plus_bias
+from explorer.ops.nn.conv import plus_bias
 from explorer.ops.nn.conv_transpose import conv_transpose2d
 from explorer.ops.nn.kernels.window import for_each, pair
 

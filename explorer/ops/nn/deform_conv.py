@@ -20,6 +20,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import reshape
+from explorer.ops.nn.conv import plus_bias
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 from explorer.ops.nn.sampling import sampled
 
@@ -54,6 +55,8 @@ def deform_conv2d(
     steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
     sides, groups = both_sides(padding), whole(groups, "groups")
     _check(x, filters, offset, groups)
+    if min(*steps, *spread) < 1:
+        raise _refused(x, filters, offset, f"strides {steps} and dilation {spread} must be at least 1")
     images, channels, *lengths = x.shape
     high, wide = filters.shape[2:]
     taps = high * wide
@@ -94,12 +97,9 @@ def deform_conv2d(
             )
         pixels = pixels * reshape(mask, (images * parts, 1, taps, rows, columns))
     under = reshape(pixels, (images, groups, channels // groups * taps, rows * columns))
-    y = matmul(reshape(filters, (groups, filters.shape[0] // groups, -1)), under)
+    y = matmul(reshape(filters, (groups, filters.shape[0] // groups, channels // groups * taps)), under)
     y = reshape(y, (images, filters.shape[0], rows, columns))
-    if bias is None:
-        return y
-    (bias,) = as_operands((bias,))
-    return y + reshape(bias, (bias.size, 1, 1))
+    return plus_bias(y, bias)
 
 
 def _check(x: Expr, filters: Expr, offset: Expr, groups: int) -> None:

@@ -20,7 +20,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.ir.tensor import tensor
-from explorer.core.memory_budget import claim_constant
+from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
@@ -143,7 +143,9 @@ def sampled(
     ]
     # A row of channels for each element: one index then reads all channels. The rows of an image follow those of the
     # image before it.
-    table, elements = reshape(moveaxis(x, 1, -1), (-1, channels)), math.prod(x.shape[2:])
+    elements = math.prod(x.shape[2:])
+    table = reshape(moveaxis(x, 1, -1), (images * elements, channels))
+    claim_steps("elements around a point", math.prod([len(along) for along in taps]))
     numbers = np.arange(images).reshape(-1, *[1] * (places[0].ndim - 1)) * elements
     first = tensor(numbers, name="first rows", device=x.device) if images > 1 else 0
     parts = []

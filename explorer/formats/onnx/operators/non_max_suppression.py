@@ -83,7 +83,8 @@ def kept(boxes: Array, scores: Array, most: int, overlap: float, least: float | 
     """Return the numbers of image, class and box of the boxes that stay, class by class, by falling score."""
     rows: list[tuple[int, int, int]] = []
     for image, corners in enumerate(_corners(boxes, is_centred)):
-        areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
+        with np.errstate(invalid="ignore", over="ignore"):
+            areas = (corners[2] - corners[0]) * (corners[3] - corners[1])
         for category, values in enumerate(scores[image]):
             candidates = np.arange(values.size) if least is None else np.flatnonzero(values > least)
             # of equal scores the first box comes first
@@ -113,11 +114,12 @@ def _taken(corners: Array, areas: Array, order: Array, most: int, overlap: float
 def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap: float) -> Array:
     """Tell which boxes share more than ``overlap`` of their union, for each pair of the first and the second ones."""
     one, other = corners[:, first, None], corners[:, None, second]
-    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
-    common = sides[0].clip(0) * sides[1].clip(0)
-    union = areas[first, None] + areas[second] - common
-    # A box without an area overlaps none.
-    share = np.divide(common, union, out=np.zeros_like(union), where=(common > 0) & (union > 0))
+    # Sides of infinite boxes may be NaN: such a box overlaps none, as one without an area.
+    with np.errstate(invalid="ignore", over="ignore"):
+        sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+        common = sides[0].clip(0) * sides[1].clip(0)
+        union = areas[first, None] + areas[second] - common
+        share = np.divide(common, union, out=np.zeros_like(union), where=(common > 0) & (union > 0))
     overlapping: Array = (common > 0) & (share > overlap)
     return overlapping
 
@@ -138,7 +140,13 @@ def non_max_suppression(op: OperatorContext) -> Expr:
     check(boxes, scores)
     most = _limit(op, "max_output_boxes_per_class")
     overlap, least = _limit(op, "iou_threshold"), _limit(op, "score_threshold")
-    arguments = (int(most or 0), float(overlap or 0), least, op.integer("center_point_box", 0) != 0)
+    centred = op.integer("center_point_box", 0)
+    if not 0 <= (overlap or 0) <= 1 or centred not in (0, 1):
+        raise OperandError(
+            f"iou_threshold={overlap}, center_point_box={centred}",
+            rule="NonMaxSuppression: iou_threshold must be a share of 0 to 1, and center_point_box 0 or 1",
+        )
+    arguments = (int(most or 0), float(overlap or 0), least, centred == 1)
 
     def count_of(arrays: Any) -> int:
         return len(kept(arrays[0], arrays[1], *arguments))

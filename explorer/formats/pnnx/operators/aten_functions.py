@@ -12,10 +12,10 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.memory_budget import claim_steps
+from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import flag, integer, value
+from explorer.formats.pnnx.operators.base.arguments import flag, integer, number, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.indexing import coordinates
 from explorer.formats.pnnx.operators.reduce import axes_of
@@ -29,6 +29,7 @@ from explorer.ops.elementwise.unary import absolute, sqrt
 from explorer.ops.linalg.einsum import einsum
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.gather import TakeAlong
+from explorer.ops.manipulation.put import add_along_axis
 from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
 from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.sorting import argsort
@@ -48,13 +49,21 @@ def turned(op: OperatorContext) -> Expr:
     return transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-@file_operator("Tensor.clone", "torch.clone", "aten::clone", "Tensor.contiguous", "aten::contiguous", "aten::detach")
+@file_operator(
+    "Tensor.clone",
+    "torch.clone",
+    "aten::clone",
+    "Tensor.contiguous",
+    "aten::contiguous",
+    "aten::detach",
+    operands=Count(1, 2),
+)
 def same(op: OperatorContext) -> Expr:
     """The operand itself: values have no memory that others could write to."""
     return op.x
 
 
-@file_operator("Tensor.fill", "aten::fill")
+@file_operator("Tensor.fill", "aten::fill", operands=Count(1, 2))
 def fill(op: OperatorContext) -> Expr:
     """One value for all elements."""
     x, element = op.x, value(op, 1, "value")
@@ -93,7 +102,7 @@ def unsafe_chunk(op: OperatorContext) -> tuple[Expr, ...]:
     return chunked(op.x, integer(op, 1, "chunks"), integer(op, 2, "dim", 0))
 
 
-@file_operator("aten::unfold", "Tensor.unfold")
+@file_operator("aten::unfold", "Tensor.unfold", operands=Count(1, 4))
 def windows(op: OperatorContext) -> Expr:
     """Windows along an axis, each one a row on a new last axis."""
     x = op.x
@@ -146,7 +155,7 @@ for _name in ("hypot", "copysign", "heaviside"):
     _enter(_name)
 
 
-@file_operator("aten::nan_to_num", "torch.nan_to_num")
+@file_operator("aten::nan_to_num", "torch.nan_to_num", operands=Count(1, 4))
 def nan_to_num(op: OperatorContext) -> Expr:
     """NaN and infinite elements replaced, by 0 and the ends of the dtype unless others are given."""
     x = op.x
@@ -162,11 +171,12 @@ def nan_to_num(op: OperatorContext) -> Expr:
     return where(function("isnan")(x), nan, kept)
 
 
-@file_operator("aten::logit", "torch.logit")
+@file_operator("aten::logit", "torch.logit", operands=Count(1, 2))
 def logit(op: OperatorContext) -> Expr:
     """log (x / (1 − x)), of numbers kept from 0 and 1 where eps says so."""
-    x, eps = op.x, value(op, 1, "eps", None)
-    if eps is not None:
+    x = op.x
+    if value(op, 1, "eps", None) is not None:
+        eps = number(op, 1, "eps")
         x = function("clip")(x, eps, 1 - eps)
     result: Expr = function("log")(x / (1 - x))
     return result
@@ -186,22 +196,26 @@ def together(op: OperatorContext) -> Any:
     return tuple([broadcast_to(each, shape) for each in values])
 
 
-@file_operator("aten::std_mean", "aten::var_mean")
+@file_operator("aten::std_mean", "aten::var_mean", operands=Count(1, 4))
 def spread_and_mean(op: OperatorContext) -> tuple[Expr, Expr]:
     """The standard deviation or variance, and the mean, along axes."""
     missing, keep = value(op, 2, "correction", None), flag(op, 3, "keepdim", False)
+    # torch's older word for one element less: True
+    missing = 1 if missing is None else missing
+    if not isinstance(missing, (int, float)) or missing % 1:
+        raise OperandError(f"correction={missing!r}", rule=f"{op.definition.type}: correction must be a whole number")
     spread = std if "std" in op.definition.type else var
     axes = axes_of(op)
-    return spread(op.x, axes, 1 if missing is None else int(missing), keep), mean(op.x, axes, keepdims=keep)
+    return spread(op.x, axes, int(missing), keep), mean(op.x, axes, keepdims=keep)
 
 
-@file_operator("aten::count_nonzero")
+@file_operator("aten::count_nonzero", operands=Count(1, 2))
 def count_nonzero(op: OperatorContext) -> Expr:
     """The number of elements that are not 0, along axes."""
     return sum(cast(op.x != 0, _INT64), axes_of(op))
 
 
-@file_operator("aten::diff")
+@file_operator("aten::diff", operands=Count(1, 5))
 def diff(op: OperatorContext) -> Expr:
     """Differences of neighbours along an axis, so many times."""
     x, times = op.x, integer(op, 1, "n", 1)
@@ -218,11 +232,11 @@ def diff(op: OperatorContext) -> Expr:
     return x
 
 
-@file_operator("aten::cdist")
+@file_operator("aten::cdist", operands=Count(2, 4))
 def distances(op: OperatorContext) -> Expr:
     """The p-norms of the differences of all rows of one matrix and all rows of another."""
-    x, y, power = op.x, op.tensor(1, "x2"), value(op, 2, "p", 2.0)
-    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1] or isinstance(power, bool) or not power >= 0:
+    x, y, power = op.x, op.tensor(1, "x2"), number(op, 2, "p", 2.0)
+    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1] or not power >= 0:
         raise OperandError(
             f"rows {x.type} and {y.type}, p={power!r}",
             rule="aten::cdist: rows must be of one length, and p a number of 0 or more",
@@ -235,30 +249,44 @@ def distances(op: OperatorContext) -> Expr:
     return vector_norm(difference, power, (-1,), False)
 
 
-@file_operator("aten::median", "aten::kthvalue")
+@file_operator("aten::median", "aten::kthvalue", operands=Count(1, 4))
 def ordered_place(op: OperatorContext) -> Any:
     """The lower of the two middle elements, of all or along an axis, or the k-th smallest, with its place."""
     x = op.x
     if op.definition.type == "aten::median" and len(op.operands) == 1:
-        return _kth(reshape(x, (x.size,)), (x.size - 1) // 2, 0, False)[0]
+        return _median(reshape(x, (x.size,)), 0, False)[0]
     first = 1 if op.definition.type == "aten::median" else 2
     axis = normalize_axis(integer(op, first, "dim", -1), x.ndim, "median")
-    place = (x.shape[axis] - 1) // 2 if first == 1 else integer(op, 1, "k") - 1
-    return _kth(x, place, axis, flag(op, first + 1, "keepdim", False))
+    keep = flag(op, first + 1, "keepdim", False)
+    return _median(x, axis, keep) if first == 1 else _kth(x, integer(op, 1, "k") - 1, axis, keep)
+
+
+def _median(x: Expr, axis: int, keep: bool) -> tuple[Expr, Expr]:
+    """Return the lower of the two middle elements, or the first NaN if there is one, and its place."""
+    place = (x.shape[axis] - 1) // 2
+    if x.dtype.kind != "f" or place < 0:
+        return _kth(x, place, axis, keep)
+    # NaN is sorted last
+    count = sum(cast(x == x, _INT64), (axis,), keepdims=True)
+    return _parts(x, TakeAlong(axis)(argsort(x, axis), where(count < x.shape[axis], count, place)), axis, keep)
 
 
 def _kth(x: Expr, place: int, axis: int, keep: bool) -> tuple[Expr, Expr]:
     if not 0 <= place < x.shape[axis]:
         raise OperandError(f"element {place + 1} of {x.type} along axis {axis}", rule="there must be so many elements")
-    numbers = argsort(x, axis)[(*[slice(None)] * axis, slice(place, place + 1))]
-    found = TakeAlong(axis)(x, numbers)
+    return _parts(x, argsort(x, axis)[(*[slice(None)] * axis, slice(place, place + 1))], axis, keep)
+
+
+def _parts(x: Expr, numbers: Expr, axis: int, keep: bool) -> tuple[Expr, Expr]:
+    """Return the elements at one place along an axis, and the place."""
+    element = TakeAlong(axis)(x, numbers)
     if keep:
-        return found, numbers
+        return element, numbers
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-    return reshape(found, shape), reshape(numbers, shape)
+    return reshape(element, shape), reshape(numbers, shape)
 
 
-@file_operator("aten::take_along_dim", "torch.take_along_dim")
+@file_operator("aten::take_along_dim", "torch.take_along_dim", operands=Count(2, 3))
 def take_along(op: OperatorContext) -> Expr:
     """For each number the element at its place along an axis; other axes are broadcast."""
     x, numbers = op.x, op.tensor(1, "indices")
@@ -275,29 +303,40 @@ def take_along(op: OperatorContext) -> Expr:
     return TakeAlong(axis)(broadcast_to(x, shapes[0]), broadcast_to(numbers, shapes[1]))
 
 
-@file_operator("aten::bincount")
+@file_operator("aten::bincount", operands=Count(1, 3))
 def bincount(op: OperatorContext) -> Expr:
     """How often each whole number from 0 to the largest occurs."""
     x, least = op.x, integer(op, 2, "minlength", 0)
-    count = op.ask("the largest number", [x], lambda arrays: int(np.max(arrays[0], initial=-1)) + 1, x.size)
-    assert isinstance(count, int)
-    if x.ndim != 1 or x.dtype.kind not in "iu" or value(op, 1, "weights", None) is not None:
+    if x.ndim != 1 or x.dtype.kind not in "iu" or value(op, 1, "weights", None) is not None or least < 0:
         raise OperandError(
-            f"an operand {x.type}", rule="aten::bincount: there must be a list of whole numbers, without weights"
+            f"an operand {x.type}, minlength={least}",
+            rule="aten::bincount: there must be a list of whole numbers, without weights, and minlength 0 or more",
         )
-    bins = np.arange(max(count, least))
-    return sum(cast(expand_dims(x, 0) == bins[:, None], _INT64), 1)
+    count = op.ask("the largest number", [x], _ends, x.size)
+    assert isinstance(count, tuple)
+    if count[0] < 0:
+        raise OperandError(f"the number {count[0]}", rule="aten::bincount: the numbers must be 0 or more")
+    bins = max(count[1] + 1, least)
+    claim_constant("bins", bins)
+    return add_along_axis(np.zeros(bins, np.int64), cast(x, _INT64), 1, 0)
 
 
-@file_operator("aten::isclose")
+def _ends(arrays: Any) -> tuple[int, int]:
+    """Return the least number, and the largest; 0 and −1 where there are none."""
+    (x,) = arrays
+    return (int(x.min()), int(x.max())) if x.size else (0, -1)
+
+
+@file_operator("aten::isclose", operands=Count(2, 5))
 def isclose(op: OperatorContext) -> Expr:
     """Whether |a − b| ≤ atol + rtol · |b|."""
     x, y = op.x, op.tensor(1, "other")
     rtol, atol = value(op, 2, "rtol", 1e-5), value(op, 3, "atol", 1e-8)
-    op.only("equal_nan", False, False)
     near: Expr = function("less_equal")(absolute(x - y), atol + rtol * absolute(y))
     # infinite elements are close to themselves alone
     close: Expr = function("logical_or")(x == y, function("logical_and")(near, function("isfinite")(y)))
+    if flag(op, 4, "equal_nan", False):
+        close = function("logical_or")(close, function("logical_and")(x != x, y != y))
     return close
 
 

@@ -11,6 +11,7 @@ from onnx import TensorProto
 
 import explorer as ex
 from tests.formats.onnx.models import FLOAT, model, node, opened
+from tests.support.refusals import refused
 
 WHOLE = TensorProto.INT64
 
@@ -87,3 +88,55 @@ def test_boxes_and_scores_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     types = {"b": (FLOAT, [1, 6, 4]), "s": (FLOAT, [1, 2, 5])}
     (finding,) = opened(model([node("NonMaxSuppression", ["b", "s"], ["y"])], types, ["y"], opset=11), tmp_path).check()
     assert "boxes must be (N, B, 4) and scores (N, classes, B)" in finding
+
+
+@pytest.mark.parametrize(
+    ("scale", "corner", "samples", "problem"),
+    [
+        (1e38, 1e10, 0, "beyond float32 by the scale"),
+        (1e38, 1e10, 2, "beyond float32 by the scale"),
+        (1.0, 3e38, 2, "beyond float32 by the scale"),
+        (1.0, 60000.0, 0, "60000 × 60000 samples of 1 channels"),
+        (1.0, 3.0, 2**15, "65536 × 65536 samples of 1 channels"),
+    ],
+)
+def test_regions_beyond_numbers_and_memory_are_refused(
+    scale: float, corner: float, samples: int, problem: str, tmp_path: Path
+) -> None:
+    """Before the samples are computed: two thousand million of them take half a minute."""
+    regions = np.array([[-corner if corner > 1e38 else 0, 0, corner, corner]], np.float32)
+    options = {"mode": "max", "spatial_scale": scale, "sampling_ratio": samples}
+    if corner == 60000:
+        options |= {"output_height": 1, "output_width": 1}
+    with pytest.raises(ex.RunError, match=problem):
+        aligned(tmp_path, regions, np.zeros(1, np.int64), np.ones((1, 1, 4, 4), np.float32), **options)
+
+
+def test_more_bins_than_samples_of_one_bin(tmp_path: Path) -> None:
+    x, regions = np.ones((1, 1, 2, 2), np.float32), np.array([[0, 0, 2, 2]], np.float32)
+    result = aligned(tmp_path, regions, np.zeros(1, np.int64), x, output_height=2**20 + 1, output_width=1)
+    assert (result == 1).all()
+
+
+@pytest.mark.parametrize("scale", [np.inf, np.nan])
+def test_a_scale_of_regions_is_finite(scale: float, tmp_path: Path) -> None:
+    regions = np.zeros((1, 4), np.float32)
+    with refused(ex.FileError, "spatial_scale", "must be a finite number"):
+        aligned(tmp_path, regions, np.zeros(1, np.int64), np.ones((1, 1, 4, 4), np.float32), spatial_scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "attributes"), [(-0.5, {}), (1.5, {}), (np.nan, {}), (0.5, {"center_point_box": 2})]
+)
+def test_limits_of_no_overlap_are_refused(overlap: float, attributes: dict[str, int], tmp_path: Path) -> None:
+    """As ONNX Runtime refuses them."""
+    boxes, scores = np.float32([[[0, 0, 1, 1]]]), np.float32([[[0.5]]])
+    with refused(ex.ExplorerError, "iou_threshold must be a share of 0 to 1, and center_point_box 0 or 1"):
+        suppressed(tmp_path, boxes, scores, 5, overlap, **attributes)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_box_without_end_overlaps_none(tmp_path: Path) -> None:
+    boxes = np.float32([[[-np.inf, -np.inf, np.inf, np.inf], [0, 0, 1, 1], [0, 0, 3e38, 3e38]]])
+    result = suppressed(tmp_path, boxes, np.float32([[[0.9, 0.8, 0.7]]]), 5, 0.5)
+    np.testing.assert_array_equal(result[:, 2], [0, 1, 2])

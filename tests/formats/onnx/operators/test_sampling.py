@@ -50,3 +50,12 @@ def test_modes_have_other_names_before_opset_20(old: str, new: str, padding: str
         made = node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding)
         values.append(opened(model([made], types, ["y"], opset=opset), tmp_path).run({"x": x, "g": grid}))
     np.testing.assert_array_equal(*values)
+
+
+def test_points_among_many_axes_are_refused(tmp_path: Path) -> None:
+    """Each axis doubles or quadruples the elements that a point reads: a short file must not record a million."""
+    x, grid = np.ones((1,) * 11, np.float32), np.zeros((*[1] * 10, 9), np.float32)
+    types = {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}
+    net = opened(model([node("GridSample", ["x", "g"], ["y"], mode="cubic")], types, ["y"]), tmp_path)
+    (finding,) = net.check()
+    assert "elements around a point claims 262,144 steps" in finding

@@ -141,3 +141,15 @@ def test_same_padding_counts_dilation(kind: str, ceil: int, auto: str, pads: lis
     padded = result(kind, {**form, "auto_pad": auto, "ceil_mode": ceil}, x, 1, tmp_path)
     assert padded.shape == x.shape
     np.testing.assert_array_equal(padded, result(kind, {**form, "pads": pads}, x, 1, tmp_path))
+
+
+@pytest.mark.parametrize("type", ["Conv", "ConvTranspose", "DeformConv"])
+def test_a_kernel_shape_is_that_of_the_filters(type: str, tmp_path: Path) -> None:
+    """ONNX Runtime refuses another one; it was not read."""
+    types = {"x": (FLOAT, (1, 1, 4, 4)), "w": (FLOAT, (1, 1, 2, 2)), "o": (FLOAT, (1, 8, 3, 3))}
+    names = ["x", "w", "o"] if type == "DeformConv" else ["x", "w"]
+    for size, count in ((2, 0), (3, 1)):
+        made = model([node(type, names, ["y"], kernel_shape=[2, size])], {name: types[name] for name in names}, ["y"])
+        findings = opened(made, tmp_path).check()
+        assert len(findings) == count
+        assert all("kernel_shape must be that of the filters, (2, 2)" in finding for finding in findings)

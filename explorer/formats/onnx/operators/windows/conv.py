@@ -14,6 +14,7 @@ from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
     as_image,
+    check_kernel_shape,
     check_rank,
     for_each_axis,
     for_images,
@@ -61,6 +62,7 @@ def _check(op: OperatorContext, x: Expr, filters: Expr) -> None:
         raise OperandError(
             f"an operand {x.type} and filters {filters.type}", rule="the filters must have as many axes as X"
         )
+    check_kernel_shape(op, filters)
 
 
 @operator("ConvTranspose")

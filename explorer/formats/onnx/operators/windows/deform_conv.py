@@ -9,7 +9,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.windows.window_attributes import for_each_axis, padding
+from explorer.formats.onnx.operators.windows.window_attributes import check_kernel_shape, for_each_axis, padding
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.nn.deform_conv import deform_conv2d
 
@@ -23,6 +23,7 @@ def deformable_convolution(op: OperatorContext) -> Expr:
             f"X {x.type}, W {filters.type}, offset {offset.type}",
             rule="DeformConv: images, filters and offsets must have four axes; other ranks are not implemented",
         )
+    check_kernel_shape(op, filters)
     size, parts = filters.shape[2:], op.integer("offset_group", 1)
     if offset.shape[1] != 2 * parts * size[0] * size[1]:
         raise OperandError(

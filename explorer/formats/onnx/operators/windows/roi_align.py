@@ -25,7 +25,9 @@ from explorer.ops.nn.kernels.window import Pair
 MODES = ("avg", "max")
 COORDINATES = ("half_pixel", "output_half_pixel")
 _MOST_SAMPLES = 2**20
-"""most samples of one region along an axis: a file or a region may ask for more than memory holds"""
+"""most samples of one region along an axis, but for bins of one sample"""
+_MOST_READ = 2**26
+"""most elements that are read for one region: a file or a region may ask for more than memory holds"""
 
 
 class RoiAlign(Operation):
@@ -71,11 +73,20 @@ class RoiAlign(Operation):
             raise ValueError("a region with an infinite corner, or NaN")
         # In single precision, or that of the regions, as the operators that wrote such files compute it.
         dtype = np.result_type(regions.dtype, np.float32)
-        corners = regions.astype(dtype) * dtype.type(self.scale) - dtype.type(0.5 if self.is_centred else 0)
+        with np.errstate(over="ignore"):
+            corners = regions.astype(dtype) * dtype.type(self.scale) - dtype.type(0.5 if self.is_centred else 0)
+            if not np.isfinite(corners[:, 2:] - corners[:, :2]).all():
+                raise ValueError(f"a region that is beyond {dtype.name} by the scale {self.scale}")
         for index, (image, (left, top, right, bottom)) in enumerate(zip(numbers.tolist(), corners, strict=True)):
             if not 0 <= image < len(x):
                 raise ValueError(f"a region of image {image} of {len(x)}")
             rows, columns = self._taps(top, bottom, 0, x.shape[2]), self._taps(left, right, 1, x.shape[3])
+            across, along = rows.low.size, columns.low.size
+            read = across * along if self.mode == "max" else max(across * x.shape[3], self.size[0] * along)
+            if read * x.shape[1] > _MOST_READ:
+                raise ValueError(
+                    f"a region of {across} × {along} samples of {x.shape[1]} channels, more than {_MOST_READ} elements"
+                )
             out[index] = (
                 self._largest(x[image], rows, columns) if self.mode == "max" else _mean(x[image], rows, columns)
             )
@@ -88,7 +99,7 @@ class RoiAlign(Operation):
             extent = max(extent, extent.dtype.type(1))
         step = extent / extent.dtype.type(bins)
         count = self.samples or max(math.ceil(step), 0)
-        if count > _MOST_SAMPLES // bins:
+        if count > max(_MOST_SAMPLES // bins, 1):
             raise ValueError(f"a region of {extent:g} pixels, for which a bin takes {count} samples")
         inner = (
             (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
@@ -164,6 +175,8 @@ def roi_align(op: OperatorContext) -> Expr:
             f"{size[0]} × {size[1]} bins and sampling_ratio={samples}",
             rule="RoiAlign: there must be a bin at least, and sampling_ratio must be 0 or more",
         )
+    if not math.isfinite(scale):
+        raise OperandError(f"spatial_scale={scale}", rule="RoiAlign: spatial_scale must be a finite number")
     mode = op.word("mode", "avg", MODES)
     centred = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES) == "half_pixel"
     operands = required(op, "X"), required(op, "rois"), required(op, "batch_indices")

@@ -53,6 +53,17 @@ def for_each_axis(op: OperatorContext, x: Expr, name: str, default: int = 1) -> 
     return tuple(values)
 
 
+def check_kernel_shape(op: OperatorContext, filters: Expr) -> None:
+    """Raise OperandError for an attribute kernel_shape that is not that of the filters."""
+    size = filters.shape[2:]
+    named = op.integers("kernel_shape", size)
+    if named != size:
+        raise OperandError(
+            f"kernel_shape={named} with filters {filters.type}",
+            rule=f"{op.definition.type}: kernel_shape must be that of the filters, {size}",
+        )
+
+
 def padding(op: OperatorContext, x: Expr, size: Numbers, strides: Numbers, dilation: Numbers) -> Sides:
     """Return the padding (before, after) of each spatial axis of x, from ``pads`` or ``auto_pad``."""
     auto = op.word("auto_pad", "NOTSET", _AUTO)

@@ -42,6 +42,14 @@ def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUI
     return argument
 
 
+def number(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> float:
+    """Return a number by name or position; raises OperandError for another value."""
+    argument = value(op, position, name, default)
+    if isinstance(argument, bool) or not isinstance(argument, (int, float)):
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a number")
+    return argument
+
+
 def integers(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> tuple[int, ...]:
     """Return a list of whole numbers by name or position; one number is a list of one."""
     argument = value(op, position, name, default)

@@ -1,0 +1,75 @@
+"""Functions that pnnx leaves under torch's inner names: operands by position, NaN, and hostile numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from tests.support.refusals import refused
+
+NAN = np.float32([[1, np.nan, 3, 2, np.nan], [5, 4, 1, 3, 2]])
+
+
+def computed(type: str, *operands: Any, outputs: int = 1) -> list[Any]:
+    """Return the results of one operator: arrays are inputs of the net, other operands constants of the file."""
+    names = tuple(f"x{place}" for place in range(len(operands)))
+    lines = [
+        OperatorDefinition("prim::Constant", f"c{name}", (), (name,), {"value": operand})
+        for name, operand in zip(names, operands, strict=True)
+        if not isinstance(operand, np.ndarray)
+    ]
+    arrays = {name: each for name, each in zip(names, operands, strict=True) if isinstance(each, np.ndarray)}
+    makes = tuple(f"y{place}" for place in range(outputs))
+    operator = OperatorDefinition(type, "op", names, makes)
+    result = Net(NetDefinition.of("one", [*lines, operator], [*arrays], makes), TABLE).run(*arrays.values())
+    return [*result.values()] if isinstance(result, dict) else [result]
+
+
+def test_a_median_of_a_row_with_nan_is_its_first_nan() -> None:
+    """torch's median and its place; the k-th smallest has NaN behind all numbers."""
+    middle, place = computed("aten::median", NAN, 1, False, outputs=2)
+    np.testing.assert_array_equal(middle, np.float32([np.nan, 3]))
+    np.testing.assert_array_equal(place, [1, 3])
+    assert np.isnan(computed("aten::median", NAN)[0])
+    assert computed("aten::median", NAN[1])[0] == 3
+    np.testing.assert_array_equal(computed("aten::kthvalue", NAN, 2, 1, True, outputs=2)[0], [[2], [2]])
+
+
+def test_nan_is_close_to_nan_where_the_file_says_so() -> None:
+    (close,) = computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, True)
+    assert close.all()
+    np.testing.assert_array_equal(computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, False)[0], ~np.isnan(NAN))
+
+
+def test_counts_need_no_table_of_numbers_and_bins() -> None:
+    """A hundred thousand numbers below two million: as much memory as both, not as their product."""
+    numbers = np.random.default_rng(0).integers(0, 2_000_000, 100_000)
+    np.testing.assert_array_equal(computed("aten::bincount", numbers, None, 7)[0], np.bincount(numbers))
+    np.testing.assert_array_equal(computed("aten::bincount", numbers[:0], None, 7)[0], np.zeros(7))
+    small = np.uint8([3, 255, 3])
+    np.testing.assert_array_equal(computed("aten::bincount", small)[0], np.bincount(small))
+
+
+@pytest.mark.parametrize(
+    ("type", "operands", "texts"),
+    [
+        ("aten::bincount", [np.array([10**12])], ["bins claims a constant of 7.28 TB"]),
+        ("aten::bincount", [np.array([1]), None, 10**13], ["bins claims a constant of 72.8 TB"]),
+        ("aten::bincount", [np.array([1]), None, -1], ["minlength=-1", "minlength 0 or more"]),
+        ("aten::bincount", [np.array([-3, 1])], ["the number -3", "the numbers must be 0 or more"]),
+        ("aten::std_mean", [NAN, (1,), 0.5, False], ["correction=0.5", "must be a whole number"]),
+        ("aten::std_mean", [NAN, (1,), "one", False], ["correction='one'", "must be a whole number"]),
+        ("aten::cdist", [NAN, NAN, "two", None], ["p='two'", "p must be a number"]),
+        ("aten::logit", [NAN, "eps"], ["eps='eps'", "eps must be a number"]),
+        ("aten::isclose", [NAN, NAN, 1e-5, 1e-8, True, 1], ["6 operands given", "2 to 5 operands"]),
+    ],
+)
+def test_numbers_that_torch_refuses_are_refused(type: str, operands: list[Any], texts: list[str]) -> None:
+    with refused(ex.ExplorerError, *texts):
+        computed(type, *operands, outputs=2 if type == "aten::std_mean" else 1)

@@ -1,0 +1,46 @@
+"""Sampling between pixels, windows and biases: empty channels, and operands of other sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.support.refusals import refused
+
+
+@pytest.mark.parametrize("images", [0, 2])
+@pytest.mark.parametrize("method", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_images_without_channels_are_sampled(images: int, method: str, padding: str) -> None:
+    x, grid = np.zeros((images, 0, 4, 3)), np.zeros((images, 5, 6, 2))
+    assert ex.evaluate(ex.grid_sample(x, grid, method, padding)).shape == (images, 0, 5, 6)
+
+
+def test_taps_are_moved_in_images_without_channels_and_for_no_filter() -> None:
+    x, offset = np.ones((2, 0, 4, 4)), np.zeros((2, 8, 3, 3))
+    result = ex.evaluate(ex.deform_conv2d(x, np.ones((3, 0, 2, 2)), offset))
+    np.testing.assert_array_equal(result, np.zeros((2, 3, 3, 3)))
+    assert ex.evaluate(ex.deform_conv2d(np.ones((2, 1, 4, 4)), np.ones((0, 1, 2, 2)), offset)).shape == (2, 0, 3, 3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_bias_of_another_size_makes_no_channels(size: int) -> None:
+    """Broadcasting would make five channels of one, or add one number to three."""
+    x, bias, channels = np.ones((1, 2, 4, 4)), np.ones(size), 1 if size == 5 else 3
+    said = f"a bias {size} float64 for {channels} channels", "one number for each channel"
+    filters, volumes = np.ones((channels, 2, 2, 2)), np.ones((channels, 2, 2, 2, 2))
+    with refused(ex.OperandError, *said):
+        ex.conv2d(x, filters, bias)
+    with refused(ex.OperandError, *said):
+        ex.deform_conv2d(x, filters, np.zeros((1, 8, 3, 3)), None, bias)
+    with refused(ex.OperandError, *said):
+        ex.conv_transpose2d(x, filters.swapaxes(0, 1), bias)
+    with refused(ex.OperandError, *said):
+        ex.conv3d(x[:, :, None].repeat(4, 2), volumes, bias)
+
+
+@pytest.mark.parametrize("option", [{"strides": (0, 1)}, {"strides": -1}, {"dilation": (1, 0)}])
+def test_moved_taps_have_steps(option: dict[str, int]) -> None:
+    with refused(ex.OperandError, "must be at least 1"):
+        ex.deform_conv2d(np.ones((1, 1, 4, 4)), np.ones((1, 1, 2, 2)), np.zeros((1, 8, 3, 3)), **option)
