@@ -61,8 +61,9 @@ class BatchNorm(Composite):
     While a module is trained, mean and variance are those of the batch, and the stored ones, of which the share
     ``momentum`` is kept, move towards them (torch's momentum is 1 − this one); ``predict`` normalizes by the stored
     ones. They are parameters that no optimizer changes, ``mean`` and ``variance``, so that checkpoints have them;
-    ``scale`` and ``shift`` are trained. With ``samples="last"`` samples are (channels, …, N). ``ex.parallelize``
-    refuses it: the statistics are those of a whole batch. Source: Ioffe and Szegedy, 2015.
+    ``scale`` and ``shift`` are trained; a frozen group leaves those two as they are, and the statistics move on. With
+    ``samples="last"`` samples are (channels, …, N). ``ex.parallelize`` refuses it: the statistics are those of a whole
+    batch. Source: Ioffe and Szegedy, 2015.
 
     >>> ex.train.BatchNorm("norm", 16).paths()
     ('scale', 'shift', 'mean', 'variance')

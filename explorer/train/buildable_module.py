@@ -23,6 +23,7 @@ from explorer.layers.framework.initializer import Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.run.execution.executors import EXECUTORS
+from explorer.train.fixed_settings import refuse_setting
 from explorer.train.habits import MODULE as HABITS
 from explorer.train.habits import hint
 from explorer.train.linear_module import SAMPLES
@@ -33,6 +34,13 @@ from explorer.train.node import Apply, Node
 from explorer.train.optimizer import Optimizer
 
 DTYPES = ("float32", "float64")
+_FIXED = {
+    "loss": "another module, whose parameters are assigned these: parameters[name].assign(array)",
+    "optimizer": "module.optimizer.rate = 0.001 for another rate; else another module",
+    "dtype": 'ex.train.Module(…, dtype="float64")',
+    "samples": 'ex.train.Module(…, samples="last")',
+}
+"""attribute that is set once → what serves instead"""
 
 
 class ScaledWeights(Filler):
@@ -221,6 +229,15 @@ class BuildableModule(ModuleBase):
         base = base if base.isidentifier() else "function"
         taken = (base, *[f"{base}_{number}" for number in range(2, len(self.nodes) + 2)])
         return next(name for name in taken if name not in self.nodes)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Set once, and None again when it is closed.
+        if name in _FIXED and value is not None and vars(self).get(name) is not None:
+            rule = (
+                f"the {name} of a module is set once: steps are planned with it, and the optimizer's state is its own"
+            )
+            refuse_setting(self, name, value, rule, _FIXED[name])
+        super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"a module has no attribute {name!r}" + hint(name, HABITS), name=name, obj=self)

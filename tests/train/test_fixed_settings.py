@@ -62,3 +62,37 @@ def test_a_loss_of_a_module_stays() -> None:
     module.close()
     loss.smoothing = 0.1
     assert loss(np.zeros((1, 2)), np.array([0])) == pytest.approx(np.log(2) * (0.9 + 0.1 * 1.5))
+
+
+@pytest.mark.spec("T-1")
+def test_parts_of_a_module_are_set_once() -> None:
+    """Steps that were planned went on with the old ones; another optimizer had no parameters."""
+    module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 2))
+    module.attach()
+    x = np.ones((2, 2))
+    module.train_on(x, x)
+    parts: dict[str, Any] = {"loss": T.CrossEntropy(), "optimizer": T.Adam(0.1), "dtype": "float64", "samples": "last"}
+    for name, value in parts.items():
+        held = getattr(module, name)
+        with refused(ex.StateError, f"{name} of <module 'm'", f"the {name} of a module is set once"):
+            setattr(module, name, value)
+        assert getattr(module, name) is held
+    module.close()
+    assert module.loss is None
+
+
+@pytest.mark.spec("T-5")
+def test_statistics_of_a_frozen_batch_norm_move_on() -> None:
+    group = T.ParameterGroup("norm", frozen=True)
+    module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1, groups=[group]))
+    module.add_node(T.BatchNorm("norm", 2))
+    module.add_node(T.Linear("l", 2, 2))
+    module.attach()
+    x = np.arange(6.0).reshape(3, 2)
+    module.train_on(x, x)
+    values = {name: held.array for name, held in module.parameters.items()}
+    assert (values["norm/scale"] == 1).all()
+    assert (values["norm/shift"] == 0).all()
+    np.testing.assert_allclose(values["norm/mean"], 0.1 * x.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(values["norm/variance"], 0.9 + 0.1 * x.var(0, ddof=1), rtol=1e-6)
