@@ -149,22 +149,40 @@ def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
 
 
 def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
-    """Write the lower of the two middle elements along an axis, and its place."""
-    return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
+    """Write the lower of the two middle elements along an axis, or the first NaN if there is one, and its place."""
+    op = _op()
+    if len(self.shape) == 0 or self.dtype.numpy().kind != "f":
+        return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
+    _, middle = _kth(self, (int(self.shape[dim]) + 1) // 2, dim, True)
+    is_nan = op.Cast(op.IsNaN(self), to=6)
+    has_nan = op.Cast(op.ReduceMax(is_nan, _constant([dim]), keepdims=1), to=9)
+    place = op.Where(has_nan, op.ArgMax(is_nan, axis=dim, keepdims=1), middle)
+    element = op.GatherElements(self, place, axis=dim)
+    return (element, place) if keepdim else tuple(op.Squeeze(part, _constant([dim])) for part in (element, place))
 
 
 def _median_of_all(self: Any) -> Any:
-    """Write the lower of the two middle elements."""
+    """Write the lower of the two middle elements, or NaN if there is one."""
     op, size = _op(), int(np.prod([int(length) for length in self.shape]))
     middle = (size + 1) // 2
-    ordered, _ = op.TopK(op.Reshape(self, _constant([-1])), _constant([middle]), axis=0, largest=0, sorted=1)
-    return op.Gather(ordered, _constant(middle - 1), axis=0)
+    line = op.Reshape(self, _constant([-1]))
+    ordered, _ = op.TopK(line, _constant([middle]), axis=0, largest=0, sorted=1)
+    element = op.Gather(ordered, _constant(middle - 1), axis=0)
+    if self.dtype.numpy().kind != "f":
+        return element
+    has_nan = op.Cast(op.ReduceMax(op.Cast(op.IsNaN(line), to=6), keepdims=0), to=9)
+    return op.Where(has_nan, op.CastLike(_constant(np.float32(np.nan)), self), element)
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:
-    """Write the lengths of vectors of two elements."""
-    op = _op()
-    return op.Sqrt(op.Add(op.Mul(self, self), op.Mul(other, other)))
+    """Write the lengths of vectors of two elements, whose squares may be beyond the dtype."""
+    op, infinite = _op(), _limit(self, True)
+    self, other = op.Abs(self), op.Abs(other)
+    high, low = op.Max(self, other), op.Min(self, other)
+    one = op.CastLike(_constant(1), self)
+    # 0 and ∞ are over nothing
+    ratio = op.Div(low, op.Where(op.Or(op.Equal(high, op.Sub(one, one)), op.Equal(high, infinite)), one, high))
+    return op.Mul(high, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
 
 
 def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
@@ -173,10 +191,11 @@ def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, tr
 
 
 def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
-    """Write the numbers of boundaries below elements; with ``right``, of those that are not above them."""
+    """Write the numbers of boundaries below elements; with ``right``, of those that are not above them; all for NaN."""
     op = _op()
     element = op.Unsqueeze(self, _constant([-1]))
-    below = op.LessOrEqual(boundaries, element) if right else op.Less(boundaries, element)
+    # the negation, since NaN lies behind all boundaries
+    below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
     return op.ReduceSum(op.Cast(below, to=6 if out_int32 else 7), _constant([-1]), keepdims=0)
 
 

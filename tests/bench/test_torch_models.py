@@ -85,3 +85,22 @@ def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("q.pt2", "x.npy", "y.npy")]
     subprocess.run([sys.executable, "-c", program, *paths], check=True)
     np.testing.assert_array_equal(np.load(paths[2]), Quantised()(x).numpy())
+
+
+def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
+    """NaN is a row's median and lies behind all boundaries; squares of a length may be beyond single precision."""
+    import torch
+
+    class Edges(torch.nn.Module):
+        def forward(self, x: Any, bounds: Any) -> Any:
+            places = [torch.bucketize(x, bounds), torch.searchsorted(bounds, x, right=True)]
+            lengths = [torch.hypot(x * 1e30, x.flip(1) * 1e25), torch.hypot(x * 0, x * 0)]
+            medians = [*x.median(1), *x.median(0, keepdim=True), x.median(), *x[1:].median(1), x[1:].median()]
+            return (*places, *lengths, *medians)
+
+    x = torch.randn(4, 7, generator=torch.Generator().manual_seed(2))
+    x[0, 3] = x[0, 5] = float("nan")
+    inputs = x, torch.tensor([-1.0, 0.0, 0.5, 1.0])
+    found = [*ex.open(Edges(), inputs).run(*[each.numpy() for each in inputs]).values()]
+    for value, wanted in zip(found, Edges()(*inputs), strict=True):
+        np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)
