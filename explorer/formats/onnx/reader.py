@@ -20,7 +20,7 @@ from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.node_attributes import arguments, constant
+from explorer.formats.onnx.node_attributes import arguments, constant, text
 from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
@@ -95,7 +95,7 @@ class _Reader:
         found = {}
         for node in self.graph.node if types else ():
             if node.op_type == "DictVectorizer" and node.input and node.input[0] in types:
-                vocabulary = [[text.decode() for text in a.strings] or [*a.ints] for a in node.attribute]
+                vocabulary = [[text(key) for key in a.strings] or [*a.ints] for a in node.attribute]
                 keys = tuple(dict.fromkeys(key for each in vocabulary for key in each))
                 if (type_ := dictionary_type(types[node.input[0]], keys)) is not None:
                     found[node.input[0]] = type_

@@ -134,3 +134,11 @@ def test_keys_and_dictionaries_that_do_not_fit_are_refused(tmp_path: Path) -> No
         net_of(tmp_path, "Normalizer", norm="MAX").run(x={"a": 1})
     (finding,) = _dictionary_net(tmp_path, ["a", "a"]).check()
     assert "each key once" in finding
+
+
+def test_keys_that_are_no_text_are_read_as_other_texts_are(tmp_path: Path) -> None:
+    """What is no UTF-8 is replaced: a hostile file opens, and says what it lacks."""
+    net = _dictionary_net(tmp_path, ["a", b"\xff"])
+    np.testing.assert_array_equal(net.run({"a": 1}), [[1, 0]])
+    (finding,) = _dictionary_net(tmp_path, ["a", b"\xff", b"\xfe"]).check()
+    assert "each key once" in finding
