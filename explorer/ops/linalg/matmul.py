@@ -34,6 +34,11 @@ _FLOPS = 1 << 24
 _ROWS, _COLUMNS = 128, 256
 """least size of a tile: BLAS packs both operands of each, and fused operations run along its rows one by one"""
 
+_WHOLE_FLOPS = 1 << 17
+"""arithmetic operations from which on whole numbers are worth their conversion to double precision"""
+_EXACT = 1 << 53
+"""largest sum of whole numbers that double precision holds, whatever the order"""
+
 
 class Matmul(Adjustable):
     """Matrix product a @ b: (…, n, k), (…, k, m) → (…, n, m); a vector is a row on the left, a column on the right."""
@@ -141,6 +146,14 @@ class Matmul(Adjustable):
         assert isinstance(result, TensorType)
         return 2 * result.size * types[0].shape[-1]
 
+    def workspace(self, *types: TensorType) -> int:
+        result = self.type_of(types)
+        assert isinstance(result, TensorType)
+        if result.dtype.kind not in "iu" or self.flops(result, *types) < _WHOLE_FLOPS:
+            return 0
+        # both operands and the product in double precision, and the product as int64
+        return 8 * (sum([type_.size for type_ in types]) + 2 * result.size)
+
 
 def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
     """Return a function that multiplies two arrays into ``out``."""
@@ -148,7 +161,24 @@ def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
         # one product over all rows: NumPy would compute one for each of the stacked matrices
         rows = math.prod(a.shape[:-1])
         a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
+    if out.dtype.kind in "iu" and isinstance(out, np.ndarray) and 2 * out.size * a.shape[-1] >= _WHOLE_FLOPS:
+        return functools.partial(_whole_product, a, b, out)
     return functools.partial(np.matmul, a, b, out)
+
+
+def _whole_product(a: Array, b: Array, out: Array) -> Array:
+    """Multiply whole numbers by BLAS in double precision, where every sum is exact; else as NumPy does.
+
+    NumPy has no BLAS for them, and takes ten times as long.
+    """
+    largest = [max(-int(array.min()), int(array.max())) for array in (a, b)]
+    if a.shape[-1] * largest[0] * largest[1] > _EXACT:
+        np.matmul(a, b, out)
+    else:
+        # by way of int64, so that what a narrow dtype does not hold wraps around, as NumPy's sums do
+        total = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+        np.copyto(out, total, casting="unsafe")
+    return out
 
 
 def _as_left(shape: Shape) -> Shape:
