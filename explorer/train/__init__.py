@@ -17,19 +17,24 @@ from explorer.ops.nn.learning_rates import (
     Step,
 )
 from explorer.ops.nn.update_rules import UpdateRule
-from explorer.train.batch_norm import BatchNorm
 from explorer.train.data_loader import ArrayDataset, DataLoader, Dataset
-from explorer.train.dropout import Dropout
-from explorer.train.embedding import Embedding
-from explorer.train.linear_module import Linear
-from explorer.train.loss import Loss
+from explorer.train.layers.batch_norm import BatchNorm
+from explorer.train.layers.dropout import Dropout
+from explorer.train.layers.embedding import Embedding
+from explorer.train.layers.linear_module import Linear
+from explorer.train.layers.recurrent_layers import GRU, LSTM
+from explorer.train.losses.loss import Loss
+from explorer.train.losses.training_losses import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    MeanSquaredError,
+    NegativeLogLikelihood,
+)
 from explorer.train.module import Module
-from explorer.train.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, Ftrl, Momentum, RMSProp
 from explorer.train.node import Node
-from explorer.train.optimizer import Optimizer
-from explorer.train.parameter_groups import ParameterGroup
-from explorer.train.recurrent_layers import GRU, LSTM
-from explorer.train.training_losses import BinaryCrossEntropy, CrossEntropy, MeanSquaredError, NegativeLogLikelihood
+from explorer.train.optimizers.named_optimizers import SGD, Adagrad, Adam, AdamW, AMSGrad, Ftrl, Momentum, RMSProp
+from explorer.train.optimizers.optimizer import Optimizer
+from explorer.train.optimizers.parameter_groups import ParameterGroup
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
 

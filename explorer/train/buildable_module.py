@@ -26,12 +26,12 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.train.fixed_settings import refuse_setting
 from explorer.train.habits import MODULE as HABITS
 from explorer.train.habits import hint
-from explorer.train.linear_module import SAMPLES
-from explorer.train.loss import Loss
+from explorer.train.layers.linear_module import SAMPLES
+from explorer.train.losses.loss import Loss
 from explorer.train.module_base import ModuleBase
 from explorer.train.module_device import common_device
 from explorer.train.node import Apply, Node
-from explorer.train.optimizer import Optimizer
+from explorer.train.optimizers.optimizer import Optimizer
 
 DTYPES = ("float32", "float64")
 _FIXED = {

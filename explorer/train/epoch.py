@@ -11,7 +11,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.progress import Progress, current_callback
 from explorer.train.data_loader import Pass, Resumable
-from explorer.train.optimizer import Optimizer
+from explorer.train.optimizers.optimizer import Optimizer
 
 
 class Epoch(NamedTuple):

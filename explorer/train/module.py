@@ -35,8 +35,8 @@ from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.data_loader import Resumable
 from explorer.train.epoch import Epoch, train_epoch
+from explorer.train.layers.training_layers import Training, step_operand
 from explorer.train.module_device import elements_on
-from explorer.train.training_layers import Training, step_operand
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16

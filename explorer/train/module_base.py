@@ -17,11 +17,11 @@ from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Shape
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
-from explorer.train.loss import Loss, ShardLoss
+from explorer.train.layers.training_layers import Training, TrainingLayer
+from explorer.train.losses.loss import Loss, ShardLoss
 from explorer.train.module_device import Batch, batch_on, samples_of
 from explorer.train.node import Node
-from explorer.train.optimizer import Optimizer
-from explorer.train.training_layers import Training, TrainingLayer
+from explorer.train.optimizers.optimizer import Optimizer
 
 
 class ModuleBase:

@@ -30,8 +30,8 @@ from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.ops.creation.constants import zeros
 from explorer.record.reasons import counted_text
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.layers.training_layers import Training, TrainingLayer, check_outermost, step_operand
 from explorer.train.module_device import elements_on, samples_of
-from explorer.train.training_layers import Training, TrainingLayer, check_outermost, step_operand
 
 _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 """tensors that a node has taken over, by uid"""

@@ -36,8 +36,8 @@ from explorer.run.runtime.timing import Timing
 from explorer.run.workers.workers import Workers
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.layers.training_layers import Part, Training, step_operand
 from explorer.train.module import Module
-from explorer.train.training_layers import Part, Training, step_operand
 from explorer.train.training_step import Slopes, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"

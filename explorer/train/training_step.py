@@ -24,8 +24,8 @@ from explorer.plan.planner import Options
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
+from explorer.train.layers.training_layers import Training, step_number
 from explorer.train.module_device import elements_on
-from explorer.train.training_layers import Training, step_number
 
 
 class Slopes(NamedTuple):

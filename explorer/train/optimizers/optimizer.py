@@ -24,13 +24,13 @@ from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.fixed_settings import refuse_setting
-from explorer.train.gradient_options import GradientOptions
 from explorer.train.habits import OPTIMIZER as HABITS
 from explorer.train.habits import RATES, hint
-from explorer.train.parameter_groups import ParameterGroup, as_groups, group_of
-from explorer.train.parameter_memory import ParameterMemory
-from explorer.train.parameter_steps import record_steps
-from explorer.train.rates import as_rate, rate_settings
+from explorer.train.optimizers.gradient_options import GradientOptions
+from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups, group_of
+from explorer.train.optimizers.parameter_memory import ParameterMemory
+from explorer.train.optimizers.parameter_steps import record_steps
+from explorer.train.optimizers.rates import as_rate, rate_settings
 
 
 class Update(NamedTuple):

@@ -16,13 +16,13 @@ from explorer.ops.elementwise.unary import log, softplus
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.ops.nn.losses import nll_loss
 from explorer.ops.nn.softmax import log_softmax
-from explorer.train.class_weights import (
+from explorer.train.losses.class_weights import (
     as_class_weights,
     as_positive_weight,
     record_class_weights,
     record_positive_weight,
 )
-from explorer.train.loss import ReducedLoss
+from explorer.train.losses.loss import ReducedLoss
 
 _ROUNDING = 1e-3
 """how far rounding may take a probability beyond 1: that of halves, of a sum of some"""

@@ -11,8 +11,8 @@ from explorer.core.errors import DeclarationError
 from explorer.ops.nn import update_rules
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
-from explorer.train.gradient_options import GradientOptions
-from explorer.train.optimizer import Optimizer
+from explorer.train.optimizers.gradient_options import GradientOptions
+from explorer.train.optimizers.optimizer import Optimizer
 
 _GROUPS = inspect.signature(Optimizer).parameters["groups"]
 """the option that is no number: parameters with settings of their own"""

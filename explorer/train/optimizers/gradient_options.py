@@ -19,7 +19,7 @@ from explorer.ops.elementwise.arithmetic import minimum
 from explorer.ops.elementwise.unary import sqrt
 from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
-from explorer.train.scalars import scalars
+from explorer.train.optimizers.scalars import scalars
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _LEAST_NORM = 1e-6

@@ -21,8 +21,8 @@ from explorer.ops.nn.hyperparameters import plain
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.nn.training_modes import batch_norm_by_batch
 from explorer.record.reasons import counted_text
-from explorer.train.linear_module import SAMPLES
-from explorer.train.training_layers import Trained, Training
+from explorer.train.layers.linear_module import SAMPLES
+from explorer.train.layers.training_layers import Trained, Training
 
 
 class _Ones:

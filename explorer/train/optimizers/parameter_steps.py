@@ -9,9 +9,9 @@ from typing import NamedTuple
 from explorer.core.ir.expr import Expr
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
-from explorer.train.gradient_options import GradientOptions
-from explorer.train.parameter_groups import ParameterGroup
-from explorer.train.scalars import scalars
+from explorer.train.optimizers.gradient_options import GradientOptions
+from explorer.train.optimizers.parameter_groups import ParameterGroup
+from explorer.train.optimizers.scalars import scalars
 
 
 class ParameterStep(NamedTuple):

@@ -11,7 +11,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.hyperparameters import plain
 from explorer.ops.nn.training_modes import dropped, kept_elements
-from explorer.train.training_layers import Trained, Training
+from explorer.train.layers.training_layers import Trained, Training
 
 
 class Dropout(Layer):

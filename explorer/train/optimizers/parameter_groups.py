@@ -17,7 +17,7 @@ from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.train.fixed_settings import refuse_setting
-from explorer.train.rates import as_rate, rate_settings
+from explorer.train.optimizers.rates import as_rate, rate_settings
 
 _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 

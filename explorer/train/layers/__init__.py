@@ -1,0 +1,1 @@
+"""Layers that modules bring along: linear, recurrent and normalizing ones, embeddings, and dropout."""

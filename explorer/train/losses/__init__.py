@@ -1,0 +1,1 @@
+"""Losses of modules, their reductions and the weights of classes."""
