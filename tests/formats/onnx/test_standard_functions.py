@@ -14,7 +14,7 @@ from tests.formats.onnx.standard import DISPUTED, cases, outcome
 TESTED_BESIDE = {
     "ConcatFromSequence", "Optional", "SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase",
     "SequenceLength", "SimplifiedLayerNormalization", "MaxRoiPool",
-    "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
+    "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer", "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer",
     "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor", "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder",
     "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsembleClassifier",
     "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.ZipMap",
