@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -50,15 +51,19 @@ def test_cross_entropies_of_class_numbers_are_torchs(case: int, options: Any) ->
 def test_cross_entropies_of_probabilities_are_torchs(case: int, options: Any) -> None:
     """Their mean is divided by the number of samples, with class weights too."""
     smoothing, weights = options
-    make = lambda r: T.CrossEntropy(smoothing, class_weights=weights, reduction=r)  # noqa: E731
+
+    def make(reduction: Any) -> T.CrossEntropy:
+        return T.CrossEntropy(smoothing, class_weights=weights, reduction=reduction)
+
     holds(make, REFERENCE["scores"], REFERENCE["rows"], "mixtures", case)
 
 
 @pytest.mark.spec("T-3")
 @pytest.mark.parametrize(("case", "weights"), [(0, None), (1, WEIGHTS)])
 def test_likelihoods_are_torchs(case: int, weights: Any) -> None:
-    make = lambda r: T.NegativeLogLikelihood(weights, r)  # noqa: E731
-    holds(make, REFERENCE["probabilities"], REFERENCE["numbers"], "likelihoods", case)
+    holds(
+        partial(T.NegativeLogLikelihood, weights), REFERENCE["probabilities"], REFERENCE["numbers"], "likelihoods", case
+    )
 
 
 @pytest.mark.spec("T-3")
@@ -71,7 +76,7 @@ def test_losses_of_elements_are_torchs(name: str, loss: Any) -> None:
 @pytest.mark.parametrize(("case", "weight"), [(0, None), (1, 3), (2, WEIGHTS)])
 def test_binary_losses_of_scores_are_torchs(case: int, weight: Any) -> None:
     """With the weight of positive labels, one or one for each position; the same from probabilities."""
-    make = lambda r: T.BinaryCrossEntropy(r, logits=True, positive_weight=weight)  # noqa: E731
+    make = partial(T.BinaryCrossEntropy, logits=True, positive_weight=weight)
     scores, label = REFERENCE["scores"], REFERENCE["rows"]
     holds(make, scores, label, "logits", case)
     of_probabilities = T.BinaryCrossEntropy(positive_weight=weight)(1 / (1 + np.exp(-scores)), label)
@@ -155,8 +160,8 @@ def test_weighted_means_are_those_of_the_batch_on_workers(make: Any, label: np.n
 @pytest.mark.spec("C-14")
 @pytest.mark.xdist_group("dask")
 def test_weighted_means_of_samples_that_lie_last_are_those_of_the_batch_on_workers() -> None:
-    loss = lambda: T.CrossEntropy(0.1, class_weights=WEIGHTS)  # noqa: E731
-    first, last = built(loss()), built(loss(), samples="last")
+    first = built(T.CrossEntropy(0.1, class_weights=WEIGHTS))
+    last = built(T.CrossEntropy(0.1, class_weights=WEIGHTS), samples="last")
     with ex.parallelize(last, 2, processes=False):
         for _ in range(4):
             assert last.train_on(IMAGES.T, NUMBERS) == pytest.approx(first.train_on(IMAGES, NUMBERS), rel=1e-10)

@@ -168,4 +168,5 @@ def _limit(op: OperatorContext, name: str) -> float | None:
     value = known(op, name)
     if value.size != 1:
         raise OperandError(f"{name} of {value.size} elements", rule=f"NonMaxSuppression: {name} must be one number")
-    return value.item()  # type: ignore[no-any-return]
+    limit: float = value.item()
+    return limit

@@ -82,14 +82,16 @@ class RoiAlign(Operation):
                 raise ValueError(f"a region of image {image} of {len(x)}")
             rows, columns = self._taps(top, bottom, 0, x.shape[2]), self._taps(left, right, 1, x.shape[3])
             across, along = rows.low.size, columns.low.size
-            read = across * along if self.mode == "max" else max(across * x.shape[3], self.size[0] * along)
+            wide = columns.extent.stop - columns.extent.start
+            read = across * along if self.mode == "max" else max(across * wide, self.size[0] * along)
             if read * x.shape[1] > _MOST_READ:
                 raise ValueError(
                     f"a region of {across} × {along} samples of {x.shape[1]} channels, more than {_MOST_READ} elements"
                 )
-            out[index] = (
-                self._largest(x[image], rows, columns) if self.mode == "max" else _mean(x[image], rows, columns)
-            )
+            # The pixels that are read are cut out first: a mean then reads no others on its way.
+            pixels = x[image, :, rows.extent, columns.extent]
+            resampled = self._largest if self.mode == "max" else _mean
+            out[index] = resampled(pixels, rows.from_first(), columns.from_first())
         return out
 
     def _taps(self, first: np.floating, last: np.floating, axis: int, length: int) -> _Taps:
