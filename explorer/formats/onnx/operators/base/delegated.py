@@ -7,7 +7,7 @@ those that the standard infers; where a shape depends on values, the operator ru
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -141,22 +141,15 @@ def _opset_imports() -> list[Any]:
 @operator(*TYPES)
 def delegated(op: OperatorContext) -> Any:
     """An operator that the onnx package's reference evaluator computes."""
-    return delegated_of(op, {}, {})
-
-
-def delegated_of(op: OperatorContext, operands: Mapping[str, Expr], changed: Mapping[str, Plain]) -> Any:
-    """Delegate an operator of other operands and attributes, by name, than the file has."""
     domain, _, name = op.definition.type.rpartition(".")
     schema = defs.get_schema(name, _OPSETS[domain], domain)
     names = [formal.name for formal in schema.inputs]
     while names and not is_given(op, names[-1]):
         names.pop()
-    own = {name: required(op, name) for name in names if is_given(op, name)} | dict(operands)
-    values = [own.get(name) for name in names]
-    said = {name: _attribute(op, form) for name, form in schema.attributes.items() if op.has(name)}
-    written = (said | dict(changed)).items()
+    values = [required(op, name) if is_given(op, name) else None for name in names]
+    written = {name: _attribute(op, form) for name, form in schema.attributes.items() if op.has(name)}
     # An empty list says nothing, and has no type by itself.
-    attributes = tuple((name, value) for name, value in written if value != ())
+    attributes = tuple((name, value) for name, value in written.items() if value != ())
     unfinished = Delegated(op.definition.type, attributes, tuple(value is not None for value in values), ())
     present = [value for value in values if value is not None]
     results = _inferred(op, unfinished, schema, present)
