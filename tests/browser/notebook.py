@@ -88,9 +88,17 @@ class Notebook:
         self._start(index)
 
     def restart(self) -> None:
-        """Restart the kernel, and wait until it answers: a server that is stopped meanwhile waits for it in vain."""
+        """Restart the kernel, and wait until it answers: a server that is stopped meanwhile waits for it in vain.
+
+        JupyterLab asks for a subshell for each widget model, and reports a request that a restart leaves without an
+        answer as an error; answers come in the order of the requests.
+        """
         self.page.evaluate(
-            "async () => void (await window.jupyterapp.shell.currentWidget.context.sessionContext.restartKernel())"
+            """async () => {
+                const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
+                await sessionContext.session.kernel.requestListSubshell({}).done;
+                await sessionContext.restartKernel();
+            }"""
         )
         self.says("print('there')", "there\n", 60)
 

@@ -89,6 +89,7 @@ def test_a_view_says_when_its_kernel_is_gone(notebook):
     view.get_by_role("button", name="a step forward").click()
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of 3")
     book.again(0)
+    expect(view.locator(".ex-say")).to_contain_text("what the program wrote")
     expect(view.get_by_text("no kernel")).to_be_hidden()
 
 
