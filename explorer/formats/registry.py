@@ -21,6 +21,7 @@ from explorer.formats import explorer_json, onnx, pnnx, tflite, torch_export, we
 from explorer.formats.common.foreign_format import TFLITE
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
+from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
 _Registered = TypeVar("_Registered", bound=Builder)
@@ -200,13 +201,17 @@ def register_format(
 
 
 @named
-def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], _Registered]:
+def file_operator(
+    *types: str, format: str = "pnnx", ignored: Ignored | None = None
+) -> Callable[[_Registered], _Registered]:
     """Decorate the builder of operator types of a format's files; a type that is known is replaced.
 
     The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output:
     ``op.input(0)``, or ``op.input("name")``, is an input, wherever the file has it, and None where it is left out;
-    ``op.number``, ``op.integers`` and others read attributes. Raises DeclarationError where no type is named,
-    UnknownNameError for a format that is none.
+    ``op.number``, ``op.integers`` and others read attributes. What else the file says of the operator is passed over;
+    with ``ignored``, names of arguments and weights and places of inputs that change no value, anything beside these
+    that the builder does not read is refused by its name: ``ignored=()`` allows nothing else. Raises DeclarationError
+    where no type is named, UnknownNameError for a format that is none.
 
     >>> @ex.file_operator("my.Scale")
     ... def scale(op):
@@ -215,7 +220,7 @@ def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], 
     >>> "my.Scale" in ex.layer_types()
     True
     """
-    return _table(format).register(*types)
+    return _table(format).register(*types, ignored=ignored)
 
 
 @named

@@ -137,7 +137,7 @@ def folded(op: OperatorContext, result: Any) -> Any:
     """Return the results of an operator; those that follow from known operands alone are computed at once."""
     if isinstance(result, tuple) and len(op.definition.outputs) == 1:
         (result,) = result
-    if not all(isinstance(value, Expr) and is_known(value) for value in op.operands):
+    if not all(isinstance(value, Expr) and is_known(value) for value in op.passed):
         return result
     return tuple(map(fold, result)) if isinstance(result, tuple) else fold(result)
 

@@ -202,6 +202,7 @@ class NetBuilder:
         )
         try:
             result = self.table[operator.type](context)
+            self.table.check_reads(context)
         except ExplorerError:
             raise
         except Exception as error:

@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.net.definition.definition import OperatorDefinition
+from explorer.net.operators.reads import Reads
 from explorer.ops.creation.constants import full
 from explorer.record.reasons import counted_text
 
@@ -74,13 +75,14 @@ class KnownArray(NamedTuple):
 
 
 class OperatorContext:
-    """One operator while it is built; ``operands`` are the values of its inputs in order.
+    """One operator while it is built; ``passed`` are the values of its inputs in order.
 
     A value is an expression, or a plain number, text, None, or tuple where the file computes with such. A parameter
     of the operator is found by its name: among the arguments of its line, else among the inputs passed by name.
+    ``reads`` notes what the builder asks for; looking at ``passed`` or at the definition is not noted.
     """
 
-    __slots__ = ("_ask", "_bodies", "_weights", "definition", "operands")
+    __slots__ = ("_ask", "_bodies", "_weights", "definition", "passed", "reads")
 
     def __init__(
         self,
@@ -90,8 +92,9 @@ class OperatorContext:
         bodies: Callable[[str], BuildBody] | None = None,
         ask: Ask | None = None,
     ) -> None:
-        self.definition, self.operands, self._weights, self._bodies = definition, operands, weights, bodies
+        self.definition, self.passed, self._weights, self._bodies = definition, operands, weights, bodies
         self._ask = ask
+        self.reads = Reads()
 
     def ask(self, name: str, nodes: Sequence[Expr], answer: Answer, operations: int = 0) -> Hashable:
         """Return what follows from the values of expressions, which are computed while the net is built.
@@ -120,12 +123,22 @@ class OperatorContext:
                 rule=f"{self.definition.type} must have it; files of formats without inner graphs do not keep them",
                 fix="open the model's own file",
             )
+        # the graph itself reads what it takes from the net around it
+        inner = frozenset(self.definition.bodies[name].inputs)
+        self.reads.operands.update([place for place, blob in enumerate(self.definition.inputs) if blob in inner])
         return self._bodies(name)
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments of the operator's line."""
+        """The arguments of the operator's line, all of which count as read."""
+        self.reads.arguments.update(self.definition.arguments)
         return self.definition.arguments
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The values of its inputs in order, all of which count as read."""
+        self.reads.operands.update(range(len(self.passed)))
+        return self.passed
 
     @property
     def x(self) -> Expr:
@@ -152,9 +165,9 @@ class OperatorContext:
         definition = self.definition
         name = which if isinstance(which, str) else self._name_of(which)
         if name is None:
-            return self.tensor(which) if isinstance(which, int) and which < len(self.operands) else None
+            return self.tensor(which) if isinstance(which, int) and which < len(self.passed) else None
         if name in definition.weights:
-            return self._weights(name)
+            return self.weight(name)
         if not self.has(name):
             return None
         value = self.argument(name)
@@ -192,23 +205,37 @@ class OperatorContext:
         return tuple(tensors)
 
     def operand(self, position: int, name: str = "") -> Any:
-        """The value of the operand passed by this name, else of the one at this position."""
-        blob = self.definition.input_names.get(name)
+        """The value of the parameter of this name, else of the operand at this position, unless it has another name."""
+        definition = self.definition
+        blob = definition.input_names.get(name)
         if blob is not None:
-            return self.operands[self.definition.inputs.index(blob)]
-        if position < len(self.operands):
-            return self.operands[position]
+            position = definition.inputs.index(blob)
+            # one value may be passed for several parameters
+            self.reads.operands.update([at for at, other in enumerate(definition.inputs) if other == blob])
+        elif name in definition.arguments:
+            return self.argument(name)
+        elif name and 0 < position < len(self.passed) and not self.is_unnamed(position):
+            raise self.missing(name)
+        if position < len(self.passed):
+            self.reads.operands.add(position)
+            return self.passed[position]
         rule = f"an operand {name!r}" if name else f"{position + 1} operands or more"
         raise OperandError(
-            f"{counted_text(len(self.operands), 'operand')} given", rule=f"{self.definition.type} must have {rule}"
+            f"{counted_text(len(self.passed), 'operand')} given", rule=f"{self.definition.type} must have {rule}"
         )
 
+    def is_unnamed(self, position: int) -> bool:
+        """Whether there is an operand at a position, and its line gives it no name."""
+        definition = self.definition
+        return position < len(self.passed) and definition.inputs[position] not in definition.input_names.values()
+
     def has(self, name: str) -> bool:
-        """Whether the file gives a parameter, be it None."""
+        """Whether the file gives a parameter, be it None; its value does not count as read."""
         return name in self.definition.arguments or name in self.definition.input_names
 
     def argument(self, name: str, default: Any = _REQUIRED) -> Any:
         """The value of a parameter; without a default a missing one raises OperandError."""
+        self.reads.arguments.add(name)
         if name in self.definition.arguments:
             return self.definition.arguments[name]
         if name in self.definition.input_names:
@@ -279,11 +306,12 @@ class OperatorContext:
             raise OperandError(
                 f"the weight {name!r} is missing; declared: {declared}", rule=f"{self.definition.type} must have it"
             )
+        self.reads.weights.add(name)
         return self._weights(name)
 
     def optional_weight(self, name: str) -> Tensor | None:
         """A weight, None where the file declares none of this name."""
-        return self._weights(name) if name in self.definition.weights else None
+        return self.weight(name) if name in self.definition.weights else None
 
     def only(self, name: str, expected: Any, default: Any = _REQUIRED) -> None:
         """Refuse any value of a parameter but the one that is implemented."""

@@ -18,6 +18,7 @@ from explorer.core.registry_base import Registry, changes
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
+from explorer.net.operators.reads import Ignored
 from explorer.net.operators.schema import Count, OperatorSchema
 from explorer.net.operators.similar_types import NearTypes
 from explorer.record.escape import visible
@@ -44,6 +45,8 @@ class OperatorTable:
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
         self._counts: Registry[str, Count] = Registry("number of operands")
         """type → how many operands its builder reads"""
+        self._ignored: Registry[str, Ignored] = Registry("ignored parts")
+        """type → what its builder need not read; a type that is not here may have parts that nobody reads"""
         self._gradients: Registry[str, str] = Registry("gradient type")
         """gradient type that follows from a declared one, and is not listed → the declared one"""
         self._declared: Registry[str, tuple[str, str]] = Registry("declaration")
@@ -51,12 +54,16 @@ class OperatorTable:
         self._near: tuple[int, NearTypes | None] = (0, None)
         """an index of the types, and the version of the table that it belongs to"""
 
-    def register(self, *types: str, operands: Count | None = None) -> Callable[[_Registered], _Registered]:
+    def register(
+        self, *types: str, operands: Count | None = None, ignored: Ignored | None = None
+    ) -> Callable[[_Registered], _Registered]:
         """Decorate the builder of one or more operator types; a type that is known is replaced.
 
         The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output.
         ``operands`` says how many it reads, where it reads them by their places: an operator with others is refused
-        before. Raises DeclarationError where no type is named.
+        before. With ``ignored``, which may be empty, an operator is refused that has an argument, weight or operand
+        beside those that the builder reads and the ignored ones; without it they are passed over. Raises
+        DeclarationError where no type is named.
         """
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
@@ -72,8 +79,11 @@ class OperatorTable:
                     # What a replaced type declared of its arguments says nothing about the new builder's.
                     self._schemas.pop(name, None)
                     self._counts.pop(name, None)
+                    self._ignored.pop(name, None)
                     if operands is not None:
                         self._counts[name] = operands
+                    if ignored is not None:
+                        self._ignored[name] = ignored
                 self.version += 1
             return builder
 
@@ -138,6 +148,13 @@ class OperatorTable:
                 fix="export the model again, or correct the line",
             )
 
+    def check_reads(self, op: OperatorContext) -> None:
+        """Raise OperandError where a built operator has parts that its type's builder must know, and has not read."""
+        type = op.definition.type
+        ignored = self._ignored.get(type)
+        if ignored is not None:
+            op.reads.check(op.definition, op.passed, ignored, self.registration(type))
+
     def is_own(self, type: str) -> bool:
         """Whether explorer's own code says what a type means, and not a user's."""
         declared = self._declared.get(type) if type in self._schemas else None
@@ -184,7 +201,7 @@ def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
         if names:
             arguments["blob"] = op.definition.outputs[0]
         weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
-        result = function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
+        result = function(*(op.tensor(position) for position in range(len(op.passed))), **arguments, **weights)
         # A function of one or more outputs returns a tuple for one, too.
         return result[0] if isinstance(result, tuple) and len(op.definition.outputs) == len(result) == 1 else result
 

@@ -34,9 +34,12 @@ from explorer.ops.nn.activation import (
 from explorer.ops.nn.shrinkage import hardshrink, softshrink, tanhshrink, threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
 
+_IN_PLACE = ("inplace",)
+"""an argument without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
+
 
 def _enter(function: Callable[[Any], Expr], *types: str) -> None:
-    @file_operator(*types)
+    @file_operator(*types, ignored=_IN_PLACE)
     def activation(op: OperatorContext) -> Expr:
         return function(op.x)
 
@@ -58,7 +61,7 @@ _enter(tanhshrink, "nn.Tanhshrink", "F.tanhshrink")
 
 
 def _enter_with_number(function: Callable[[Any, float], Expr], name: str, default: float, *types: str) -> None:
-    @file_operator(*types)
+    @file_operator(*types, ignored=_IN_PLACE)
     def activation(op: OperatorContext) -> Expr:
         return function(op.x, op.number(name, default))
 
@@ -72,20 +75,24 @@ _enter_with_number(hardshrink, "lambd", 0.5, "nn.Hardshrink", "F.hardshrink")
 _enter_with_number(leaky_relu, "negative_slope", 0.01, "nn.LeakyReLU", "F.leaky_relu")
 
 
-@file_operator("nn.Threshold", "F.threshold")
+_CALLER = ("_stacklevel",)
+"""an argument that says whom torch warns"""
+
+
+@file_operator("nn.Threshold", "F.threshold", ignored=_IN_PLACE)
 def threshold_(op: OperatorContext) -> Expr:
     """x where it is above the threshold, a value elsewhere."""
     return threshold(op.x, op.number("threshold"), op.number("value"))
 
 
-@file_operator("nn.RReLU", "F.rrelu")
+@file_operator("nn.RReLU", "F.rrelu", ignored=_IN_PLACE)
 def randomized_leaky_relu(op: OperatorContext) -> Expr:
     """x, or below 0 the mean of the slopes that training draws from times x."""
     op.only("training", False)
     return leaky_relu(op.x, (op.number("lower", 1 / 8) + op.number("upper", 1 / 3)) / 2)
 
 
-@file_operator("nn.PReLU", "F.prelu")
+@file_operator("nn.PReLU", "F.prelu", ignored=("num_parameters", "init"))
 def parametric_relu(op: OperatorContext) -> Expr:
     """x, or a slope of its own for each channel times x below 0."""
     return prelu(op.x, op.weight("weight") if op.definition.type == "nn.PReLU" else op.tensor(1, "weight"))
@@ -116,14 +123,14 @@ def softplus_(op: OperatorContext) -> Expr:
     return where(scaled > threshold, x, y)
 
 
-@file_operator("nn.Softmax", "F.softmax", "torch.softmax")
+@file_operator("nn.Softmax", "F.softmax", "torch.softmax", ignored=_CALLER)
 def softmax_(op: OperatorContext) -> Expr:
     """Softmax over one axis."""
     op.only("dtype", None)
     return softmax(op.x, op.integer("dim"))
 
 
-@file_operator("nn.Softmin", "F.softmin")
+@file_operator("nn.Softmin", "F.softmin", ignored=_CALLER)
 def softmin(op: OperatorContext) -> Expr:
     """Softmax of −x over one axis."""
     op.only("dtype", None)
@@ -136,7 +143,7 @@ def softmax_of_channels(op: OperatorContext) -> Expr:
     return softmax(op.x, -3)
 
 
-@file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax")
+@file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax", ignored=_CALLER)
 def log_softmax_(op: OperatorContext) -> Expr:
     """The logarithm of softmax over one axis."""
     op.only("dtype", None)

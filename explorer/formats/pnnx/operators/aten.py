@@ -12,6 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import listed
 from explorer.formats.pnnx.expression_tree import ARITY
+from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.expression import apply
 from explorer.net.operators.context import OperatorContext
@@ -19,7 +20,7 @@ from explorer.net.operators.schema import Count
 
 _SAME = """
     abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt
-    sign sin sinh sqrt square tan trunc mul div floor_divide fmod remainder pow atan2 maximum minimum logaddexp
+    sign sin sinh sqrt square tan trunc mul floor_divide fmod remainder pow atan2 maximum minimum logaddexp
 """
 
 
@@ -65,11 +66,29 @@ def scaled_sum(op: OperatorContext) -> Any:
     return apply(name, [a, b if alpha == 1 else apply("mul", [b, alpha])])
 
 
+@file_operator("aten::div", "torch.div", operands=Count(2, 3))
+def quotient(op: OperatorContext) -> Any:
+    """a / b, or with a rounding_mode its whole part (trunc) or the next whole number below it (floor)."""
+    a, b, mode = op.operand(0), op.operand(1), value(op, 2, "rounding_mode", None)
+    if mode not in (None, "trunc", "floor"):
+        raise OperandError(
+            f"rounding_mode={mode!r}", rule=f"{op.definition.type}: rounding_mode must be None, trunc or floor"
+        )
+    if mode is None:
+        return apply("div", [a, b])
+    if mode == "floor":
+        return apply("floor_divide", [a, b])
+    if any(isinstance(each, float) or (isinstance(each, Expr) and each.dtype.kind == "f") for each in (a, b)):
+        return apply("trunc", [apply("div", [a, b])])
+    # without the remainder the division of whole numbers is exact, of any size
+    return apply("floor_divide", [apply("sub", [a, apply("fmod", [a, b])]), b])
+
+
 @file_operator("aten::size", "Tensor.size", operands=Count(1, 2))
 def size(op: OperatorContext) -> Any:
     """The shape of a tensor, or one size of it."""
     x = op.x
-    dim = op.operands[1] if len(op.operands) > 1 else op.argument("dim", None)
+    dim = op.operand(1) if len(op.passed) > 1 else op.argument("dim", None)
     return x.shape if dim is None else apply("size", [x, dim])
 
 

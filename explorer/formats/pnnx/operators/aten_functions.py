@@ -56,7 +56,9 @@ def turned(op: OperatorContext) -> Expr:
     "Tensor.contiguous",
     "aten::contiguous",
     "aten::detach",
+    "Tensor.detach",
     operands=Count(1, 2),
+    ignored=("memory_format", 1),
 )
 def same(op: OperatorContext) -> Expr:
     """The operand itself: values have no memory that others could write to."""
@@ -72,16 +74,10 @@ def fill(op: OperatorContext) -> Expr:
     return full(x.shape, element, x.dtype)
 
 
-@file_operator("aten::ravel", operands=Count(1, 1))
-def ravel(op: OperatorContext) -> Expr:
-    """All elements along one axis."""
-    return reshape(op.x, (op.x.size,))
-
-
 @file_operator("aten::where", operands=Count(1, 3))
 def places_or_choice(op: OperatorContext) -> Any:
     """One of two values by a condition; with a condition alone the indices, along each axis, where it holds."""
-    if len(op.operands) == 1:
+    if len(op.passed) == 1:
         x = op.x
         return tuple(coordinates(op, x if x.dtype.kind == "b" else x != 0))
     return where(op.x, op.operand(1), op.operand(2))
@@ -232,7 +228,7 @@ def diff(op: OperatorContext) -> Expr:
     return x
 
 
-@file_operator("aten::cdist", operands=Count(2, 4))
+@file_operator("aten::cdist", operands=Count(2, 4), ignored=("compute_mode", 3))
 def distances(op: OperatorContext) -> Expr:
     """The p-norms of the differences of all rows of one matrix and all rows of another."""
     x, y, power = op.x, op.tensor(1, "x2"), number(op, 2, "p", 2.0)
@@ -253,7 +249,7 @@ def distances(op: OperatorContext) -> Expr:
 def ordered_place(op: OperatorContext) -> Any:
     """The lower of the two middle elements, of all or along an axis, or the k-th smallest, with its place."""
     x = op.x
-    if op.definition.type == "aten::median" and len(op.operands) == 1:
+    if op.definition.type == "aten::median" and len(op.passed) == 1:
         return _median(reshape(x, (x.size,)), 0, False)[0]
     first = 1 if op.definition.type == "aten::median" else 2
     axis = normalize_axis(integer(op, first, "dim", -1), x.ndim, "median")

@@ -26,7 +26,8 @@ def scaled_dot_product_attention(op: OperatorContext) -> Expr:
     op.only("dropout_p", 0.0)
     scale = None if op.argument("scale", None) is None else op.number("scale")
     query, key, value = op.tensor(0, "query"), op.tensor(1, "key"), op.tensor(2, "value")
-    if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not op.argument("enable_gqa", False):
+    shared = op.flag("enable_gqa", False)
+    if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not shared:
         raise OperandError(
             f"queries {query.type} and keys {key.type}",
             rule="query and key must have as many heads, unless enable_gqa=True",
@@ -35,7 +36,7 @@ def scaled_dot_product_attention(op: OperatorContext) -> Expr:
     return attention(query, key, value, mask, causal=op.flag("is_causal", False), scale=scale)
 
 
-@file_operator("nn.MultiheadAttention")
+@file_operator("nn.MultiheadAttention", ignored=("kdim", "vdim", "dropout"))
 def multi_head_attention(op: OperatorContext) -> Any:
     """Attention of several heads between linear maps; outputs are the values, then the mean weights where asked for."""
     for name in ("add_bias_kv", "add_zero_attn"):
@@ -46,7 +47,7 @@ def multi_head_attention(op: OperatorContext) -> Any:
             f"num_heads={heads}, embed_dim={width}",
             rule="the number of features must be a multiple of the number of heads",
         )
-    count = len(op.operands) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
+    count = len(op.passed) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
     sequences = [op.tensor(min(position, count - 1)) for position in range(3)]
     batch_first = op.flag("batch_first", False)
     for name, x in zip(("query", "key", "value"), sequences, strict=True):

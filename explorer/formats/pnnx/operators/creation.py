@@ -31,6 +31,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_PLACE = ("layout", "device", "pin_memory", "requires_grad", "memory_format")
+"""parameters that say where a tensor lies, and nothing of its elements"""
+
+
 def dtype_of(op: OperatorContext, default: Any) -> np.dtype[Any]:
     """The dtype that the file names, else the default."""
     code = op.argument("dtype", None)
@@ -57,7 +61,7 @@ def _default(number: Any) -> str:
     return "bool" if isinstance(number, bool) else "int64" if isinstance(number, int) else "float32"
 
 
-@file_operator("torch.full")
+@file_operator("torch.full", ignored=_PLACE)
 def full_(op: OperatorContext) -> Expr:
     """One number everywhere."""
     number = _number(value(op, 1, "fill_value"))
@@ -65,15 +69,15 @@ def full_(op: OperatorContext) -> Expr:
 
 
 def _enter_constant(name: str, number: int) -> None:
-    @file_operator(f"torch.{name}")
+    @file_operator(f"torch.{name}", ignored=_PLACE)
     def constant(op: OperatorContext) -> Expr:
         return full(integers(op, 0, "size"), number, dtype_of(op, "float32"))
 
-    @file_operator(f"torch.{name}_like")
+    @file_operator(f"torch.{name}_like", ignored=_PLACE)
     def alike(op: OperatorContext) -> Expr:
         return full(op.x.shape, number, dtype_of(op, op.x.dtype))
 
-    @file_operator(f"Tensor.new_{name}")
+    @file_operator(f"Tensor.new_{name}", ignored=_PLACE)
     def new(op: OperatorContext) -> Expr:
         return full(integers(op, 1, "size"), number, dtype_of(op, op.x.dtype))
 
@@ -86,19 +90,19 @@ _enter_constant("zeros", 0)
 _enter_constant("ones", 1)
 
 
-@file_operator("torch.full_like")
+@file_operator("torch.full_like", ignored=_PLACE)
 def full_like(op: OperatorContext) -> Expr:
     """One number everywhere, in the shape of another tensor."""
     return full(op.x.shape, _number(value(op, 1, "fill_value")), dtype_of(op, op.x.dtype))
 
 
-@file_operator("Tensor.new_full")
+@file_operator("Tensor.new_full", ignored=_PLACE)
 def new_full(op: OperatorContext) -> Expr:
     """One number everywhere, in the dtype of another tensor."""
     return full(integers(op, 1, "size"), _number(value(op, 2, "fill_value")), dtype_of(op, op.x.dtype))
 
 
-@file_operator("torch.arange")
+@file_operator("torch.arange", ignored=_PLACE)
 def arange(op: OperatorContext) -> Expr:
     """Numbers from start to before end by a step."""
     start, end, step = (
@@ -114,7 +118,7 @@ def arange(op: OperatorContext) -> Expr:
     )[0]
 
 
-@file_operator("torch.linspace")
+@file_operator("torch.linspace", ignored=_PLACE)
 def linspace(op: OperatorContext) -> Expr:
     """So many numbers from start to end, both included."""
     start, end = (_real(name, op.argument(name)) for name in ("start", "end"))
@@ -123,7 +127,7 @@ def linspace(op: OperatorContext) -> Expr:
     return as_operands((np.linspace(start, end, count).astype(dtype_of(op, "float32")),))[0]
 
 
-@file_operator("Tensor.to", "Tensor.type")
+@file_operator("Tensor.to", "Tensor.type", ignored=(*_PLACE, "copy", "non_blocking"))
 def to(op: OperatorContext) -> Expr:
     """The elements converted to another dtype."""
     return cast(op.x, dtype_of(op, op.x.dtype))

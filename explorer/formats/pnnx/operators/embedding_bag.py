@@ -28,12 +28,12 @@ from explorer.ops.reduction.reduce import any, max, sum
 _MODES = ("sum", "mean", "max")
 
 
-@file_operator("aten::embedding_bag")
+@file_operator("aten::embedding_bag", ignored=(3, 5))
 def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
     """The sum (mode 0), mean (1) or largest (2) of the rows of each bag; an empty bag gives zeros."""
     table, numbers, starts = op.tensor(0, "weight"), op.tensor(1, "indices"), op.tensor(2, "offsets")
     mode, weights, ends_last, unused = (
-        op.operands[place] if place < len(op.operands) else default
+        op.operand(place) if place < len(op.passed) else default
         for place, default in ((4, 0), (6, None), (7, False), (8, None))
     )
     if table.ndim != 2:

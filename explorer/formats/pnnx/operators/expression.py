@@ -132,7 +132,7 @@ def expression(op: OperatorContext) -> Any:
     text = op.argument("expr")
     if not isinstance(text, str):
         raise OperandError(f"expr={text!r}", rule="an expression must be a text")
-    parsed = parse(text, len(op.operands))
+    parsed = parse(text, len(op.passed))
     if parsed.form == "nested":
         return _evaluate(parsed.tree, op.operands)
     with scope("read as prefix notation: its brackets are misplaced", "file"):

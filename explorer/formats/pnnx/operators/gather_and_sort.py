@@ -42,7 +42,7 @@ for _name in ("argmax", "argmin"):
     _enter_place(_name)
 
 
-@file_operator("torch.topk", "Tensor.topk", "aten::topk")
+@file_operator("torch.topk", "Tensor.topk", "aten::topk", ignored=("sorted", 4))
 def topk_(op: OperatorContext) -> tuple[Expr, Expr]:
     """The largest or smallest elements along an axis in order, and their places."""
     return topk(op.x, integer(op, 1, "k"), integer(op, 2, "dim", -1), flag(op, 3, "largest", True))
@@ -50,7 +50,8 @@ def topk_(op: OperatorContext) -> tuple[Expr, Expr]:
 
 def _order(op: OperatorContext) -> tuple[int, bool]:
     """The axis and whether the order descends; at level 0 a stable sort says so between input and axis."""
-    first = 2 if len(op.operands) > 3 else 1
+    value(op, 1, "stable", None)  # the order is a stable one whether that is asked for or not
+    first = 2 if len(op.passed) > 3 else 1
     axis = normalize_axis(integer(op, first, "dim", -1), op.x.ndim, "sort")
     return axis, flag(op, first + 1, "descending", False)
 
@@ -76,7 +77,7 @@ def cumsum_(op: OperatorContext) -> Expr:
     return cumsum(op.x, integer(op, 1, "dim"))
 
 
-@file_operator("torch.gather", "Tensor.gather", "aten::gather")
+@file_operator("torch.gather", "Tensor.gather", "aten::gather", ignored=("sparse_grad", 3))
 def gather(op: OperatorContext) -> Expr:
     """For each number the element at its place but for one axis, where the number says which."""
     x, axis = op.x, integer(op, 1, "dim")
@@ -128,7 +129,7 @@ def one_hot_(op: OperatorContext) -> Expr:
 def _enter_logic(name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def logic(op: OperatorContext) -> Expr:
-        operands = [op.tensor(position) for position in range(len(op.operands))]
+        operands = [op.tensor(position) for position in range(len(op.passed))]
         truths = [x if x.dtype.kind == "b" else x != 0 for x in operands]
         result: Expr = function(name)(*truths)
         return result
@@ -173,8 +174,8 @@ for _name in ("isnan", "isinf", "isfinite", "signbit"):
 def _enter_extreme(name: str) -> None:
     @file_operator(f"torch.{name}")
     def extreme(op: OperatorContext) -> Any:
-        if len(op.operands) > 1 and isinstance(op.operands[1], Expr):
-            result: Expr = function(f"{name}imum")(op.x, op.operands[1])
+        if len(op.passed) > 1 and isinstance(op.operand(1), Expr):
+            result: Expr = function(f"{name}imum")(op.x, op.operand(1))
             return result
         reduce, place = function(name), argmax if name == "max" else argmin
         if value(op, 1, "dim", None) is None:

@@ -52,6 +52,7 @@ def coordinates(op: OperatorContext, mask: Expr) -> list[Expr]:
 @file_operator("torch.nonzero", "Tensor.nonzero", "aten::nonzero")
 def nonzero(op: OperatorContext) -> Expr:
     """The indices of the elements that are not 0: one row for each, (count, axes)."""
+    op.only("as_tuple", False)
     x = op.x
     mask = x if x.dtype.kind == "b" else x != 0
     if not mask.ndim:

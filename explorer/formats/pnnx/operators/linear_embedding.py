@@ -14,7 +14,7 @@ from explorer.ops.manipulation.gather import embedding
 from explorer.ops.manipulation.reshape import flatten, reshape
 
 
-@file_operator("nn.Linear")
+@file_operator("nn.Linear", ignored=("in_features", "out_features"))
 def linear(op: OperatorContext) -> Expr:
     """x · Wᵀ + b."""
     bias = op.weight("bias") if op.flag("bias", True) else None
@@ -29,15 +29,21 @@ def linear_(op: OperatorContext) -> Expr:
     return y if bias is None else y + bias
 
 
-@file_operator("nn.Embedding")
+_OF_TRAINING = ("norm_type", "padding_idx", "scale_grad_by_freq", "sparse")
+"""parameters of look-ups that tell how gradients are added up, or mean something with max_norm alone"""
+
+
+@file_operator("nn.Embedding", ignored=("embedding_dim", "num_embeddings", *_OF_TRAINING))
 def look_up(op: OperatorContext) -> Expr:
     """Rows of a table by number."""
+    op.only("max_norm", None)
     return embedding(op.weight("weight"), op.x)
 
 
-@file_operator("F.embedding")
+@file_operator("F.embedding", ignored=_OF_TRAINING)
 def look_up_(op: OperatorContext) -> Expr:
     """Rows of a given table by number."""
+    op.only("max_norm", None)
     return embedding(op.tensor(1, "weight"), op.x)
 
 
@@ -73,12 +79,11 @@ def unflatten(op: OperatorContext) -> Expr:
     "F.dropout3d",
     "F.alpha_dropout",
     "F.feature_alpha_dropout",
-    "Tensor.contiguous",
-    "torch.clone",
-    "Tensor.detach",
+    ignored=("p", "inplace"),
 )
 def identity(op: OperatorContext) -> Expr:
     """The operand itself: a file holds a net that is not training."""
+    op.only("training", False)
     return op.x
 
 

@@ -40,7 +40,7 @@ def repeat_(op: OperatorContext) -> Expr:
     return tile(op.x, integers(op, 1, "sizes" if op.has("sizes") else "dims"))
 
 
-@file_operator("torch.repeat_interleave", "Tensor.repeat_interleave")
+@file_operator("torch.repeat_interleave", "Tensor.repeat_interleave", ignored=("output_size",))
 def repeat_interleave(op: OperatorContext) -> Expr:
     """Each element repeated along an axis."""
     axis = None if op.argument("dim", None) is None else op.integer("dim")

@@ -13,6 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
@@ -29,6 +30,12 @@ _NO_INDEX = 2**31 - 1
 def reshape_(op: OperatorContext) -> Expr:
     """The same elements in another shape."""
     return reshape(op.x, op.integers("shape"))
+
+
+@file_operator("aten::ravel")
+def ravel(op: OperatorContext) -> Expr:
+    """All elements along one axis."""
+    return reshape(op.x, (op.x.size,))
 
 
 @file_operator("Tensor.expand", "torch.expand")
@@ -165,7 +172,7 @@ def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     return tuple(parts)
 
 
-@file_operator("torch.clamp", "Tensor.clamp", "F.hardtanh", "nn.Hardtanh")
+@file_operator("torch.clamp", "Tensor.clamp", "F.hardtanh", "nn.Hardtanh", ignored=("inplace",))
 def clamp(op: OperatorContext) -> Expr:
     """Elements kept between two numbers, of which one may be absent."""
     hard = op.definition.type.endswith(("Hardtanh", "hardtanh"))
@@ -178,7 +185,7 @@ def clamp(op: OperatorContext) -> Expr:
 def _enter_comparison(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
     def comparison(op: OperatorContext) -> Expr:
-        compared: Expr = function(records)(op.x, _value(op, 1, "other"))
+        compared: Expr = function(records)(op.x, value(op, 1, "other"))
         return compared
 
     comparison.__doc__ = f"{records}, element by element."
@@ -193,8 +200,4 @@ for _torch, _ours in {
 @file_operator("torch.where")
 def where_(op: OperatorContext) -> Expr:
     """One of two values by a condition."""
-    return where(op.tensor(0, "condition"), _value(op, 1, "input"), _value(op, 2, "other"))
-
-
-def _value(op: OperatorContext, position: int, name: str) -> Any:
-    return op.argument(name) if name in op.definition.arguments else op.operand(position, name)
+    return where(op.tensor(0, "condition"), value(op, 1, "input"), value(op, 2, "other"))

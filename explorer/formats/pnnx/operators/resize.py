@@ -46,7 +46,8 @@ def upsample(op: OperatorContext) -> Expr:
     )
     if mode not in _MODES:
         raise OperandError(f"mode={mode!r}", rule=f"{op.definition.type}: the mode must be one of {', '.join(_MODES)}")
-    lengths, steps = _target(op, x)
+    recomputed = bool(op.argument("recompute_scale_factor", None))
+    lengths, steps = _target(op, x, recomputed)
     if mode in _METHODS:
         # torch's nearest takes ⌊i · step⌋, off by half a pixel; nearest-exact is centred
         coordinates = "asymmetric" if mode == "nearest" else "half_pixel"
@@ -56,7 +57,7 @@ def upsample(op: OperatorContext) -> Expr:
     return resize(x, lengths, method=method, coordinates=coordinates, steps=steps)
 
 
-def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _target(op: OperatorContext, x: Expr, recomputed: bool) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The lengths of the last axes, and the distances of new elements in old ones, of torch's single precision."""
     old = x.shape[2:]
     size, scale = op.argument("size", None), op.argument("scale_factor", None)
@@ -72,7 +73,7 @@ def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float,
     wide = _each(op, "scale_factor", factors, len(old))
     # ⌊ ⌋ in double precision, as torch computes it
     lengths = tuple([int(length * factor) for length, factor in zip(old, wide, strict=True)])
-    if op.argument("recompute_scale_factor", None):
+    if recomputed:
         return lengths, _ratios(old, lengths)
     return lengths, tuple([float(np.float32(1 / factor)) for factor in wide])
 

@@ -19,20 +19,23 @@ from explorer.ops.control.scan import scan_operands
 from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import concatenate, stack
 
+_IGNORED = ("input_size", "dropout")
+"""a size that the weights have, too, and what training alone does"""
 
-@file_operator("nn.LSTM")
+
+@file_operator("nn.LSTM", ignored=_IGNORED)
 def lstm(op: OperatorContext) -> Any:
     """Long short-term memory; outputs are the sequence, then the last states of all layers."""
     return _run(op, "lstm", "lstm", gates=4, states=2)
 
 
-@file_operator("nn.GRU")
+@file_operator("nn.GRU", ignored=_IGNORED)
 def gru(op: OperatorContext) -> Any:
     """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
     return _run(op, "gru", "gru", gates=3, states=1)
 
 
-@file_operator("nn.RNN")
+@file_operator("nn.RNN", ignored=_IGNORED)
 def rnn(op: OperatorContext) -> Any:
     """A plain recurrent network with tanh or relu."""
     nonlinearity = op.argument("nonlinearity", "tanh")
@@ -56,7 +59,7 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
     members = x.shape[1 - time_axis]
     initial = [
         with_shape(op, f"first state {i}", op.tensor(1 + i), (layers * directions, members, length))
-        for i, length in enumerate(lengths if len(op.operands) > 1 else ())
+        for i, length in enumerate(lengths if len(op.passed) > 1 else ())
     ]
     absent = () if initial else tuple(zeros((members, length), x.dtype) for length in lengths)
     last: list[tuple[Expr, ...]] = []

@@ -52,9 +52,9 @@ def _source(op: OperatorContext, name: str, numbers: Expr) -> Expr:
 def scatter(op: OperatorContext) -> Expr:
     """Elements replaced along an axis; of several for one place the last one stays."""
     op.only("reduce", None)
-    if len(op.operands) > 4:
+    if len(op.passed) > 4:
         raise OperandError(
-            f"reduce={op.operands[4]!r}", rule="aten::scatter: reduce must not be given; it replaces elements"
+            f"reduce={op.operand(4)!r}", rule="aten::scatter: reduce must not be given; it replaces elements"
         )
     numbers = op.tensor(2, "index")
     return put_along_axis(op.x, numbers, _source(op, "src", numbers), _axis(op))

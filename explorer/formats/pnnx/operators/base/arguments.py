@@ -21,7 +21,7 @@ def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRE
     """Return a parameter by its name, else the operand at a position, else the default."""
     if op.has(name):
         return op.argument(name)
-    if position < len(op.operands) or default is _REQUIRED:
+    if op.is_unnamed(position) or default is _REQUIRED:
         return op.operand(position, name)
     return default
 

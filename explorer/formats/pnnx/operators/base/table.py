@@ -1,11 +1,22 @@
-"""The table of PNNX operator types, and how users add to it."""
+"""The table of PNNX operator types, and how builders of this package enter it."""
 
 from __future__ import annotations
 
-from explorer.net.operators.table import OperatorTable
+from collections.abc import Callable
+
+from explorer.net.operators.reads import Ignored
+from explorer.net.operators.schema import Count
+from explorer.net.operators.table import Builder, OperatorTable
 
 TABLE = OperatorTable("pnnx")
-file_operator = TABLE.register
+
+
+def file_operator(*types: str, operands: Count | None = None, ignored: Ignored = ()) -> Callable[[Builder], Builder]:
+    """Decorate the builder of operator types; it must read all that the file says of an operator but ``ignored``.
+
+    These are names of arguments and weights, and places of operands, that change no value.
+    """
+    return TABLE.register(*types, operands=operands, ignored=ignored)
 
 
 def layer_types() -> list[str]:

@@ -19,6 +19,9 @@ from explorer.ops.nn.conv_1d_3d import conv1d, conv3d
 from explorer.ops.nn.conv_transpose import conv_transpose1d, conv_transpose2d
 from explorer.ops.nn.conv_transpose_3d import conv_transpose3d
 
+_CHANNELS = ("in_channels", "out_channels")
+"""numbers that the filters have, too"""
+
 
 def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:
     """The filters and the bias of a module, or of a function, which is given them as operands."""
@@ -99,13 +102,13 @@ def _convolve_back(op: OperatorContext, axes: int) -> Expr:
 
 
 def _enter(axes: int) -> None:
-    @file_operator(f"nn.Conv{axes}d", f"F.conv{axes}d")
+    @file_operator(f"nn.Conv{axes}d", f"F.conv{axes}d", ignored=_CHANNELS)
     def convolution(op: OperatorContext) -> Expr:
         return _convolve(op, axes)
 
     convolution.__doc__ = 'Cross-correlation; padding is a number an axis, "same" or "valid".'
 
-    @file_operator(f"nn.ConvTranspose{axes}d", f"F.conv_transpose{axes}d")
+    @file_operator(f"nn.ConvTranspose{axes}d", f"F.conv_transpose{axes}d", ignored=_CHANNELS)
     def transposed(op: OperatorContext) -> Expr:
         return _convolve_back(op, axes)
 
