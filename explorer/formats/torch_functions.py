@@ -22,6 +22,8 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
     aten, prims = torch.ops.aten, torch.ops.prims
     return {
         aten.scatter_reduce.two: _scatter_reduce,
+        aten.scatter.src: _scatter,
+        aten.scatter_add.default: _scatter_add,
         aten.sort.stable: _sort,
         aten.masked_select.default: _masked_select,
         prims.prod.default: _product,
@@ -36,34 +38,35 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
     }
 
 
-def _op() -> Any:
+def operators() -> Any:
     """Return ONNX's operators, of the opset that torch's exporter writes before it upgrades."""
     return import_module("onnxscript").opset18
 
 
-def _constant(array: Any) -> Any:
+def constant(array: Any) -> Any:
+    """Return an array as a constant of the program that is written."""
     helper = import_module("onnx.numpy_helper")
-    return _op().Constant(value=helper.from_array(np.asarray(array)))
+    return operators().Constant(value=helper.from_array(np.asarray(array)))
 
 
 def _limit(x: Any, largest: bool) -> Any:
     """Return the element that no other of its dtype is beyond."""
     dtype = x.dtype.numpy()
     if dtype.kind == "f":
-        return _constant(np.array(np.inf if largest else -np.inf, dtype))
+        return constant(np.array(np.inf if largest else -np.inf, dtype))
     ends = np.iinfo(dtype)
-    return _constant(np.array(ends.max if largest else ends.min, dtype))
+    return constant(np.array(ends.max if largest else ends.min, dtype))
 
 
 def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Any:
     """Write elements reduced at the places where they fall, with those that are there or without."""
-    op, is_scalar = _op(), len(self.shape) == 0
+    op, is_scalar = operators(), len(self.shape) == 0
     if is_scalar:
-        self, index, src = (op.Reshape(each, _constant([-1])) for each in (self, index, src))
+        self, index, src = (op.Reshape(each, constant([-1])) for each in (self, index, src))
     shape = op.Shape(index)
     # torch reads of the source as much as there are places
     src = op.Slice(src, op.Sub(shape, shape), shape)
-    one = op.CastLike(_constant(1), self)
+    one = op.CastLike(constant(1), self)
     zero = op.Sub(one, one)
     start = self
     if not include_self:
@@ -76,53 +79,75 @@ def _scatter_reduce(self: Any, dim: int, index: Any, src: Any, reduce: str, incl
         counts = op.Expand(one if include_self else zero, whole)
         counts = op.ScatterElements(counts, index, ones, axis=dim, reduction="add")
         result = _quotient(result, op.Max(counts, one), self)
-    return op.Reshape(result, _constant(np.zeros(0, np.int64))) if is_scalar else result
+    return op.Reshape(result, constant(np.zeros(0, np.int64))) if is_scalar else result
+
+
+def _scatter(self: Any, dim: int, index: Any, src: Any) -> Any:
+    """Write elements replaced at the places where they fall."""
+    return _scattered(self, dim, index, src, "none")
+
+
+def _scatter_add(self: Any, dim: int, index: Any, src: Any) -> Any:
+    """Write elements added at the places where they fall."""
+    return _scattered(self, dim, index, src, "add")
+
+
+def _scattered(self: Any, dim: int, index: Any, src: Any, reduction: str) -> Any:
+    """Write a scatter; torch reads of the source as much as there are places."""
+    op = operators()
+    if len(self.shape) == 0:
+        line = constant([-1])
+        parts = [op.Reshape(each, line) for each in (self, index, src)]
+        return op.Reshape(op.ScatterElements(*parts, axis=0, reduction=reduction), op.Shape(self))
+    shape = op.Shape(index)
+    src = op.Slice(src, op.Sub(shape, shape), shape)
+    return op.ScatterElements(self, index, src, axis=dim, reduction=reduction)
 
 
 def _quotient(x: Any, count: Any, like: Any) -> Any:
     """Write a mean; that of whole numbers is rounded down."""
-    op = _op()
+    op = operators()
     if like.dtype.numpy().kind == "f":
         return op.Div(x, count)
     whole = op.Div(x, count)
-    one = op.CastLike(_constant(1), like)
+    one = op.CastLike(constant(1), like)
     below = op.Less(x, op.Mul(whole, count))
     return op.Where(below, op.Sub(whole, one), whole)
 
 
 def _sort(self: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
     """Write a sort; ONNX's keeps the order of equal elements."""
-    op = _op()
+    op = operators()
     if len(self.shape) == 0:
-        return op.Identity(self), _constant(np.int64(0))
+        return op.Identity(self), constant(np.int64(0))
     return op.TopK(self, _length(self, dim), axis=dim, largest=int(descending), sorted=1)
 
 
 def _length(x: Any, dim: int) -> Any:
-    op = _op()
-    return op.Gather(op.Shape(x), _constant([dim % len(x.shape)]), axis=0)
+    op = operators()
+    return op.Gather(op.Shape(x), constant([dim % len(x.shape)]), axis=0)
 
 
 def _masked_select(self: Any, mask: Any) -> Any:
     """Write the elements where a mask holds, in their order; both are broadcast."""
-    op, line = _op(), _constant([-1])
+    op, line = operators(), constant([-1])
     together = op.Where(mask, self, self)
     return op.Compress(op.Reshape(together, line), op.Reshape(op.Expand(mask, op.Shape(together)), line))
 
 
 def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
     """Write products along axes."""
-    op = _op()
+    op = operators()
     if dims is None:
         return op.ReduceProd(inp, keepdims=0)
-    return op.ReduceProd(inp, _constant(np.array(dims, np.int64)), keepdims=0) if len(dims) else op.Identity(inp)
+    return op.ReduceProd(inp, constant(np.array(dims, np.int64)), keepdims=0) if len(dims) else op.Identity(inp)
 
 
 def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:
     """Write the p-norms of the differences of all rows of one matrix and all rows of another."""
-    op = _op()
-    size = op.Abs(op.Sub(op.Unsqueeze(x1, _constant([-2])), op.Unsqueeze(x2, _constant([-3]))))
-    last = _constant([-1])
+    op = operators()
+    size = op.Abs(op.Sub(op.Unsqueeze(x1, constant([-2])), op.Unsqueeze(x2, constant([-3]))))
+    last = constant([-1])
     if p == 0:
         return op.ReduceSum(op.CastLike(op.Cast(size, to=9), x1), last, keepdims=0)
     if p == 1:
@@ -131,55 +156,55 @@ def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> A
         return op.Sqrt(op.ReduceSum(op.Mul(size, size), last, keepdims=0))
     if p == float("inf"):
         return op.ReduceMax(size, last, keepdims=0)
-    power = op.CastLike(_constant(np.float32(p)), x1)
-    inverse = op.CastLike(_constant(np.float32(1 / p)), x1)
+    power = op.CastLike(constant(np.float32(p)), x1)
+    inverse = op.CastLike(constant(np.float32(1 / p)), x1)
     return op.Pow(op.ReduceSum(op.Pow(size, power), last, keepdims=0), inverse)
 
 
 def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Write the k-th smallest elements along an axis, and their places."""
-    op = _op()
+    op = operators()
     if len(self.shape) == 0:
-        return op.Identity(self), _constant(np.int64(0))
-    ordered = op.TopK(self, _constant([k]), axis=dim, largest=0, sorted=1)
-    last = _constant([k - 1])
+        return op.Identity(self), constant(np.int64(0))
+    ordered = op.TopK(self, constant([k]), axis=dim, largest=0, sorted=1)
+    last = constant([k - 1])
     parts = [op.Gather(each, last, axis=dim) for each in ordered]
-    kept = parts if keepdim else [op.Squeeze(part, _constant([dim])) for part in parts]
+    kept = parts if keepdim else [op.Squeeze(part, constant([dim])) for part in parts]
     return tuple(kept)
 
 
 def _median(self: Any, dim: int, keepdim: bool = False) -> Any:
     """Write the lower of the two middle elements along an axis, or the first NaN if there is one, and its place."""
-    op = _op()
+    op = operators()
     if len(self.shape) == 0 or self.dtype.numpy().kind != "f":
         return _kth(self, (int(self.shape[dim]) + 1) // 2 if len(self.shape) else 1, dim, keepdim)
     _, middle = _kth(self, (int(self.shape[dim]) + 1) // 2, dim, True)
     is_nan = op.Cast(op.IsNaN(self), to=6)
-    has_nan = op.Cast(op.ReduceMax(is_nan, _constant([dim]), keepdims=1), to=9)
+    has_nan = op.Cast(op.ReduceMax(is_nan, constant([dim]), keepdims=1), to=9)
     place = op.Where(has_nan, op.ArgMax(is_nan, axis=dim, keepdims=1), middle)
     element = op.GatherElements(self, place, axis=dim)
-    return (element, place) if keepdim else tuple(op.Squeeze(part, _constant([dim])) for part in (element, place))
+    return (element, place) if keepdim else tuple(op.Squeeze(part, constant([dim])) for part in (element, place))
 
 
 def _median_of_all(self: Any) -> Any:
     """Write the lower of the two middle elements, or NaN if there is one."""
-    op, size = _op(), int(np.prod([int(length) for length in self.shape]))
+    op, size = operators(), int(np.prod([int(length) for length in self.shape]))
     middle = (size + 1) // 2
-    line = op.Reshape(self, _constant([-1]))
-    ordered, _ = op.TopK(line, _constant([middle]), axis=0, largest=0, sorted=1)
-    element = op.Gather(ordered, _constant(middle - 1), axis=0)
+    line = op.Reshape(self, constant([-1]))
+    ordered, _ = op.TopK(line, constant([middle]), axis=0, largest=0, sorted=1)
+    element = op.Gather(ordered, constant(middle - 1), axis=0)
     if self.dtype.numpy().kind != "f":
         return element
     has_nan = op.Cast(op.ReduceMax(op.Cast(op.IsNaN(line), to=6), keepdims=0), to=9)
-    return op.Where(has_nan, op.CastLike(_constant(np.float32(np.nan)), self), element)
+    return op.Where(has_nan, op.CastLike(constant(np.float32(np.nan)), self), element)
 
 
 def _hypotenuse(self: Any, other: Any) -> Any:
     """Write the lengths of vectors of two elements, whose squares may be beyond the dtype."""
-    op, infinite = _op(), _limit(self, True)
+    op, infinite = operators(), _limit(self, True)
     self, other = op.Abs(self), op.Abs(other)
     high, low = op.Max(self, other), op.Min(self, other)
-    one = op.CastLike(_constant(1), self)
+    one = op.CastLike(constant(1), self)
     # 0 and ∞ are over nothing
     ratio = op.Div(low, op.Where(op.Or(op.Equal(high, op.Sub(one, one)), op.Equal(high, infinite)), one, high))
     return op.Mul(high, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
@@ -187,16 +212,16 @@ def _hypotenuse(self: Any, other: Any) -> Any:
 
 def _leaky(self: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:
     """Write a rectifier with random slopes, which are their mean outside training."""
-    return _op().LeakyRelu(self, alpha=(lower + upper) / 2), _op().Identity(noise)
+    return operators().LeakyRelu(self, alpha=(lower + upper) / 2), operators().Identity(noise)
 
 
 def _bucketize(self: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """Write the numbers of boundaries below elements; with ``right``, of those that are not above them; all for NaN."""
-    op = _op()
-    element = op.Unsqueeze(self, _constant([-1]))
+    op = operators()
+    element = op.Unsqueeze(self, constant([-1]))
     # the negation, since NaN lies behind all boundaries
     below = op.Not(op.Less(element, boundaries) if right else op.LessOrEqual(element, boundaries))
-    return op.ReduceSum(op.Cast(below, to=6 if out_int32 else 7), _constant([-1]), keepdims=0)
+    return op.ReduceSum(op.Cast(below, to=6 if out_int32 else 7), constant([-1]), keepdims=0)
 
 
 def _searchsorted(
@@ -209,10 +234,10 @@ def _searchsorted(
     sorter: Any = None,
 ) -> Any:
     """Write places of elements among those of sorted rows."""
-    op = _op()
+    op = operators()
     if sorter is not None:
         sorted_sequence = op.GatherElements(sorted_sequence, sorter, axis=-1)
     right = right or side == "right"
     if len(sorted_sequence.shape) == 1:
         return _bucketize(self, sorted_sequence, out_int32=out_int32, right=right)
-    return _bucketize(self, op.Unsqueeze(sorted_sequence, _constant([-2])), out_int32=out_int32, right=right)
+    return _bucketize(self, op.Unsqueeze(sorted_sequence, constant([-2])), out_int32=out_int32, right=right)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from explorer.formats import torch_functions
+from explorer.formats import torch_functions, torch_pooling
 
 _DOMAIN = "quantized_decomposed"
 _TYPES = (
@@ -40,8 +40,12 @@ def register() -> bool:
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the function that writes it for each of these operators of torch, and of those of torch_functions.py."""
-    table = {torch.ops.aten._int_mm.default: _int_mm, **torch_functions.translations(torch)}
+    """Return the function that writes it for each of torch's operators that this package writes itself."""
+    table = {
+        torch.ops.aten._int_mm.default: _int_mm,
+        **torch_functions.translations(torch),
+        **torch_pooling.translations(torch),
+    }
     if register():
         types = [getattr(getattr(torch.ops, _DOMAIN), name) for name in _TYPES]
         overloads = [getattr(type, name) for type in types for name in type.overloads()]

@@ -87,6 +87,30 @@ def test_a_quantised_program_is_read_from_its_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(paths[2]), Quantised()(x).numpy())
 
 
+def test_poolings_and_scattered_elements_are_torchs() -> None:
+    """Divisors of poolings, windows that cover an image unevenly, and sources with more elements than places."""
+    import torch
+    from torch.nn import functional as f
+
+    class Poolings(torch.nn.Module):
+        def forward(self, x: Any, index: Any, source: Any) -> Any:
+            means = [
+                f.avg_pool2d(x, 2, divisor_override=3),
+                f.avg_pool2d(x[0], (2, 3), 2, 1),
+                f.avg_pool2d(x, 3, 2, 1, True),
+            ]
+            volume = x[:, None]
+            solid = [f.avg_pool3d(volume, 2, divisor_override=5), f.adaptive_avg_pool3d(volume, (3, 2, 4))]
+            largest = [*f.adaptive_max_pool2d(x, (4, 3), return_indices=True), f.adaptive_max_pool2d(x, 1)]
+            largest += [f.adaptive_max_pool1d(x[:, :, 0], 4), f.adaptive_max_pool3d(volume, (3, 2, 4))]
+            return (*means, *solid, *largest, x.scatter(1, index, source), x.scatter_add(1, index, source))
+
+    drawn = torch.Generator().manual_seed(3)
+    x, source = (torch.randn(2, 4, 9, 7, generator=drawn) for _ in range(2))
+    inputs = x, torch.stack([torch.randperm(4, generator=drawn)[:3] for _ in range(35)], 1).view(1, 3, 5, 7), source
+    assert departure(ex.open(Poolings(), inputs), Poolings(), inputs) < 1e-6
+
+
 def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
     """NaN is a row's median and lies behind all boundaries; squares of a length may be beyond single precision."""
     import torch

@@ -15,6 +15,7 @@ from typing import NoReturn
 from explorer.core.errors import FileError
 from explorer.core.progress import Progress, current_callback
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
+from explorer.formats.pnnx.recurrent_results import with_all_results
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 from explorer.record.reasons import counted_text
 
@@ -66,12 +67,14 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
     definition = NetDefinition.of(
         name, reader.operators, reader.inputs, reader.outputs, reader.blob_types(), source=path
     )
-    if len(definition.blobs) != operands:
+    produced = len(definition.blobs) - len(reader.unwritten)
+    # pnnx also counts operands of operators that it has folded away
+    if produced > operands:
         _fail(
             path,
             2,
-            f"{operands} operands are counted, {len(definition.blobs)} are produced",
-            rule="line 2 must have the number of operators and of operands",
+            f"{operands} operands are counted, {produced} are produced",
+            rule="line 2 must count at least the operands that the operators produce",
         )
     return definition
 
@@ -130,9 +133,15 @@ class _Reader:
     types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """operands that are tuples, with their members"""
+    unwritten: list[str] = field(default_factory=list)
+    """names of results that pnnx leaves out because nobody reads them"""
 
     def blob_types(self) -> dict[str, BlobType]:
         return {name: type for name, (type, _) in self.types.items()}
+
+    def blob_type(self, name: str) -> BlobType:
+        """Return the noted type of an operand; one without lengths where nothing is noted."""
+        return self.types[name][0] if name in self.types else BlobType()
 
     def read(self, line: str, number: int) -> None:
         """Read one operator's line."""
@@ -165,7 +174,9 @@ class _Reader:
         bare = OperatorDefinition(
             type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
         )
-        self._keep(self._read_pairs(bare, [word[0] for word in words]))
+        operator = with_all_results(self._read_pairs(bare, [word[0] for word in words]), self.blob_type)
+        self.unwritten.extend(blob for blob in operator.outputs if blob not in bare.outputs)
+        self._keep(operator)
 
     def _read_pairs(self, operator: OperatorDefinition, pairs: list[str]) -> OperatorDefinition:
         arguments: dict[str, Plain] = {}

@@ -7,15 +7,16 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
-from explorer.core.types.tensor_type import normalize_axis
+from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.reshape import part
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import broadcast_to
+from explorer.ops.base import broadcast_to, cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.rearrange import flip, moveaxis, repeat, roll, tile
-from explorer.ops.manipulation.reshape import expand_dims
+from explorer.ops.manipulation.reshape import expand_dims, reshape
 
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")
@@ -111,6 +112,26 @@ def select_scatter(op: OperatorContext) -> Expr:
     axis = normalize_axis(integer(op, 2, "dim"), x.ndim, "select_scatter")
     index = normalize_axis(integer(op, 3, "index"), x.shape[axis], "select_scatter: index")
     return _replaced(x, expand_dims(source, axis), axis, range(index, index + 1))
+
+
+@file_operator("Tensor.slice_copy")
+def slice_copy(op: OperatorContext) -> Expr:
+    """A tensor with one part replaced, as ``x[1:3, ::2] = y`` does."""
+    x, source, index = op.x, op.tensor(1, "src"), part(op, op.x)
+    claim_constant("places of elements", x.size)
+    try:
+        places = np.arange(x.size).reshape(x.shape)[index]
+    except (IndexError, ValueError) as error:
+        raise OperandError(f"the part {index!r} of {x.type}", rule=f"{op.definition.type}: {error}") from None
+    if broadcast_shapes(source.shape, places.shape) != places.shape:
+        raise OperandError(
+            f"{source.type} into a part of the shape {places.shape}",
+            rule=f"{op.definition.type}: the new part must broadcast to the part that it replaces",
+        )
+    order = np.arange(x.size)
+    order[places.ravel()] = np.arange(x.size, x.size + places.size)
+    new = reshape(broadcast_to(cast(source, x.dtype), places.shape), (places.size,))
+    return reshape(take(concatenate((reshape(x, (x.size,)), new), 0), order, 0), x.shape)
 
 
 def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:

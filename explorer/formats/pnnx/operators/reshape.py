@@ -97,11 +97,17 @@ def select(op: OperatorContext) -> Expr:
 @file_operator("Tensor.slice", "torch.slice")
 def slice_(op: OperatorContext) -> Expr:
     """Ranges of axes, or the parts at one index of each; an end beyond the axis is its end."""
-    x = op.x
+    return op.x[part(op, op.x)]
+
+
+def part(op: OperatorContext, x: Expr) -> tuple[Any, ...]:
+    """Return the index of the part of x that an operator's ranges name."""
     if not op.has("dims"):
-        start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
         axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
-        return x[(*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))]
+        if op.argument("select", None) is not None:
+            return (*[slice(None)] * axis, op.integer("select"))
+        start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
+        return (*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))
     axes = [normalize_axis(axis, x.ndim, "slice") for axis in op.integers("dims")]
     ranges = [op.integers(name) for name in ("starts", "ends", "steps", "selects")]
     if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
@@ -112,7 +118,7 @@ def slice_(op: OperatorContext) -> Expr:
     items: list[Any] = [slice(None)] * x.ndim
     for axis, start, end, step, index in zip(axes, *ranges, strict=True):
         items[axis] = slice(start, end, step) if index == _NO_INDEX else index
-    return x[tuple(items)]
+    return tuple(items)
 
 
 @file_operator("torch.cat", "torch.concat")

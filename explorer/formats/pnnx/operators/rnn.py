@@ -78,8 +78,16 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             sequences.append(sequence)
             last.append(state)
         x = sequences[0] if directions == 1 else concatenate(sequences, 2)
-    if len(op.definition.outputs) == 1:
+    count = len(op.definition.outputs)
+    if count == 1:
         return x
+    if count < 1 + states:
+        raise OperandError(
+            f"{count - 1} of the {states} last states, without its name",
+            rule=f"{op.definition.type}: the file must have both last states, h_n and c_n, or neither: their names "
+            "are not in it",
+            fix="return both from forward and export again, or open the module: ex.open(module, inputs)",
+        )
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
 
 

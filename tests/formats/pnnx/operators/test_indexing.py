@@ -205,3 +205,26 @@ def test_bags_begin_with_the_first_number(mode: int) -> None:
     np.testing.assert_allclose(net.run(X, numbers, np.array([0, 1])), wanted, rtol=1e-6)
     with pytest.raises(ex.ExplorerError, match=r"row 2|offsets"):
         net.run(X, numbers, np.array([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"dim": 1, "start": 1, "end": 3, "step": 1}, np.s_[:, 1:3]),
+        ({"dim": 1, "start": 0, "end": 0, "step": 0, "select": -1}, np.s_[:, -1]),
+        (
+            {"dims": (0, 1), "starts": (1, 0), "ends": (3, 2**31 - 1), "steps": (1, 2), "selects": (2**31 - 1,) * 2},
+            np.s_[1:3, ::2],
+        ),
+    ],
+)
+def test_a_part_is_replaced(arguments: dict[str, Any], part: Any) -> None:
+    """``x[1:3, ::2] = y``, as pnnx writes it, also with a value that is broadcast."""
+    operator = OperatorDefinition("Tensor.slice_copy", "op", ("x", "s"), ("y",), arguments)
+    net = Net(NetDefinition.of("part", [operator], ["x", "s"], ["y"]), TABLE)
+    for source in (2 * X[part], np.float32([7])):
+        wanted = X.copy()
+        wanted[part] = source
+        np.testing.assert_array_equal(net.run(X, source), wanted)
+    with refused(ex.OperandError, "into a part of the shape", "must broadcast to the part that it replaces"):
+        net.build(X.shape, (9, 9, 9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.formats.pnnx.operators import TABLE
+from explorer.formats.pnnx.param_reader import parse
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, WeightReference
 from tests.support.refusals import refused
@@ -136,3 +138,47 @@ def test_weights_of_other_shapes_are_refused(name: str, shape: tuple[int, ...]) 
     arguments = {"batch_first": True, "bias": True, "hidden_size": 4, "num_layers": 1}
     with pytest.raises(ex.OperandError, match=rf"{name} .*\n.*must have the shape"):
         net("nn.GRU", arguments, weights, 1, 1).build((2, 5, 3))
+
+
+def noted(kind: str, outputs: dict[str, str], **arguments: Any) -> tuple[Net, Weights]:
+    """Return a net of one module as its file's text says it, with the noted types of its results, and its weights."""
+    rows, random = GATES[kind] * HIDDEN, np.random.default_rng(3)
+    shapes = {"weight_ih_l0": (rows, FEATURES), "weight_hh_l0": (rows, HIDDEN)}
+    weights = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    declared = " ".join(f"@{name}=({shape[0]},{shape[1]})f64" for name, shape in shapes.items())
+    types = " ".join(f"#{name}={type}" for name, type in {"x": f"({BATCH},{STEPS},{FEATURES})f64", **outputs}.items())
+    text = (
+        f"7767517\n{2 + len(outputs)} {1 + len(outputs)}\npnnx.Input in 0 1 x\n"
+        f"{kind} rnn 1 {len(outputs)} x {' '.join(outputs)} batch_first=True bias=False bidirectional=False "
+        f"hidden_size={HIDDEN} num_layers=1 {declared} {types}\n"
+        + "".join(f"pnnx.Output out{name} 1 0 {name}\n" for name in outputs)
+    )
+    held = {f"rnn.{name}": array for name, array in weights.items()}
+    definition = replace(parse(text.encode(), path="n.pnnx.param", name="n"), weights=held)
+    return Net(definition, TABLE), weights
+
+
+SEQUENCE, STATE = f"({BATCH},{STEPS},{HIDDEN})f64", f"(1,{BATCH},{HIDDEN})f64"
+
+
+@pytest.mark.parametrize("kind", ["nn.GRU", "nn.RNN"])
+def test_a_last_state_without_its_sequence_is_known_by_its_noted_shape(kind: str) -> None:
+    """pnnx leaves out results that nobody reads: the only one that is left may be the sequence or the last state."""
+    x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
+    start = [np.zeros((1, BATCH, HIDDEN))]
+    for place, type in enumerate((SEQUENCE, STATE)):
+        made, weights = noted(kind, {"y": type})
+        expected = reference(kind, x, weights, 1, 1, start)[place]
+        np.testing.assert_allclose(made.run(x), expected, atol=1e-12)
+
+
+def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
+    """Either state may be the one that the file has, and it does not say which: a guess could give wrong numbers."""
+    x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
+    made, weights = noted("nn.LSTM", {"h": STATE, "c": STATE})
+    expected = reference("nn.LSTM", x, weights, 1, 1, [np.zeros((1, BATCH, HIDDEN))] * 2)[1:]
+    for value, wanted in zip(made.run(x).values(), expected, strict=True):
+        np.testing.assert_allclose(value, wanted, atol=1e-12)
+    for outputs in ({"h": STATE}, {"y": SEQUENCE, "h": STATE}):
+        with refused(ex.FileError, "1 of the 2 last states", "both last states, h_n and c_n, or neither"):
+            noted("nn.LSTM", outputs)[0].build((BATCH, STEPS, FEATURES))
