@@ -104,10 +104,11 @@ def part(op: OperatorContext, x: Expr) -> tuple[Any, ...]:
     """Return the index of the part of x that an operator's ranges name."""
     if not op.has("dims"):
         axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
-        if op.argument("select", None) is not None:
-            return (*[slice(None)] * axis, op.integer("select"))
         start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
-        return (*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))
+        step = op.integer("step", 1)
+        # beside an index stands an empty range, start=0 end=0 step=0
+        index = None if op.argument("select", None) is None else op.integer("select")
+        return (*[slice(None)] * axis, slice(start, end, step) if index is None else index)
     axes = [normalize_axis(axis, x.ndim, "slice") for axis in op.integers("dims")]
     ranges = [op.integers(name) for name in ("starts", "ends", "steps", "selects")]
     if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
