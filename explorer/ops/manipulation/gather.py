@@ -30,6 +30,11 @@ def places(numbers: Array, length: int) -> Array:
     """Return indices in 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""
     if not numbers.size:
         return numbers
+    if numbers.dtype.kind == "i" and numbers.dtype.isnative:
+        # the usual case in one pass: read as unsigned, a negative number is larger than all others
+        unsigned = numbers.view(f"u{numbers.dtype.itemsize}")
+        if int(unsigned.max()) < min(length, np.iinfo(numbers.dtype).max + 1):
+            return numbers
     # two passes without a temporary, where a comparison of all would allocate two; Python ints, since −length may not
     # fit an unsigned dtype
     smallest, largest = int(numbers.min()), int(numbers.max())
@@ -41,6 +46,28 @@ def places(numbers: Array, length: int) -> Array:
     # a narrow dtype may not hold the length
     wide = numbers.astype(np.int64, copy=False)
     return np.where(wide < 0, wide + length, wide)
+
+
+def flat_places(numbers: Array, shape: Shape, axis: int) -> Array:
+    """Return where the elements at indices along an axis lie in a contiguous array of a shape, flat.
+
+    The indices have the array's shape except for the axis. Raises ValueError for an index outside.
+    """
+    before, length, behind = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+    rows = places(numbers, length).astype(np.intp, copy=False).reshape(before, numbers.shape[axis], behind)
+    first = np.arange(before, like=numbers, dtype=np.intp).reshape(-1, 1, 1) * (length * behind)
+    if behind == 1:
+        flat = first + rows
+    else:
+        flat = rows * behind
+        flat += first + np.arange(behind, like=numbers, dtype=np.intp)
+    return flat.reshape(-1)
+
+
+def flat_places_bytes(numbers: TensorType) -> int:
+    """Return the bytes that ``flat_places`` allocates for indices of a type."""
+    place = np.dtype(np.intp)
+    return numbers.size * place.itemsize * (1 if numbers.dtype == place else 2)
 
 
 def take_valid(table: Array, rows: Array, axis: int, out: Array | None) -> Array:
@@ -162,9 +189,15 @@ class TakeAlong(Movement):
         return x.with_shape(numbers.shape)
 
     def kernel(self, out: Array, x: Array, numbers: Array) -> Array:
-        rows = places(numbers, x.shape[self.axis])
-        np.copyto(out, np.take_along_axis(x, rows.astype(np.intp, copy=False), self.axis))
+        flat = flat_places(numbers, x.shape, self.axis)
+        if out.flags.c_contiguous:
+            take_valid(x.reshape(-1), flat, 0, out.reshape(-1))
+        else:
+            np.copyto(out, take_valid(x.reshape(-1), flat, 0, None).reshape(out.shape))
         return out
+
+    def workspace(self, x: TensorType, numbers: TensorType) -> int:
+        return flat_places_bytes(numbers)
 
     def gradient(self, g: Expr, y: Expr, x: Expr, numbers: Expr) -> tuple[Expr, None]:
         return TakeAlongGradient(self.axis, x.shape[self.axis])(g, numbers), None
@@ -189,18 +222,15 @@ class TakeAlongGradient(Movement):
         return g.with_shape((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
-        # Places in memory, since a GPU adds at one index alone: (before the axis, along it, behind it).
-        before, behind = math.prod(g.shape[: self.axis]), math.prod(g.shape[self.axis + 1 :])
-        rows = places(numbers, self.length).reshape(before, g.shape[self.axis], behind).astype(np.intp, copy=False)
-        first = np.arange(before, like=g).reshape(-1, 1, 1) * self.length
-        flat = (first + rows) * behind + np.arange(behind, like=g)
-        total = np.zeros(out.size, out.dtype, like=out)
-        np.add.at(total, flat.reshape(-1), g.reshape(-1))
-        np.copyto(out, total.reshape(out.shape))
-        return out
+        # Places in memory, since a GPU adds at one index alone.
+        flat = flat_places(numbers, out.shape, self.axis)
+        total = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype, like=out)
+        total.fill(0)
+        np.add.at(total.reshape(-1), flat, g.reshape(-1))
+        return total
 
     def workspace(self, g: TensorType, numbers: TensorType) -> int:
-        return self.infer(g, numbers).nbytes + 3 * g.size * np.dtype(np.intp).itemsize
+        return flat_places_bytes(numbers)
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, numbers: Expr) -> tuple[Expr, None]:
         return TakeAlong(self.axis)(upstream, numbers), None

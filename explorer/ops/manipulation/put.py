@@ -6,7 +6,6 @@ Where an index occurs twice, the last element that is written there stays, row-m
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from explorer.ops.base import broadcast_to
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
-from explorer.ops.manipulation.gather import TakeAlong, TakeAlongGradient, places
+from explorer.ops.manipulation.gather import TakeAlong, TakeAlongGradient, flat_places, flat_places_bytes
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import Movement
 from explorer.ops.manipulation.slicing import part_of
@@ -51,18 +50,15 @@ class PutAlong(Movement):
         return x
 
     def kernel(self, out: Array, x: Array, numbers: Array, values: Array) -> Array:
-        # one index into the memory, since a GPU writes at one index alone: (before the axis, along it, behind it)
-        before, behind = math.prod(x.shape[: self.axis]), math.prod(x.shape[self.axis + 1 :])
-        rows = places(numbers, x.shape[self.axis]).reshape(before, numbers.shape[self.axis], behind)
-        first = np.arange(before, like=x).reshape(-1, 1, 1) * x.shape[self.axis]
-        flat = (first + rows.astype(np.intp, copy=False)) * behind + np.arange(behind, like=x)
-        whole = x.reshape(-1).copy()
-        whole[flat.reshape(-1)] = values.reshape(-1)
-        np.copyto(out, whole.reshape(x.shape))
-        return out
+        # one index into the memory, since a GPU writes at one index alone
+        flat = flat_places(numbers, x.shape, self.axis)
+        whole = out if out.flags.c_contiguous else np.empty(x.shape, x.dtype, like=x)
+        np.copyto(whole, x)
+        whole.reshape(-1)[flat] = values.reshape(-1)
+        return whole
 
     def workspace(self, x: TensorType, numbers: TensorType, values: TensorType) -> int:
-        return 2 * x.nbytes + values.nbytes + 3 * numbers.size * np.dtype(np.intp).itemsize
+        return flat_places_bytes(numbers)
 
     def gradient(self, g: Expr, y: Expr, x: Expr, numbers: Expr, values: Expr) -> tuple[Expr, None, Expr]:
         kept = self(g, numbers, zeros(values.shape, g.dtype))

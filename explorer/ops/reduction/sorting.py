@@ -138,15 +138,18 @@ def _first(x: Array, count: int, descending: bool) -> Array | None:
 
     A row is cut at its element number ``count``; of those that are equal to it the first ones are taken.
     """
-    place = x.shape[-1] - count if descending else count - 1
-    cut = np.partition(x, (place, x.shape[-1] - 1), axis=-1)  # NaN is the last of all
-    if np.isnan(cut[..., -1]).any():
+    # The largest element of a row with NaN is NaN.
+    if x.dtype.kind not in "iub" and np.isnan(np.maximum.reduce(x, axis=-1)).any():
         return None
-    limit = cut[..., place, None]
-    is_before, is_limit = (x > limit if descending else x < limit), x == limit
-    missing = count - is_before.sum(-1, keepdims=True)
-    chosen = is_before | (is_limit & (np.cumsum(is_limit, -1) <= missing))
-    places = np.nonzero(chosen)[-1].reshape(*x.shape[:-1], count)
+    length = x.shape[-1]
+    place = length - count if descending else count - 1
+    limit = np.partition(x, place, axis=-1)[..., place, None]
+    chosen = x >= limit if descending else x <= limit
+    if np.count_nonzero(chosen) > limit.size * count:
+        is_before, is_limit = (x > limit if descending else x < limit), x == limit
+        missing = count - is_before.sum(-1, keepdims=True)
+        chosen = is_before | (is_limit & (np.cumsum(is_limit, -1) <= missing))
+    places = (np.flatnonzero(chosen) % length).reshape(*x.shape[:-1], count)
     values = np.take_along_axis(x, places, -1)
     if descending:
         order = count - 1 - np.flip(np.argsort(np.flip(values, -1), -1, kind="stable"), -1)
