@@ -123,9 +123,6 @@ class OperatorContext:
                 rule=f"{self.definition.type} must have it; files of formats without inner graphs do not keep them",
                 fix="open the model's own file",
             )
-        # the graph itself reads what it takes from the net around it
-        inner = frozenset(self.definition.bodies[name].inputs)
-        self.reads.operands.update([place for place, blob in enumerate(self.definition.inputs) if blob in inner])
         return self._bodies(name)
 
     @property

@@ -33,10 +33,12 @@ class Reads:
         """Raise OperandError where a built operator has arguments, weights or operands that were neither read nor are
         ``ignored``; None, the value of what is left out, may go unread.
         """
+        # an inner graph is read where it is needed, and reads itself what it takes from the net around it
+        inner = {blob for body in operator.bodies.values() for blob in body.inputs}
         unread = [
             f"{name}={value!r:.{_LENGTH}}"
             for name, value in operator.arguments.items()
-            if value is not None and name not in self.arguments and name not in ignored
+            if not (value is None or name in self.arguments or name in ignored or name in operator.bodies)
         ]
         unread += [
             f"the weight {name!r}" for name in operator.weights if name not in self.weights and name not in ignored
@@ -46,6 +48,7 @@ class Reads:
             f"operand {position} ({names.get(blob, blob)})"
             for position, (blob, value) in enumerate(zip(operator.inputs, values, strict=True))
             if not (value is None or position in self.operands or position in ignored or names.get(blob) in ignored)
+            and blob not in inner
         ]
         if not unread:
             return

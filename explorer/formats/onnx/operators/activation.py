@@ -71,7 +71,7 @@ def leaky_relu_(op: OperatorContext) -> Expr:
 def parametric_relu(op: OperatorContext) -> Expr:
     """x, or slope · x below 0; the slope is aligned at the last axes, before opset 7 at the channels."""
     x, slope = first(op), required(op, "slope")
-    if op.has("slopes_of_channels") and slope.ndim == 1 and slope.size > 1:
+    if op.argument("slopes_of_channels", False) and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (x.ndim - 2)))
     return where(x < 0, x * slope, x)
 

@@ -26,7 +26,7 @@ from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.statistics import var, vector_norm
 
 
-@operator("BatchNormalization")
+@operator("BatchNormalization", ignored=("momentum",))
 def batch_normalization(op: OperatorContext) -> Any:
     """Normalization of channels with the stored statistics, or in training with those of the batch."""
     if op.integer("training_mode", 0):
@@ -37,7 +37,7 @@ def batch_normalization(op: OperatorContext) -> Any:
     return batch_norm(x, mean, variance, scale, shift, op.number("epsilon", 1e-5))
 
 
-@operator("LayerNormalization")
+@operator("LayerNormalization", ignored=("stash_type",))
 def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Normalization over the axes from ``axis`` on; then the mean and 1 / √(variance + ε) where they are used."""
     x, epsilon = required(op, "X"), op.number("epsilon", 1e-5)
@@ -50,7 +50,7 @@ def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     return (y, *statistics)[: len(op.definition.outputs)]
 
 
-@operator("RMSNormalization")
+@operator("RMSNormalization", ignored=("stash_type",))
 def rms_normalization(op: OperatorContext) -> Expr:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on."""
     x = required(op, "X")
@@ -63,7 +63,7 @@ def instance_normalization(op: OperatorContext) -> Expr:
     return instance_norm(first(op), required(op, "scale"), required(op, "B"), epsilon=op.number("epsilon", 1e-5))
 
 
-@operator("GroupNormalization")
+@operator("GroupNormalization", ignored=("stash_type",))
 def group_normalization(op: OperatorContext) -> Expr:
     """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
     x, groups = first(op), op.integer("num_groups")

@@ -25,7 +25,7 @@ from explorer.ops.reduction.reduce import max, mean, min, prod, sum
 
 
 def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
-    @operator(type)
+    @operator(type, ignored=("noop_with_empty_axes",))
     def reduction(op: OperatorContext) -> Expr:
         x, axes, keep = first(op), optional_integers(op, "axes"), bool(op.integer("keepdims", 1))
         entering = x if before is None else before(x)

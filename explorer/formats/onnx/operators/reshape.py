@@ -65,7 +65,7 @@ def constant(op: OperatorContext) -> Expr:
     return required(op, "value")
 
 
-@operator("Range")
+@operator("Range", ignored=("stash_type",))
 def range_(op: OperatorContext) -> Expr:
     """Numbers from start to before limit."""
     start, limit, delta = (number(op, name) for name in ("start", "limit", "delta"))
@@ -159,7 +159,13 @@ def identity(op: OperatorContext) -> Any:
     return (input_value(op, "input"),)
 
 
-@operator("Dropout")
+@operator(
+    "Dropout",
+    ignored=(
+        "seed",
+        "ratio",
+    ),
+)
 def dropout(op: OperatorContext) -> Expr | tuple[Expr, ...]:
     """The operand itself; the mask of a dropout that is not trained with keeps all."""
     x = first(op)

@@ -23,7 +23,13 @@ from explorer.record.reasons import counted_text
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
-@operator("Resize")
+@operator(
+    "Resize",
+    ignored=(
+        "roi",
+        "extrapolation_value",
+    ),
+)
 def resize_(op: OperatorContext) -> Any:
     """Axes resampled to sizes or by scales: nearest, linear or cubic."""
     if _is_rare(op):
@@ -51,7 +57,7 @@ def resize_(op: OperatorContext) -> Any:
             coefficient=op.number("cubic_coeff_a", -0.75),
         )
 
-    if not op.has(NEAREST_BY_SCALE):
+    if not op.argument(NEAREST_BY_SCALE, False):
         return resized(x, changed, method)
     shrunk = [i for i in changed if steps[i] > 1]
     return resized(resized(x, [i for i in changed if i not in shrunk], method), shrunk, "ceil")

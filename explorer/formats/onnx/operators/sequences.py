@@ -41,7 +41,7 @@ def _place(op: OperatorContext, length: int, *, beyond: bool = False) -> int:
     return position % length if position < 0 else position
 
 
-@operator("SequenceEmpty")
+@operator("SequenceEmpty", ignored=("dtype",))
 def empty(op: OperatorContext) -> Any:
     """A sequence without members."""
     return ((),)
@@ -82,7 +82,7 @@ def erase(op: OperatorContext) -> Any:
     return ((*sequence[:place], *sequence[place + 1 :]),)
 
 
-@operator("SplitToSequence")
+@operator("SplitToSequence", ignored=("keepdims",))
 def split_to_sequence(op: OperatorContext) -> Any:
     """The sequence of parts of an axis: of given lengths, of one length, or of single elements."""
     x = required(op, "input")
@@ -118,7 +118,7 @@ def concat_from_sequence(op: OperatorContext) -> Expr:
     return join(sequence, op.integer("axis"))
 
 
-@operator("Optional")
+@operator("Optional", ignored=("type",))
 def optional_(op: OperatorContext) -> Any:
     """A value that may be absent: None without an input."""
     return (op.argument("input", None),)

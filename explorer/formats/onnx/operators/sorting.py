@@ -36,7 +36,7 @@ def arg_min(op: OperatorContext) -> Expr:
     return _place(op, argmin)
 
 
-@operator("TopK")
+@operator("TopK", ignored=("sorted",))
 def top_k(op: OperatorContext) -> tuple[Expr, ...]:
     """The K largest or smallest elements in order, and their places."""
     x = first(op)

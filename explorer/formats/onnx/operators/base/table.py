@@ -14,19 +14,24 @@ from typing import Any
 
 from explorer.formats.common.known_inputs import folded
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
 TABLE = OperatorTable("onnx")
 
 
-def operator(*types: str) -> Callable[[Builder], Builder]:
-    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed."""
+def operator(*types: str, ignored: Ignored = ()) -> Callable[[Builder], Builder]:
+    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed.
+
+    A builder must read all that the file says of an operator but the ``ignored`` attributes and inputs, which change no
+    value where it does not ask for them.
+    """
 
     def enter(builder: Builder) -> Builder:
         @wraps(builder)
         def build(op: OperatorContext) -> Any:
             return folded(op, builder(op))
 
-        return TABLE.register(*types)(build)
+        return TABLE.register(*types, ignored=ignored)(build)
 
     return enter

@@ -95,7 +95,7 @@ def imputer(op: OperatorContext) -> Expr:
     return where(x == np.asarray(replaced, x.dtype), values, x)
 
 
-@operator("ai.onnx.ml.FeatureVectorizer")
+@operator("ai.onnx.ml.FeatureVectorizer", ignored=("inputdimensions",))
 def feature_vectorizer(op: OperatorContext) -> Expr:
     """The columns of all operands next to one another, in float32."""
     parts = [cast(part, np.dtype(np.float32)) for part in members(op, "X")]

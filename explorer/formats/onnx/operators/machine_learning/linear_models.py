@@ -49,7 +49,7 @@ def linear_regressor(op: OperatorContext) -> Expr:
     return transformed(_products(op, x, op.integer("targets", 1)), transform_of(op))
 
 
-@operator("ai.onnx.ml.LinearClassifier")
+@operator("ai.onnx.ml.LinearClassifier", ignored=("multi_class",))
 def linear_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
     """The label of the largest score, and the scores x · coefficientsᵀ + intercepts after a transform.
 

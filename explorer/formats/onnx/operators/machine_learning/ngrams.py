@@ -129,7 +129,7 @@ def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]
     return tables
 
 
-@operator("TfIdfVectorizer")
+@operator("TfIdfVectorizer", ignored=("weights",))
 def tf_idf_vectorizer(op: OperatorContext) -> Expr:
     """How often each n-gram occurs, or whether it does, times its weight."""
     x, mode = first(op), op.word("mode", "TF", ("TF", "IDF", "TFIDF"))

@@ -55,7 +55,13 @@ def _base(op: OperatorContext, targets: int) -> Any:
     return base
 
 
-@operator("ai.onnx.ml.TreeEnsembleRegressor")
+@operator(
+    "ai.onnx.ml.TreeEnsembleRegressor",
+    ignored=(
+        "nodes_hitrates",
+        "nodes_hitrates_as_tensor",
+    ),
+)
 def tree_ensemble_regressor(op: OperatorContext) -> Expr:
     """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
     x, targets = _rows(op), op.integer("n_targets", 1)
@@ -69,7 +75,7 @@ def tree_ensemble_regressor(op: OperatorContext) -> Expr:
     return transformed(y if base is None else y + tensor(base), transform_of(op))
 
 
-@operator("ai.onnx.ml.TreeEnsemble")
+@operator("ai.onnx.ml.TreeEnsemble", ignored=("nodes_hitrates",))
 def tree_ensemble(op: OperatorContext) -> Expr:
     """The same, as opset 5 writes it: for regressors and, with an ArgMax behind it, for classifiers."""
     x, targets = _rows(op), op.integer("n_targets", 1)
@@ -95,7 +101,13 @@ def _numbered(op: OperatorContext, name: str, default: int, words: tuple[str, ..
     return words[number]
 
 
-@operator("ai.onnx.ml.TreeEnsembleClassifier")
+@operator(
+    "ai.onnx.ml.TreeEnsembleClassifier",
+    ignored=(
+        "nodes_hitrates",
+        "nodes_hitrates_as_tensor",
+    ),
+)
 def tree_ensemble_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
     """The label of the class whose leaves weigh most, and the weights of all classes after a transform.
 

@@ -50,7 +50,7 @@ def rotary_embedding(op: OperatorContext) -> Expr:
     return turned if x.ndim == 4 else joined_heads(turned)
 
 
-@operator("com.microsoft.MultiHeadAttention")
+@operator("com.microsoft.MultiHeadAttention", ignored=("mask_filter_value",))
 def multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of queries to keys and values, each (N, steps, features), in heads; then keys and values by heads."""
     _refuse(op, {9: "cache_indirection"})
@@ -117,11 +117,18 @@ def _parts(packed: Expr, number: int, count: int) -> list[Expr]:
     return [reshape(packed[:, :, :, place], (n, steps, heads * features)) for place in range(number)]
 
 
-@operator("com.microsoft.Attention")
+@operator(
+    "com.microsoft.Attention",
+    ignored=(
+        "mask_filter_value",
+        "rotary_embedding_dim",
+    ),
+)
 def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of steps to each other: queries, keys and values are one product of the input."""
     _refuse(op, {6: "past_sequence_length"})
     op.only("do_rotary", 0)
+    op.only("past_present_share_buffer", 0)
     x, weights, bias = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
     if x.ndim != 3 or weights.ndim != 2:
         raise OperandError(

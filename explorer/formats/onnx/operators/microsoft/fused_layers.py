@@ -114,7 +114,7 @@ def _activated(op: OperatorContext, x: Expr, parameters: Sequence[float]) -> Exp
     return activation(x, *(*parameters, *defaults[len(parameters) :])[: len(defaults)])
 
 
-@operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
+@operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization", ignored=("stash_type",))
 def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
     x, epsilon = required(op, "input 0"), op.number("epsilon", 1e-5)
@@ -125,7 +125,7 @@ def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     return y, rsqrt(mean(x * x, tuple(range(axis, x.ndim)), keepdims=True) + epsilon)
 
 
-@operator("com.microsoft.EmbedLayerNormalization")
+@operator("com.microsoft.EmbedLayerNormalization", ignored=("mask_index_type",))
 def normalized_embedding(op: OperatorContext) -> tuple[Expr, ...]:
     """Layer normalization of embeddings of words, positions and segments; then lengths by the mask, and that sum."""
     words = required(op, "input 0")
@@ -171,7 +171,13 @@ def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     return (y, mean(total, -1, keepdims=True), inverse, total)[:count]
 
 
-@operator("com.microsoft.MatMulNBits")
+@operator(
+    "com.microsoft.MatMulNBits",
+    ignored=(
+        "accuracy_level",
+        "weight_prepacked",
+    ),
+)
 def product_with_narrow_weights(op: OperatorContext) -> Expr:
     """A · Bᵀ, with rows of B in blocks of 4 or 8 bits that have a scale, and a zero point, each."""
     a, packed, scales = required(op, "input 0"), required(op, "input 1"), required(op, "input 2")

@@ -44,7 +44,13 @@ class _Steps(NamedTuple):
     """the last step that counts"""
 
 
-@operator("com.microsoft.GroupQueryAttention")
+@operator(
+    "com.microsoft.GroupQueryAttention",
+    ignored=(
+        "rotary_interleaved",
+        "smooth_softmax",
+    ),
+)
 def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of each step to those before it, where several heads of queries share keys and values.
 
@@ -62,6 +68,10 @@ def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
     is_first = steps == length
     earlier = zeros((query.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
     counts = _Steps(earlier, last)
+    op.only("qk_output", 0)
+    op.only("kv_cache_bit_width", 0)
+    for name in ("k_quant_type", "v_quant_type"):
+        op.only(name, "NONE")
     if op.integer("do_rotary", 0):
         places = optional(op, "input 9")
         if places is None:

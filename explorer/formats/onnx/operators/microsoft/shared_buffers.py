@@ -84,7 +84,7 @@ def _over(x: Expr, total: int) -> Expr:
     return padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
 
 
-@operator("com.microsoft.DecoderMaskedMultiHeadAttention")
+@operator("com.microsoft.DecoderMaskedMultiHeadAttention", ignored=("mask_filter_value",))
 def decoder_masked_multi_head_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of one step to itself and to keys and values of earlier ones, which lie in a buffer."""
     for place, name in ((8, "beam_width"), (9, "cache_indirection")):

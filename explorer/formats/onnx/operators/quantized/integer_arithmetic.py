@@ -30,7 +30,13 @@ _EXACT = 1 << 24
 """up to this number float32 has every whole number"""
 
 
-@operator("DequantizeLinear")
+@operator(
+    "DequantizeLinear",
+    ignored=(
+        "axis",
+        "block_size",
+    ),
+)
 def dequantize(op: OperatorContext) -> Expr:
     """(x − zero point) · scale."""
     x, scale = required(op, "x"), required(op, "x_scale")
@@ -41,9 +47,18 @@ def dequantize(op: OperatorContext) -> Expr:
     return _without(op, x, optional(op, "x_zero_point"), scale.dtype) * _spread(op, x, scale)
 
 
-@operator("QuantizeLinear")
+@operator(
+    "QuantizeLinear",
+    ignored=(
+        "axis",
+        "block_size",
+        "saturate",
+        "output_dtype",
+    ),
+)
 def quantize(op: OperatorContext) -> Expr:
     """x / scale, rounded to the nearest even number, plus the zero point, within the limits of its dtype."""
+    op.only("precision", 0)
     x, scale, zero = required(op, "x"), required(op, "y_scale"), optional(op, "y_zero_point")
     if zero is not None:
         dtype = zero.dtype

@@ -33,6 +33,8 @@ _LEAST = 1e-5
 _LIMITS = {"int8": (-128, 127)}
 """dtypes that tokens are quantised to"""
 _DOMAIN = "quantized_decomposed"
+_OF_ELEMENTS = ("dtype", "quant_min", "quant_max")
+"""what is said of the whole numbers, which have a dtype and lie within these limits already"""
 
 
 @operator(f"{_DOMAIN}.quantize_per_tensor")
@@ -49,7 +51,7 @@ def quantize_tensor(op: OperatorContext) -> Expr:
     return _within(op, rounded + cast(zero, _FLOAT32))
 
 
-@operator(f"{_DOMAIN}.dequantize_per_tensor")
+@operator(f"{_DOMAIN}.dequantize_per_tensor", ignored=_OF_ELEMENTS)
 def dequantize_tensor(op: OperatorContext) -> Expr:
     """(x − zero point) · scale."""
     x, scale, zero = _x(op), _one(op, 1), _one(op, 2, "zero_point")
@@ -66,7 +68,7 @@ def quantize_channels(op: OperatorContext) -> Expr:
     return _within(op, _of_one_dtype(add, round_half_even(x * (1 / scale)), zero))
 
 
-@operator(f"{_DOMAIN}.dequantize_per_channel")
+@operator(f"{_DOMAIN}.dequantize_per_channel", ignored=_OF_ELEMENTS)
 def dequantize_channels(op: OperatorContext) -> Expr:
     """(x − zero point) · scale, with one of each for each place of an axis; zero points may be left out."""
     x = _x(op)
@@ -83,7 +85,7 @@ def quantize_tokens(op: OperatorContext) -> Expr:
     return _within(op, round_half_even(number))
 
 
-@operator(f"{_DOMAIN}.dequantize_per_token")
+@operator(f"{_DOMAIN}.dequantize_per_token", ignored=_OF_ELEMENTS)
 def dequantize_tokens(op: OperatorContext) -> Expr:
     """(x − zero point) · scale, with one of each for each row of the last axis."""
     x = _x(op)
@@ -91,7 +93,7 @@ def dequantize_tokens(op: OperatorContext) -> Expr:
     return cast(_of_one_dtype(multiply, difference, _of_rows(op, x, 1)), _result(op, "output_dtype"))
 
 
-@operator(f"{_DOMAIN}.dequantize_per_channel_group")
+@operator(f"{_DOMAIN}.dequantize_per_channel_group", ignored=_OF_ELEMENTS)
 def dequantize_groups(op: OperatorContext) -> Expr:
     """(x − zero point) · scale of a matrix, with one of each for each group of a row."""
     x, scale, zero = _x(op), required(op, "input 1"), optional(op, "input 2")

@@ -33,7 +33,7 @@ from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import mean
 
 
-@operator("MaxPool")
+@operator("MaxPool", ignored=("storage_order",))
 def max_pool(op: OperatorContext) -> Any:
     """The largest element of each window, and its place."""
     x, windows = _windows(op, required(op, "X"))
