@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.defs
 import pytest
 from onnx import TensorProto, helper
 
 import explorer as ex
 import explorer.formats.onnx.operators
 from explorer.formats.onnx.operators.base.table import TABLE
+from tests.formats.onnx.standard import cases, outcome
 from tests.support.refusals import refused
 
 x = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -42,3 +45,49 @@ def test_an_attribute_that_no_builder_knows_is_refused(type: str, domain: str, t
 def test_an_attribute_without_influence_is_allowed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net_of(tmp_path, "Dropout", seed=3).run(x), x)
     np.testing.assert_array_equal(net_of(tmp_path, "Cast", to=TensorProto.FLOAT, saturate=1).run(x), x)
+
+
+def test_what_belongs_to_another_mode_is_allowed(tmp_path: Path) -> None:
+    """Torch writes all attributes of Resize, whatever the mode."""
+    scales = onnx.numpy_helper.from_array(np.float32([2, 2]), "scales")
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
+    for mode in ("linear", "nearest"):
+        written = {"mode": mode, "nearest_mode": "floor", "keep_aspect_ratio_policy": "stretch", "antialias": 0}
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], cubic_coeff_a=-0.75, **written)
+        graph = helper.make_graph([node], "resize", values[:1], values[1:], [scales])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "resize.onnx")
+        assert ex.open(tmp_path / "resize.onnx").run(x).shape == (6, 8)
+
+
+@pytest.mark.soak
+def test_a_default_that_is_written_out_is_allowed(tmp_path: Path) -> None:
+    """Exporters write attributes with the standard's defaults: those of every type, in each of its modes."""
+    times: Counter[object] = Counter()
+    refusals = []
+    for case in cases():
+        modes = frozenset(
+            (node.op_type, *[each.s for each in node.attribute if each.type == onnx.AttributeProto.STRING])
+            for node in case.model.graph.node
+        )
+        times[modes] += 1
+        if times[modes] <= 4 and with_defaults(case.model):
+            kind, reason = outcome(case, tmp_path / "m.onnx")
+            refusals += [(case.name, reason)] if kind == "refused" and "must be obeyed" in reason else []
+    assert len(times) > 200
+    assert refusals == []
+
+
+def with_defaults(model: onnx.ModelProto) -> bool:
+    """Write each attribute of a model that has a default and is not there; return whether there was one."""
+    versions, count = {opset.domain: opset.version for opset in model.opset_import}, 0
+    for node in model.graph.node:
+        if not onnx.defs.has(node.op_type, node.domain):
+            continue
+        schema = onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain)
+        for name in schema.attributes.keys() - {each.name for each in node.attribute}:
+            default = schema.attributes[name].default_value
+            if default.type != onnx.AttributeProto.UNDEFINED:
+                node.attribute.add().CopyFrom(default)
+                node.attribute[-1].name = name
+                count += 1
+    return count > 0

@@ -159,13 +159,7 @@ def identity(op: OperatorContext) -> Any:
     return (input_value(op, "input"),)
 
 
-@operator(
-    "Dropout",
-    ignored=(
-        "seed",
-        "ratio",
-    ),
-)
+@operator("Dropout", ignored=("seed", "ratio"))
 def dropout(op: OperatorContext) -> Expr | tuple[Expr, ...]:
     """The operand itself; the mask of a dropout that is not trained with keeps all."""
     x = first(op)

@@ -23,13 +23,8 @@ from explorer.record.reasons import counted_text
 _POLICIES = ("stretch", "not_larger", "not_smaller")
 
 
-@operator(
-    "Resize",
-    ignored=(
-        "roi",
-        "extrapolation_value",
-    ),
-)
+# Each of these belongs to one mode, or to sizes; exporters write it for the others, too.
+@operator("Resize", ignored=("roi", "extrapolation_value", "keep_aspect_ratio_policy", "nearest_mode"))
 def resize_(op: OperatorContext) -> Any:
     """Axes resampled to sizes or by scales: nearest, linear or cubic."""
     if _is_rare(op):

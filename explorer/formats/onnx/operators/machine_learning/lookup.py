@@ -124,7 +124,8 @@ def _encoded(x: Expr, keys: Array, values: Array, default: Array) -> Expr:
     return label_of(table, Lookup()(x, constant(order)))
 
 
-@operator("ai.onnx.ml.LabelEncoder")
+# the default of the values' type is read
+@operator("ai.onnx.ml.LabelEncoder", ignored=("default_float", "default_int64", "default_string"))
 def label_encoder(op: OperatorContext) -> Expr:
     """The value of each element's key; opset 1 numbers texts, or names numbers, by their place in a list."""
     x = first(op)

@@ -141,14 +141,7 @@ def _scores(scores: Expr) -> Expr:
     return cast(scores, np.dtype(np.float32))
 
 
-@operator(
-    "ai.onnx.ml.SVMRegressor",
-    ignored=(
-        "kernel_type",
-        "kernel_params",
-        "support_vectors",
-    ),
-)
+@operator("ai.onnx.ml.SVMRegressor", ignored=("kernel_type", "kernel_params", "support_vectors"))
 def svm_regressor(op: OperatorContext) -> Expr:
     """Kernels of a row with the support vectors · coefficients + rho; its sign for one class."""
     x, count, coefficients = _rows(op), op.integer("n_supports", 0), _reals(op, "coefficients")
@@ -163,14 +156,7 @@ def svm_regressor(op: OperatorContext) -> Expr:
     return _scores(y)
 
 
-@operator(
-    "ai.onnx.ml.SVMClassifier",
-    ignored=(
-        "kernel_type",
-        "kernel_params",
-        "support_vectors",
-    ),
-)
+@operator("ai.onnx.ml.SVMClassifier", ignored=("kernel_type", "kernel_params", "support_vectors"))
 def svm_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
     """The label with most votes of pairs of classes, and the scores of all pairs, or probabilities of all classes."""
     x, names, transform = _rows(op), labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)

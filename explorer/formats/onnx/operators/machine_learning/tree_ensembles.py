@@ -55,13 +55,7 @@ def _base(op: OperatorContext, targets: int) -> Any:
     return base
 
 
-@operator(
-    "ai.onnx.ml.TreeEnsembleRegressor",
-    ignored=(
-        "nodes_hitrates",
-        "nodes_hitrates_as_tensor",
-    ),
-)
+@operator("ai.onnx.ml.TreeEnsembleRegressor", ignored=("nodes_hitrates", "nodes_hitrates_as_tensor"))
 def tree_ensemble_regressor(op: OperatorContext) -> Expr:
     """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
     x, targets = _rows(op), op.integer("n_targets", 1)
@@ -101,13 +95,7 @@ def _numbered(op: OperatorContext, name: str, default: int, words: tuple[str, ..
     return words[number]
 
 
-@operator(
-    "ai.onnx.ml.TreeEnsembleClassifier",
-    ignored=(
-        "nodes_hitrates",
-        "nodes_hitrates_as_tensor",
-    ),
-)
+@operator("ai.onnx.ml.TreeEnsembleClassifier", ignored=("nodes_hitrates", "nodes_hitrates_as_tensor"))
 def tree_ensemble_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
     """The label of the class whose leaves weigh most, and the weights of all classes after a transform.
 

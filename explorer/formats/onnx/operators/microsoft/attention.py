@@ -117,13 +117,7 @@ def _parts(packed: Expr, number: int, count: int) -> list[Expr]:
     return [reshape(packed[:, :, :, place], (n, steps, heads * features)) for place in range(number)]
 
 
-@operator(
-    "com.microsoft.Attention",
-    ignored=(
-        "mask_filter_value",
-        "rotary_embedding_dim",
-    ),
-)
+@operator("com.microsoft.Attention", ignored=("mask_filter_value", "rotary_embedding_dim"))
 def self_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of steps to each other: queries, keys and values are one product of the input."""
     _refuse(op, {6: "past_sequence_length"})

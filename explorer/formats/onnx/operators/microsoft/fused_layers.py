@@ -171,13 +171,7 @@ def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     return (y, mean(total, -1, keepdims=True), inverse, total)[:count]
 
 
-@operator(
-    "com.microsoft.MatMulNBits",
-    ignored=(
-        "accuracy_level",
-        "weight_prepacked",
-    ),
-)
+@operator("com.microsoft.MatMulNBits", ignored=("accuracy_level", "weight_prepacked"))
 def product_with_narrow_weights(op: OperatorContext) -> Expr:
     """A · Bᵀ, with rows of B in blocks of 4 or 8 bits that have a scale, and a zero point, each."""
     a, packed, scales = required(op, "input 0"), required(op, "input 1"), required(op, "input 2")

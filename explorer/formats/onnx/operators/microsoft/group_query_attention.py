@@ -44,13 +44,7 @@ class _Steps(NamedTuple):
     """the last step that counts"""
 
 
-@operator(
-    "com.microsoft.GroupQueryAttention",
-    ignored=(
-        "rotary_interleaved",
-        "smooth_softmax",
-    ),
-)
+@operator("com.microsoft.GroupQueryAttention", ignored=("rotary_interleaved", "smooth_softmax"))
 def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
     """Attention of each step to those before it, where several heads of queries share keys and values.
 

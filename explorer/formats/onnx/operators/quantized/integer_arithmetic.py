@@ -30,13 +30,7 @@ _EXACT = 1 << 24
 """up to this number float32 has every whole number"""
 
 
-@operator(
-    "DequantizeLinear",
-    ignored=(
-        "axis",
-        "block_size",
-    ),
-)
+@operator("DequantizeLinear", ignored=("axis", "block_size"))
 def dequantize(op: OperatorContext) -> Expr:
     """(x − zero point) · scale."""
     x, scale = required(op, "x"), required(op, "x_scale")
@@ -47,15 +41,7 @@ def dequantize(op: OperatorContext) -> Expr:
     return _without(op, x, optional(op, "x_zero_point"), scale.dtype) * _spread(op, x, scale)
 
 
-@operator(
-    "QuantizeLinear",
-    ignored=(
-        "axis",
-        "block_size",
-        "saturate",
-        "output_dtype",
-    ),
-)
+@operator("QuantizeLinear", ignored=("axis", "block_size", "saturate", "output_dtype"))
 def quantize(op: OperatorContext) -> Expr:
     """x / scale, rounded to the nearest even number, plus the zero point, within the limits of its dtype."""
     op.only("precision", 0)

@@ -28,13 +28,7 @@ _FLOAT32 = np.dtype(np.float32)
 _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 
-@operator(
-    "Cast",
-    ignored=(
-        "saturate",
-        "round_mode",
-    ),
-)
+@operator("Cast", ignored=("saturate", "round_mode"))
 def cast_(op: OperatorContext) -> Any:
     """The elements in another dtype, limited to its range where they become floating numbers of 8 bits."""
     x = required(op, "input")
@@ -45,13 +39,7 @@ def cast_(op: OperatorContext) -> Any:
     return narrowed(op, x, dtype_of(op, "to", narrow=True))
 
 
-@operator(
-    "CastLike",
-    ignored=(
-        "saturate",
-        "round_mode",
-    ),
-)
+@operator("CastLike", ignored=("saturate", "round_mode"))
 def cast_like(op: OperatorContext) -> Expr:
     """The elements in the dtype of another operand."""
     dtype = required(op, "target_type").dtype
