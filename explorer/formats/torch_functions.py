@@ -27,6 +27,7 @@ def translations(torch: Any) -> dict[Any, Callable[..., Any]]:
         aten.sort.stable: _sort,
         aten.masked_select.default: _masked_select,
         prims.prod.default: _product,
+        aten.cumprod.default: _running_product,
         aten._cdist_forward.default: _distances,
         aten.kthvalue.default: _kth,
         aten.median.dim: _median,
@@ -141,6 +142,22 @@ def _product(inp: Any, dims: Any, *, output_dtype: Any = None) -> Any:
     if dims is None:
         return op.ReduceProd(inp, keepdims=0)
     return op.ReduceProd(inp, constant(np.array(dims, np.int64)), keepdims=0) if len(dims) else op.Identity(inp)
+
+
+def _running_product(self: Any, dim: int, dtype: int | None = None) -> Any:
+    """Write the product of each element and all before it along an axis, in as many steps as its length has digits.
+
+    After a step each element is the product of twice as many; torch's exporter writes a product for each pair of them.
+    """
+    op, shape, is_whole = operators(), [int(length) for length in self.shape], self.dtype.numpy().kind in "biu"
+    if dtype not in (None, -1) or is_whole:
+        self = op.Cast(self, to=7 if dtype in (None, -1) else dtype)
+    axis, one, reach = dim % max(len(shape), 1), op.CastLike(constant(np.int64(1)), self), 1
+    while shape and reach < shape[axis]:
+        earlier = op.Slice(self, constant([0]), constant([-reach]), constant([axis]))
+        before = op.Expand(one, constant([*shape[:axis], reach, *shape[axis + 1 :]]))
+        self, reach = op.Mul(self, op.Concat(before, earlier, axis=axis)), 2 * reach
+    return self if reach > 1 else op.Identity(self)
 
 
 def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> Any:

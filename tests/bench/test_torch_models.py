@@ -111,6 +111,26 @@ def test_poolings_and_scattered_elements_are_torchs() -> None:
     assert departure(ex.open(Poolings(), inputs), Poolings(), inputs) < 1e-6
 
 
+def test_running_products_are_torchs() -> None:
+    """Products of all elements up to each one, in any dtype, along axes of any length; the least takes no step."""
+    import torch
+
+    class Products(torch.nn.Module):
+        def forward(self, x: Any, n: Any) -> Any:
+            scalar, none = torch.cumprod(x[0, 0, 0], 0), torch.cumprod(x[:, :0], 1)
+            wide = [torch.cumprod(x, -1, dtype=torch.float64), torch.cumprod(n, 0), torch.cumprod(n > 1, 0)]
+            return torch.cumprod(x, 0), torch.cumprod(x, 1), torch.cumprod(x, 2), scalar, none, *wide
+
+    x = 1 + torch.randn(1, 5, 64, generator=torch.Generator().manual_seed(4)) / 8
+    x[0, 3, 20] = torch.nan
+    inputs = x, torch.arange(1, 8, dtype=torch.int32)
+    expected = Products()(*inputs)
+    results = ex.open(Products(), inputs).run(x.numpy(), inputs[1].numpy()).values()
+    for result, reference in zip(results, expected, strict=True):
+        assert result.dtype == reference.numpy().dtype
+        np.testing.assert_allclose(result, reference.numpy(), rtol=1e-5)
+
+
 def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
     """NaN is a row's median and lies behind all boundaries; squares of a length may be beyond single precision."""
     import torch
