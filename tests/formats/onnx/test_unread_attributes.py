@@ -70,17 +70,19 @@ def test_a_default_that_is_written_out_is_allowed(tmp_path: Path) -> None:
             for node in case.model.graph.node
         )
         times[modes] += 1
-        if times[modes] <= 4 and with_defaults(case.model):
-            kind, reason = outcome(case, tmp_path / "m.onnx")
+        written = with_defaults(case.model)
+        if times[modes] <= 4 and written != case.model:
+            kind, reason = outcome(case._replace(model=written), tmp_path / "m.onnx")
             refusals += [(case.name, reason)] if kind == "refused" and "must be obeyed" in reason else []
     assert len(times) > 200
     assert refusals == []
 
 
-def with_defaults(model: onnx.ModelProto) -> bool:
-    """Write each attribute of a model that has a default and is not there; return whether there was one."""
-    versions, count = {opset.domain: opset.version for opset in model.opset_import}, 0
-    for node in model.graph.node:
+def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of a model in which each attribute that has a default is written out."""
+    written = onnx.ModelProto.FromString(model.SerializeToString())
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    for node in written.graph.node:
         if not onnx.defs.has(node.op_type, node.domain):
             continue
         schema = onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain)
@@ -89,5 +91,4 @@ def with_defaults(model: onnx.ModelProto) -> bool:
             if default.type != onnx.AttributeProto.UNDEFINED:
                 node.attribute.add().CopyFrom(default)
                 node.attribute[-1].name = name
-                count += 1
-    return count > 0
+    return written
