@@ -77,7 +77,7 @@ def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device =
 
 
 @named
-def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
+def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802  # MetaNN's name
     """Record the algebraic zero of a shape, ZeroTensor((5, 10)) or ZeroTensor(5, 10), which stores nothing.
 
     x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, whatever the values of x: −0.0 keeps its sign, ∞ and NaN
@@ -108,7 +108,7 @@ def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = c
 
 
 @named
-def BiasVector(  # noqa: N802
+def BiasVector(  # noqa: N802  # MetaNN's name
     length: int, position: int, value: Any = 1.0, dtype: Any = None, device: Device = cpu
 ) -> Expr:
     """Record a vector of zeros with ``value`` at ``position``, counted from zero; it stores three numbers.

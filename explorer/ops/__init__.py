@@ -15,7 +15,7 @@ from explorer.ops.catalogue.help_pages import document as _document
 
 if TYPE_CHECKING:
     # type checkers alone read these names: one for each registered operation
-    from explorer.ops.catalogue.functions import *  # noqa: F403
+    from explorer.ops.catalogue.functions import *  # noqa: F403  # one name for each operation
 
 __all__: list[str] = []
 

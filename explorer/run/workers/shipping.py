@@ -41,7 +41,7 @@ def ship(planned: Plan) -> bytes:
     """Return a plan as bytes; raises PicklingError, TypeError or AttributeError for attributes that have no bytes."""
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # its base has no types
         """Pickler of plans: expressions by number, graphs and bodies as far as running them needs."""
 
         def __init__(self, file: io.BytesIO) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import ipywidgets  # type: ignore[import-untyped]
+import ipywidgets  # type: ignore[import-untyped]  # the package has no types
 import traitlets
 
 from explorer.record.compare.comparison import Comparison

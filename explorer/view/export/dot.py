@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import graphviz  # type: ignore[import-untyped]
+import graphviz  # type: ignore[import-untyped]  # the package has no types
 
 from explorer.record import Recording
 from explorer.record.escape import visible

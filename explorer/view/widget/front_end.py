@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakSet
 
 import anywidget
-import ipywidgets  # type: ignore[import-untyped]
+import ipywidgets  # type: ignore[import-untyped]  # the package has no types
 import traitlets
 from IPython import get_ipython
 

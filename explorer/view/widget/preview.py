@@ -79,7 +79,7 @@ class Preview:
         self._view = PreviewView(recording, **{name: options[name] for name in _OPTIONS if name in options})
         # Without text: the notebook's own output has the text of the whole plan.
         shown = {WIDGET: self._view.get_view_spec()}
-        self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython's
         get_ipython().events.register("post_execute", self._leave)
         self._view.send_insides()
 

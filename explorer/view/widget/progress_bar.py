@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
-import ipywidgets  # type: ignore[import-untyped]
+import ipywidgets  # type: ignore[import-untyped]  # the package has no types
 from IPython import get_ipython
 from IPython.display import display
 

@@ -69,7 +69,7 @@ for _type, _records in BINARY.items():
 @operator("Not")
 def not_(op: OperatorContext) -> Expr:
     """Whether a condition does not hold."""
-    return function("logical_not")(required(op, "X"))  # type: ignore[no-any-return]
+    return function("logical_not")(required(op, "X"))  # type: ignore[no-any-return]  # looked up by its name
 
 
 @operator("Div")

@@ -63,7 +63,7 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the smallest and the largest finite number of a dtype."""
     if dtype.name.startswith("float"):
         # ml_dtypes has no types for finfo and iinfo
-        real: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+        real: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
         return float(real.min), float(real.max)
     whole: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]
     return int(whole.min), int(whole.max)
