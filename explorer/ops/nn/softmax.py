@@ -23,6 +23,7 @@ from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise.unary import exp
 from explorer.ops.reduction.reduce import Sum
 from explorer.ops.reduction.reduction import reduce_array
+from explorer.ops.reduction.row_extremes import row_extremes
 
 _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Example(real(2, 3, 2), axes=(1, 2)))
 
@@ -64,7 +65,8 @@ def _largest(x: Array, axes: tuple[int, ...]) -> Array:
     """
     most = _most(x.dtype)
     # initial: an empty row has no largest element, and an empty result
-    largest = reduce_array(np.maximum, x, axes, keepdims=True, initial=-most)
+    largest = np.empty(_kept(x, axes), x.dtype, like=x)
+    reduce_array(np.maximum, x, axes, largest, keepdims=True, initial=-most)
     finite: Array = np.minimum(largest, most)
     return finite
 
@@ -188,7 +190,9 @@ def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], No
     """Return the calls that take from arrays, which stay where they are, the largest element (``_largest``)."""
     most, largest = _most(x.dtype), np.empty(_kept(x, axes), x.dtype)
     limit = np.array(most)
-    find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
+    find_largest = row_extremes(np.maximum, x, axes, largest, -most)
+    if find_largest is None:
+        find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
     minimum, subtract = np.minimum, np.subtract
 
     def shift() -> None:

@@ -13,6 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import broadcast_to, reshape
+from explorer.ops.reduction.row_extremes import row_extremes
 
 EXAMPLES = (
     Example(real(2, 3, 4), axes=(0, 2)),
@@ -42,6 +43,9 @@ def reduce_array(
         if initial is not None:
             options["initial"] = initial
         if out is not None:
+            reduce_rows = row_extremes(ufunc, x, axes, out, initial)
+            if reduce_rows is not None:
+                return reduce_rows()
             options |= {"out": out, "dtype": out.dtype}
         result = ufunc.reduce(x, **options)
         return result
@@ -96,6 +100,9 @@ class Reduction(Operation, abstract=True):
         return self._bound(out, x)
 
     def _bound(self, out: Array, x: Array) -> Callable[[], Any]:
+        reduce_rows = row_extremes(self.ufunc, x, self.axes, out)
+        if reduce_rows is not None:
+            return reduce_rows
         reduce: Callable[..., Any] = self.ufunc.reduce
         return functools.partial(reduce, x, self.axes, out.dtype, out, self.keepdims)
 
@@ -108,8 +115,7 @@ class Reduction(Operation, abstract=True):
         return self.ufunc
 
     def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
-        result: Array = self.ufunc.reduce(x, axis=axes, out=out, keepdims=True, dtype=out.dtype)
-        return result
+        return reduce_array(self.ufunc, x, axes, out, keepdims=True)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return type(self)(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)

@@ -38,3 +38,30 @@ def test_tiles_are_whole_rows_where_there_are_enough(
     product: tuple[int, int, int], tiles: int, tile: tuple[int, int]
 ) -> None:
     assert _places(*product) == [tile] * tiles
+
+
+@pytest.mark.parametrize("rows", [2, 3, 16, 32, 33])
+def test_few_rows_times_a_transposed_matrix(rows: int) -> None:
+    """As a linear layer's weights lie in memory: the transposed product is copied, also into columns with gaps."""
+    random = np.random.default_rng(rows)
+    weights = random.standard_normal((512, 160)).astype(np.float32)
+    for lead in ((), (1,), (1, 1), (2,)):
+        x = random.standard_normal((*lead, rows, 160)).astype(np.float32)
+        expected = x.astype(np.float64) @ weights.T.astype(np.float64)
+        result = Matmul().compute(x, weights.T)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+        wide = np.full((*lead, rows, 600), np.nan, np.float32)
+        for tile in Matmul().tiles(wide[..., 40:552], None, x, weights.T):
+            tile.compute()
+        np.testing.assert_allclose(wide[..., 40:552], expected, rtol=1e-4, atol=1e-4)
+        assert np.isnan(wide[..., :40]).all()
+        assert np.isnan(wide[..., 552:]).all()
+
+
+def test_few_rows_times_a_transposed_matrix_are_one_product_with_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, x = np.ones((512, 160), np.float32), np.ones((16, 160), np.float32)
+    operands = []
+    product = np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b, out: operands.append((a.shape, b.shape)) or product(a, b, out))
+    assert (Matmul().compute(x, weights.T) == 160).all()
+    assert operands == [((512, 160), (160, 16))]
