@@ -13,7 +13,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto
 
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.stored_tensors import StoredTensor, stored, texts
+from explorer.formats.onnx.stored_tensors import StoredTensor, sparse, stored, texts
 from explorer.net.definition.definition import Plain
 from explorer.record.reasons import counted_text
 
@@ -69,12 +69,14 @@ def text(data: bytes) -> str:
 
 
 def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
-    """Return the tensor of a Constant node; None if it is sparse."""
+    """Return the tensor of a Constant node; None if it has none."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:
             case "value":
                 return stored(attribute.t, name, path, elements)
+            case "sparse_value":
+                return sparse(attribute.sparse_tensor, name, path, elements)
             case "value_int" | "value_ints":
                 whole = np.array(attribute.i if attribute.name == "value_int" else attribute.ints, np.int64)
                 return StoredTensor(name, whole.shape, "int64", whole)

@@ -6,7 +6,7 @@ of explorer's own where the newer opset has no words for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from onnx import GraphProto, NodeProto, helper, numpy_helper
@@ -15,26 +15,39 @@ from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPE
 
 _SLOPES_BROADCAST = 7
 """opset from which PRelu's slopes are aligned at the last axes"""
+_RESIZE = 10
+"""opset from which Resize is there, in Upsample's place"""
+
+
+def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
+    """Give a graph and the graphs inside it, branches and bodies, each before its inner ones."""
+    remaining = [graph]
+    while remaining:
+        current = remaining.pop()
+        yield current
+        attributes = [attribute for node in current.node for attribute in node.attribute]
+        remaining += [inner for each in attributes for inner in (each.g, *each.graphs) if inner.ByteSize()]
 
 
 def note_old_meanings(graph: GraphProto, opset: int) -> None:
     """Add attributes to the nodes of a graph of an opset below 11 whose meaning the converter would change."""
-    for node in graph.node:
-        note = _NOTES.get(node.op_type)
-        if note is not None and not node.domain:
-            note(node, graph, opset)
+    for each in graphs_of(graph):
+        for node in each.node:
+            note = _NOTES.get(node.op_type)
+            if note is not None and not node.domain:
+                note(node, each, opset)
 
 
-def upsampled(graph: GraphProto) -> set[str]:
-    """Return the values that Upsample computes, which the converter replaces by another node without attributes."""
-    return {node.output[0] for node in graph.node if node.op_type == "Upsample" and not node.domain}
+def note_upsampled(graph: GraphProto, opset: int) -> None:
+    """Add attributes to the nodes by which the converter replaced Upsample, each without its own.
 
-
-def note_upsampled(graph: GraphProto, values: set[str]) -> None:
-    """Add attributes to the converted nodes of values: each new element lay at its place divided by the scale."""
-    for node in graph.node:
-        if node.op_type == "Resize" and node.output[0] in values:
-            _resampled(node, "floor")
+    Each new element lay at its place divided by the scale. No other node is a Resize there: it came with opset 10, and
+    Upsample went with it. The converter renames what such a node computes.
+    """
+    if opset < _RESIZE:
+        for node in [node for each in graphs_of(graph) for node in each.node]:
+            if node.op_type == "Resize" and not node.domain:
+                _resampled(node, "floor")
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:

@@ -1,7 +1,8 @@
 """Upgrade of models whose opset is older than the ones that are read, by the onnx package's own converter.
 
 The standard changed what some operators mean: an attribute became an input, broadcasting became NumPy's. Its converter
-rewrites a graph from opset to opset; here it is asked only where a model has an operator that is not read as it stands.
+rewrites a graph, and those inside it, from opset to opset; here it is asked only where a model has an operator that is
+not read as it stands.
 The elements of large weights do not pass through it: they are taken out before and put back after.
 """
 
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from onnx import ModelProto, TensorProto, version_converter
 
 from explorer.formats.onnx.function_inlining import domain_of
-from explorer.formats.onnx.old_meanings import note_old_meanings, note_upsampled, upsampled
+from explorer.formats.onnx.old_meanings import graphs_of, note_old_meanings, note_upsampled
 from explorer.formats.onnx.signatures import OLDEST, type_of
 
 TARGET = 13
@@ -34,18 +35,19 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     own = opsets.get("", OLDEST)
     if not 0 < own < OLDEST or all(
-        domain_of(node.domain) or type_of("", node.op_type, opsets) == node.op_type for node in model.graph.node
+        domain_of(node.domain) or type_of("", node.op_type, opsets) == node.op_type
+        for graph in graphs_of(model.graph)
+        for node in graph.node
     ):
         return Upgrade(model, "")
     light, weights = _without_elements(model)
     note_old_meanings(light.graph, own)
-    enlarged = upsampled(light.graph)
     try:
         converted = version_converter.convert_version(light, TARGET)
     # The converter is native code: it raises whatever its parts raise, and the model is shown as it stands then.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
-    note_upsampled(converted.graph, enlarged)
+    note_upsampled(converted.graph, own)
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])

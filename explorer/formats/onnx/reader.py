@@ -24,7 +24,7 @@ from explorer.formats.onnx.node_attributes import arguments, constant, text
 from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
-from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, stored
+from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, sparse, stored
 from explorer.formats.onnx.value_types import blob_type, dictionary_type, unreadable_kind
 from explorer.net.definition.definition import (
     BlobType,
@@ -105,10 +105,9 @@ class _Reader:
         """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""
         for tensor in self.graph.initializer:
             self._enter(stored(tensor, tensor.name, self.path, self.elements), tensor.name)
-        for sparse in self.graph.sparse_initializer:
-            name = sparse.values.name
-            # without data, so that the operator that reads it is shown with it, and refuses to run
-            self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
+        for scattered in self.graph.sparse_initializer:
+            name = scattered.values.name
+            self._enter(sparse(scattered, name, self.path, self.elements), name)
         # before IR version 4 (ONNX 1.4) every initializer had to be among the graph's inputs, too
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, numpy_helper
+from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened
@@ -25,6 +25,7 @@ from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import NARROW_BITS, decode, stored_bytes
 from explorer.formats.onnx.large_elements import Elements
+from explorer.formats.onnx.sparse_elements import SparseElements
 from explorer.net.definition.definition import Plain, WeightReference
 from explorer.net.definition.operator_definition import NARROW, STRING, memory_dtype
 
@@ -70,7 +71,7 @@ class StoredTensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
-    data: bytes | tuple[str, ...] | NDArray[Any] | Elements | External | None
+    data: bytes | tuple[str, ...] | NDArray[Any] | Elements | External | SparseElements | None
     """None for a dtype that is not supported"""
 
     @property
@@ -88,6 +89,8 @@ class StoredTensor:
         assert self.data is not None, f"{self.dtype} has no arrays"
         if isinstance(self.data, np.ndarray):
             array = self.data
+        elif isinstance(self.data, SparseElements):
+            array = self.data.dense()
         elif isinstance(self.data, tuple):
             # each takes the memory of the longest one: not before somebody asks for it, who claims that memory
             array = np.array(self.data, memory_dtype(self.dtype))
@@ -99,10 +102,15 @@ class StoredTensor:
         array.setflags(write=False)
         return array
 
+    def check(self) -> None:
+        """Raise FileError where elements that are not in memory cannot be read from their file any more."""
+        if isinstance(self.data, (Elements, External, SparseElements)):
+            self.data.check()
+
     @property
     def plain(self) -> Plain:
         """A number, or a few whole ones, as an operator's arguments hold them; None for other tensors."""
-        if isinstance(self.data, (Elements, External)) or self.data is None:
+        if isinstance(self.data, (Elements, External, SparseElements)) or self.data is None:
             return None
         if 0 in self.shape[:-1]:
             return None  # nested lists have no axes behind one without elements
@@ -167,9 +175,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
     def verify(self, key: str) -> None:
         """Raise FileError where a weight that is not in memory cannot be read from its file any more."""
-        data = self._entry(key).data
-        if isinstance(data, (Elements, External)):
-            data.check()
+        self._entry(key).check()
 
 
 def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
@@ -177,25 +183,14 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
 
     ``elements`` are raw elements that were left in the file, by the marks that stand for them in messages.
     """
-    shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
-    # dims are signed in the message
-    if any(size < 0 for size in shape):
-        raise FileError(
-            f"tensor {name!r} has shape {shape}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
-        )
+    shape, dtype = _shape(name, tensor.dims, path), dtype_name(tensor.data_type)
     if not is_supported(dtype):
         return StoredTensor(name, shape, dtype, None)
     if dtype == STRING:
         return texts(name, tensor.string_data, shape, path)
     count = math.prod(shape)
     size = stored_bytes(dtype, count)
-    if not is_addressable(shape, memory_dtype(dtype)):
-        raise FileError(
-            f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
-            path=str(path),
-            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
-            fix=_AGAIN,
-        )
+    _check_addressable(name, shape, dtype, path)
     if tensor.data_location == TensorProto.EXTERNAL:
         return StoredTensor(name, shape, dtype, _external(tensor, name, size, path))
     # No exporter is known to write segments, and the onnx package does not read them either.
@@ -217,6 +212,28 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
 
 
+def sparse(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
+    """Return a sparse tensor of a file, with the shapes of its elements and their places checked."""
+    shape = _shape(name, tensor.dims, path)
+    values = stored(tensor.values, f"{name}.values", path, elements)
+    indices = stored(tensor.indices, f"{name}.indices", path, elements)
+    if (
+        len(values.shape) != 1
+        or indices.dtype != "int64"
+        or indices.shape not in (values.shape, (*values.shape, len(shape)))
+    ):
+        raise FileError(
+            f"sparse tensor {name!r} of shape {shape} has elements of shape {values.shape} "
+            f"at places of {indices.dtype}, shape {indices.shape}",
+            path=str(path),
+            rule="a sparse tensor must have one axis of elements, and a place (int64), or one an axis, for each",
+            fix=_AGAIN,
+        )
+    _check_addressable(name, shape, values.dtype, path)
+    data = None if values.data is None else SparseElements(name, shape, values, indices, path)
+    return StoredTensor(name, shape, values.dtype, data)
+
+
 def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
     """Return a tensor of texts, whose dtype has the length of the longest; raises FileError for other bytes."""
     _check_length(name, shape, STRING, len(data), math.prod(shape), "texts", path)
@@ -235,6 +252,25 @@ def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) 
         )
     longest = max(map(len, decoded), default=0)
     return StoredTensor(name, shape, f"text{max(longest, 1)}", tuple(decoded))
+
+
+def _shape(name: str, dims: Sequence[int], path: Path) -> tuple[int, ...]:
+    """Return the dimensions of a tensor, which are signed in the message; raises FileError for negative ones."""
+    if any(size < 0 for size in dims):
+        raise FileError(
+            f"tensor {name!r} has shape {tuple(dims)}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
+        )
+    return tuple(dims)
+
+
+def _check_addressable(name: str, shape: tuple[int, ...], dtype: str, path: Path) -> None:
+    if not is_addressable(shape, memory_dtype(dtype)):
+        raise FileError(
+            f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
+            path=str(path),
+            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+            fix=_AGAIN,
+        )
 
 
 def _check_length(

@@ -63,6 +63,8 @@ CASES: list[tuple[NodeProto, tuple[Array, ...], Array]] = [
         (x[0], x[0, :, :2], y[0]),
         0.5 * x[0].T @ x[0, :, :2] + 2 * y[0],
     ),
+    # a factor of 0 leaves C out, whatever it holds, as in BLAS
+    (one("Gemm", "b", "c", beta=0.0), (x[0], x[0].T, np.full(3, np.inf, np.float32)), x[0] @ x[0].T),
     (one("ReduceSum", "axes", keepdims=0), (x, np.array([-1, 0])), x.sum((0, 2))),
     (one("ReduceSum", "axes", noop_with_empty_axes=1), (x, np.array([], np.int64)), x),
     (one("ReduceMean"), (x,), x.mean(keepdims=True)),

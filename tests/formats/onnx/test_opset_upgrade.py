@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 import explorer as ex
 from explorer.formats.onnx.opset_upgrade import upgraded_model
-from tests.formats.onnx.models import FLOAT, model, node, opened
+from tests.formats.onnx.models import BOOL, FLOAT, model, node, opened
 
 pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 
@@ -94,6 +94,32 @@ def test_old_resampling_divides_places_by_scales(opset: int, tmp_path: Path) -> 
         np.testing.assert_array_equal(net.run(x), np.float32(expected).reshape(1, 1, 1, 8))
         net.save(tmp_path / "new.onnx")
         np.testing.assert_array_equal(ex.open(tmp_path / "new.onnx").run(x), net.run(x))
+
+
+def test_upsampling_within_a_net_and_within_a_branch_divides_places_by_scales(tmp_path: Path) -> None:
+    """The converter renames what it computes, and puts it into the other opset in branches, too."""
+    x, scales = np.float32([[[[0, 10, 30, 60]]]]), {"s": np.float32([1, 1, 1, 2])}
+    expected = -np.float32([0, 5, 10, 20, 30, 45, 60, 60]).reshape(1, 1, 1, 8)
+    nodes = [node("Upsample", ["x", "s"], ["u"], mode="linear"), node("Neg", ["u"], ["y"])]
+    inner = opened(model(nodes, {"x": (FLOAT, x.shape)}, ["y"], scales, opset=9), tmp_path)
+    np.testing.assert_array_equal(inner.run(x), expected)
+    branch = helper.make_graph(nodes, "branch", [], [helper.make_tensor_value_info("y", FLOAT, None)])
+    other = helper.make_graph(
+        [node("Unsqueeze", ["x"], ["l"], axes=[0]), node("Squeeze", ["l"], ["n"], axes=[0])],
+        "other",
+        [],
+        [helper.make_tensor_value_info("n", FLOAT, None)],
+    )
+    made = model(
+        [node("If", ["c"], ["z"], then_branch=branch, else_branch=other)],
+        {"x": (FLOAT, x.shape), "c": (BOOL, ())},
+        ["z"],
+        scales,
+        opset=9,
+    )
+    net = opened(made, tmp_path)
+    np.testing.assert_array_equal(net.run(x, np.array(True)), expected)
+    np.testing.assert_array_equal(net.run(x, np.array(False)), x)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take, take_along_axis
 from explorer.ops.manipulation.padding import pad
-from explorer.ops.manipulation.reshape import expand_dims, reshape
+from explorer.ops.manipulation.reshape import cast, expand_dims, reshape
 from explorer.record.reasons import counted_text
 
 
@@ -173,15 +173,15 @@ def pad_(op: OperatorContext) -> Expr:
 @operator("OneHot")
 def one_hot(op: OperatorContext) -> Expr:
     """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    indices, depth, values = required(op, "indices"), whole(op, "depth"), required(op, "values")
+    depth, values = whole(op, "depth"), required(op, "values")
+    # a fraction is cut off; and places beyond the range of a narrow dtype are not those of small indices
+    indices = cast(required(op, "indices"), np.dtype(np.int64))
     axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
     if depth < 1:
         raise OperandError(f"depth={depth}", rule="OneHot: depth must be 1 or more")
     claim_constant("OneHot", depth)
-    steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
+    steps = np.arange(depth, dtype=np.int64).reshape(depth, *[1] * (indices.ndim - axis))
     places = expand_dims(indices, axis)
-    chosen = places == steps
     # an index −k counts from the end: it equals step − depth
-    if indices.dtype.kind != "u":
-        chosen = chosen | (places == steps - np.asarray(depth, steps.dtype))
+    chosen = (places == steps) | (places == steps - depth)
     return where(chosen, values[1], values[0])

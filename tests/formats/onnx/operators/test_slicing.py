@@ -98,6 +98,10 @@ def test_a_negative_index_chooses_from_the_back_and_one_outside_chooses_nothing(
     found = result(tmp_path, made, i, np.array(3), np.array([5, 7], np.float32))
     np.testing.assert_array_equal(found, [[7, 5, 5], [5, 5, 7], [5, 5, 7], [5, 5, 5], [7, 5, 5], [5, 5, 5]])
     assert result(tmp_path, made, i, np.array(3.0), np.array([5, 7], np.float32)).shape == (6, 3)
+    narrow = result(tmp_path, made, np.uint8([5, 44]), np.array(300), np.array([0, 1], np.float32))
+    np.testing.assert_array_equal(narrow.nonzero(), [[0, 1], [5, 44]])
+    fractions = result(tmp_path, made, np.float32([1.9, -0.5, 7]), np.array(3), np.array([5, 7], np.float32))
+    np.testing.assert_array_equal(fractions, [[5, 7, 5], [7, 5, 5], [5, 5, 5]])
     for depth in (2.5, 0):
         assert "depth" in findings(tmp_path, node("OneHot", ["x", "d", "v"], ["y"]), d=depth, v=np.float32([5, 7]))
 

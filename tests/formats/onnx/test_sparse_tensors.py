@@ -1,0 +1,73 @@
+"""Sparse tensors of ONNX files: initializers and constants, with places in the order of elements or axis by axis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto, SparseTensorProto, helper, numpy_helper
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+pytestmark = pytest.mark.spec("I-9")
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+PLACES = np.array([[0, 1], [1, 2], [3, 0]])
+DENSE = np.float32([[0, 1, 0], [0, 0, 2], [0, 0, 0], [3, 0, 0]])
+
+
+def sparse(places: NDArray[np.int64], shape: tuple[int, ...] = (4, 3), count: int = 3) -> SparseTensorProto:
+    values = numpy_helper.from_array(np.arange(1, count + 1, dtype=np.float32), "w")
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(places, "places"), shape)
+
+
+def product(weight: SparseTensorProto) -> ModelProto:
+    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
+    made.graph.sparse_initializer.append(weight)
+    return made
+
+
+@pytest.mark.parametrize("places", [PLACES, PLACES @ [3, 1]])
+def test_sparse_weights_are_those_with_their_zeros(places: NDArray[np.int64], tmp_path: Path) -> None:
+    net = opened(product(sparse(places)), tmp_path)
+    assert net.check() == []
+    np.testing.assert_array_equal(net.run(X), X @ DENSE)
+    np.testing.assert_array_equal(net["MatMul_1"].weights["B"], DENSE)
+    constant = node("Constant", [], ["w"])
+    constant.attribute.append(helper.make_attribute("sparse_value", sparse(places)))
+    made = model([constant, node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
+    np.testing.assert_array_equal(opened(made, tmp_path).run(X), X @ DENSE)
+
+
+def test_a_sparse_net_is_saved_with_its_zeros(tmp_path: Path) -> None:
+    opened(product(sparse(PLACES)), tmp_path).save(tmp_path / "dense.onnx")
+    np.testing.assert_array_equal(ex.open(tmp_path / "dense.onnx").run(X), X @ DENSE)
+
+
+def test_a_number_may_be_sparse(tmp_path: Path) -> None:
+    """Its places have no coordinates."""
+    net = opened(product(sparse(np.zeros((1, 0), np.int64), (), 1)), tmp_path)
+    assert net["MatMul_1"].weights["B"] == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        (PLACES * 2, r"an element at \[2, 4\]\n.*must lie in 0 … 3, 0 … 2"),
+        (np.array([-1, 0, 5]), r"an element at \[-1\]\n.*must lie in 0 … 11"),
+        (PLACES[:2], "at places of int64, shape"),
+        (PLACES[:, :, None], "one axis of elements, and a place"),
+    ],
+)
+def test_places_outside_a_sparse_tensor_are_refused(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ex.FileError, match=words):
+        opened(product(sparse(places)), tmp_path).run(X)
+
+
+def test_a_sparse_tensor_that_claims_too_much_is_opened_and_refused_before_it_is_made(tmp_path: Path) -> None:
+    net = opened(product(sparse(np.array([0, 1, 2]), (4, 10**12))), tmp_path)
+    with pytest.raises(ex.BudgetError, match=r"sparse tensor 'w' claims .* of memory"):
+        net.definition.weights["w"]
