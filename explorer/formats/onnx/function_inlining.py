@@ -45,9 +45,11 @@ def expanded(
     standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None],
     graph: GraphProto,
     opsets: Mapping[str, int] | None = None,
+    outside: Iterable[str] = (),
 ) -> Iterator[PlacedNode]:
     """Yield the nodes of a model's graph in their order, with the bodies of functions for their calls.
 
+    Of an inner graph no call has a name that values ``outside`` are named after: none may have the name of another.
     ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
     function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
     are counted by multiplication before any function is expanded.
@@ -55,6 +57,7 @@ def expanded(
     functions = {_key(function): function for function in model.functions}
     Expansion(functions, path).check(graph.node)
     opsets = _opsets(model) if opsets is None else opsets
+    around = {name.partition("/")[0] for name in outside}
     names = inlined = characters = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
     # Iterators on a stack, not calls: how deep functions call one another is the file's choice.
@@ -75,6 +78,8 @@ def expanded(
             yield PlacedNode(node, calls, own_opsets)
             continue
         name = node.name or f"{function.name}_{names}"
+        while not calls and name in around:
+            name += "'"
         prefix = "/".join((*calls, name))
         characters += len(prefix) * (1 + _count_names(function.node))
         if characters > budget.text or len(calls) >= CALLS:

@@ -111,7 +111,7 @@ class _Reader:
         # before IR version 4 (ONNX 1.4) every initializer had to be among the graph's inputs, too
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
-        expansion = expanded(self.model, self.path, self._standard, self.graph, self.opsets)
+        expansion = expanded(self.model, self.path, self._standard, self.graph, self.opsets, outside or ())
         nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
         produced = [name for placed in nodes for name in placed.node.output if name]
         # otherwise readers of the name would take the initializer, and the node's result would have none

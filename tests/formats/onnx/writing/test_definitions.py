@@ -101,6 +101,25 @@ def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
             )
 
 
+def test_values_of_a_call_in_a_branch_have_other_names_than_those_around_it(tmp_path: Path) -> None:
+    """Calls without names are named by their number in their graph, which may be the same in a branch as outside."""
+    text = """<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
+    net (float[2] x, bool go) => (float[2] y, float[2] z) {
+        y = own.Opposite (x)
+        z = If (go) <
+            then_branch = then () => (float[2] a) { a = own.Opposite (x) },
+            else_branch = other () => (float[2] b) { b = own.Opposite (y) }
+        >
+    }
+    <domain: "own", opset_import: ["" : 20]>
+    Opposite (x) => (y) { square = Mul (x, x) y = Neg (square) }
+    """
+    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # which checks the file
+    x = np.float32([2, 3])
+    np.testing.assert_array_equal(again.run(x, np.array(True))["z"], -x * x)
+    np.testing.assert_array_equal(again.run(x, np.array(False))["z"], -(x**4))
+
+
 def test_unknown_operators_and_unknown_lengths_are_kept(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21, "my" : 1]>
     net (float[batch, 3] x) => (float[batch, 3] y) { a = my.Strange<size = 3, word = "w">(x, x) y = Relu(a) }"""
