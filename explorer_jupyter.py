@@ -59,6 +59,7 @@ class ExplorerFiles(LoggingConfigurable):
         self._worker = worker
         self._places = asyncio.Semaphore(self.at_once)
         self._spare: Process | None = None
+        self._is_preparing = False
         self._drop: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -121,9 +122,15 @@ class ExplorerFiles(LoggingConfigurable):
 
     async def _prepare(self) -> None:
         """Let a process import the package before the next file is opened."""
-        if self._spare is None:
+        if self._spare is not None or self._is_preparing:
+            return
+        # Noted before the wait: readings that end together would each start one, and all but the last would live on.
+        self._is_preparing = True
+        try:
             self._spare = await self._started()
-            self._drop = asyncio.get_running_loop().call_later(_SPARE, self.close)
+        finally:
+            self._is_preparing = False
+        self._drop = asyncio.get_running_loop().call_later(_SPARE, self.close)
 
     async def _started(self) -> Process:
         # A session of its own: Ctrl-C in the server's terminal asks whether to stop, and must not end a reading.

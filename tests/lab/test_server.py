@@ -15,7 +15,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -315,6 +315,27 @@ def test_few_files_are_read_at_once(tmp_path: Path) -> None:
         return counts
 
     assert max(asyncio.run(run())) <= 2
+
+
+def test_readings_that_end_together_prepare_one_process() -> None:
+    """Each would see that none is prepared; of two that were started one would live on until the server ends."""
+    started: list[asyncio.subprocess.Process] = []
+
+    class Files(ExplorerFiles):
+        async def _started(self) -> asyncio.subprocess.Process:
+            await asyncio.sleep(0.3)  # both readings have ended by then
+            started.append(await super()._started())
+            return started[-1]
+
+    async def run() -> None:
+        files = Files(worker=worker("import sys; sys.stdin.readline()"), at_once=2)
+        await asyncio.gather(*(files.read(REQUEST, AsyncMock()) for _ in range(2)))
+        files.close()
+        await files.closed()
+
+    asyncio.run(run())
+    assert len(started) == 3
+    assert all(process.returncode is not None for process in started)
 
 
 @pytest.mark.spec("V-17")

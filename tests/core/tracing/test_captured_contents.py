@@ -10,6 +10,7 @@ import operator
 import os
 import sys
 import types
+import warnings
 import weakref
 from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable
@@ -143,7 +144,13 @@ def assign(key: Any, item: Any) -> Callable[[Any], object]:
 
 
 def bind(name: str, item: Any) -> Callable[[Any], object]:
-    return lambda held: setattr(held, name, item)
+    def change(held: Any) -> None:
+        with warnings.catch_warnings():
+            # NumPy 2.5 warns of arrays whose shape or dtype is set, and sets it.
+            warnings.filterwarnings("ignore", "Setting the (shape|dtype) on a NumPy array", DeprecationWarning)
+            setattr(held, name, item)
+
+    return change
 
 
 first: Callable[[Any], Any] = lambda held: held[0]  # noqa: E731
