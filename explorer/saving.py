@@ -31,7 +31,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
             f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
             path=str(output),
             rule=f"the output must end in one of {', '.join(WRITERS)}",
-            fix=f"{output.stem}.html",
+            fix=f"{output / 'view' if output.is_dir() else output.stem}.html",
         )
     if ending == ".png":
         try:

@@ -28,7 +28,8 @@ _STATUS = """
 exit status:
   0  the command did what it was asked
   1  check found an operator that cannot run, a weight that is missing, a shape that disagrees, or a plan that
-     differs from the kept one; diff a difference; strip --check something to remove
+     differs from the kept one; run --compare a value that differs; diff a difference; strip --check something to
+     remove
   2  something was wrong with what was given; one message on standard error says what
   130  Ctrl-C; nothing is half written
 

@@ -209,7 +209,8 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
     # the file's own format before explorer's, which holds every dialect
     best = min(able, key=lambda other: other.any_dialect, default=None)
     names = ", or as ".join([other.file_names for other in able])
-    fix = "" if best is None else f"write to {_stem(path, entry)}{best.endings[0]}"
+    stem = path / net.name if path.is_dir() else _stem(path, entry)
+    fix = "" if best is None else f"write to {stem}{best.endings[0]}"
     if entry is not None and entry.write is not None:
         return FileError(
             f"net {net.name!r} has operator types of {net.definition.dialect!r}",

@@ -126,7 +126,7 @@ def format_of(name: str) -> Format | None:
     """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
     # reversed, and max keeps the first of equals: a user's format comes before a built-in one of the same ending
     rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
-    matches = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
+    matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
-from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
@@ -25,7 +25,7 @@ from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
 from explorer.net.building.diagnostics import UnknownType, unknown_types
-from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
+from explorer.net.building.example_shapes import Shapes, fitting, no_input, not_held, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.values_as_shapes import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
@@ -271,7 +271,10 @@ class BuildableNet(PlacedNet):
         """Return parameters of these shapes; a sequence has some members of its shape."""
         inputs = {}
         for name, shape in shapes.items():
-            type_ = self._noted(name, shape)
+            try:
+                type_ = self._noted(name, shape)
+            except OperandError as error:
+                raise not_held(self.definition, name, error) from error
             is_sequence = self.definition.input(name).is_sequence
             example: Any = (type_,) * EXAMPLE_MEMBERS if is_sequence else type_
             inputs[name] = each_leaf(name, example, self._parameter)
@@ -314,8 +317,7 @@ class BuildableNet(PlacedNet):
         assumed = {**(shapes or {}), **named}
         for name, shape in assumed.items():
             if name not in self.definition.inputs:
-                known = self.definition.inputs
-                raise UnknownNameError(name, kind=f"input of net {self.name!r}", known=known, fix="name an input")
+                raise no_input(self.definition, name)
             if not is_shape(shape) or min(shape, default=0) < 0:
                 raise OperandError(
                     f"the shape {shape!r} of input {name!r}",

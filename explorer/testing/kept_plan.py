@@ -76,10 +76,17 @@ def plan_text(recording: Recording) -> str:
 
 
 def write_plan(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write the file of a plan; one that holds the same already is left alone."""
+    """Write the file of a plan; one that holds the same already is left alone, and one of another kind refused."""
     schedule_of(recording)
     text = plan_text(recording)
-    if not os.path.exists(path) or content(path) != text.encode("utf-8"):
+    before = content(path) if os.path.exists(path) else b""
+    # not parsed: a merge that left its marks in the file is mended by writing it anew
+    if before.strip() and b'"explorer_plan"' not in before:
+        raise FileError(
+            "this is no kept plan, and would be replaced by one", path=os.fspath(path),
+            rule="a kept plan must have a file of its own", fix="name another file: x.plan.json",
+        )  # fmt: skip
+    if before != text.encode("utf-8"):
         write_file(path, text)
 
 

@@ -280,7 +280,7 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
         (["show", "model.onnx2"], "the ending '.onnx2' is not that of a model's file"),
         (["show", MODEL, "-o", "out.pdf"], "the ending '.pdf'\n  rule: the output must end in one of .html, .svg"),
         (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
-        (["run", MODEL, "--input", ARRAYS], "arrays for the inputs '0': images, labels"),
+        (["run", MODEL, "--input", ARRAYS], "arrays for the input '0': images, labels"),
         (["run", MODEL, "--input", f"{ARRAYS}:image"], "unknown array of"),
         (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits' is int64 (12,)"),
         (["run", MODEL, "--input", "none.npz"], "none.npz: the file cannot be read: No such file or directory"),

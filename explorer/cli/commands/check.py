@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.support import shape_option
-from explorer.cli.support.output import refuse_inputs, stem
+from explorer.cli.support import file_argument, shape_option
+from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import say, tell
 from explorer.core.errors import ExplorerError
 from explorer.record.reasons import counted_text
@@ -37,7 +37,7 @@ The exit status is 1 where there is anything to list.
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    file_argument.arguments(parser)
     shape_option.arguments(parser)
     parser.add_argument("--plan", metavar="KEPT", type=Path, help="a kept plan to compare with: x.plan.json")
     parser.add_argument("--update", action="store_true", help="write the file of --plan anew where the plan differs")
@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
             fix=f"--plan {stem(options.file)}.plan.json",
         )  # fmt: skip
     if options.update:
-        refuse_inputs(options.plan, [options.file])
+        check_output(options.plan, [options.file])
     net = shape_option.assume(open(options.file), options)
     findings = net.check()
     tell("".join(f"{finding}\n" for finding in findings))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from explorer.cli.support.output import refuse_inputs
+from explorer.cli.support import file_argument
+from explorer.cli.support.output import check_output
 from explorer.cli.support.terminal import say
 
 HELP = "write a model's file in another format"
@@ -19,7 +20,7 @@ The file is opened again before the command ends. Nothing is written where an op
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    file_argument.arguments(parser)
     parser.add_argument("target", metavar="TARGET", type=Path, help="the file to write: y.onnx, y.json, y.pnnx.param")
     parser.add_argument("--weights", metavar="FILE", type=Path, help="the file of its weights, if not beside the graph")
 
@@ -27,11 +28,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Write the target, and say what it holds."""
     from explorer.formats import open, save
+    from explorer.formats.registry import format_of
 
     inputs = [options.file] if options.weights is None else [options.file, options.weights]
-    refuse_inputs(options.target, inputs)
+    check_output(options.target, inputs)
     save(open(options.file, weights=options.weights), options.target)
     written = open(options.target)
     count = len(written.definition.operators)
-    say(f"{options.target}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}")
+    entry = format_of(options.target.name)
+    held = any(operator.weights for operator in written.definition.operators)
+    beside = (
+        f" with {options.target.with_suffix(entry.weights_ending)}" if entry and entry.weights_ending and held else ""
+    )
+    say(f"{options.target}{beside}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}")
     return 0

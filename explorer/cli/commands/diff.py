@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from explorer.cli.support.output import refuse_inputs
+from explorer.cli.support.output import check_output, ending_error
 from explorer.cli.support.terminal import report, tell
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
@@ -46,11 +46,8 @@ def execute(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     if output is not None:
         if output.suffix.lower() not in (".html", ".txt"):
-            raise FileError(
-                f"the ending {output.suffix!r}", path=str(output), rule="the output must end in .html or .txt",
-                fix=f"-o {output.with_suffix('.html').name}",
-            )  # fmt: skip
-        refuse_inputs(output, (options.before, options.after))
+            raise ending_error(output, ".html or .txt", ".html")
+        check_output(output, (options.before, options.after))
     recording, nodes = _read(options.before)
     other, others = _read(options.after)
     compared = Compared.of(recording, other)

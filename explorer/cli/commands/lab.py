@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from explorer.cli.support import file_argument
 from explorer.cli.support.output import stem
 from explorer.cli.support.terminal import report
 from explorer.core.errors import ExplorerError
@@ -31,9 +32,7 @@ What follows -- is handed to JupyterLab: explorer lab FILE -- --port=9999
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument(
-        "file", metavar="FILE", type=Path, nargs="?", help="a model's file: x.onnx, x.pnnx.param, x.json"
-    )
+    file_argument.arguments(parser, required=False)
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from explorer.cli.support import image_inputs, memory_option
-from explorer.cli.support.output import refuse_inputs
+from explorer.cli.support import file_argument, image_inputs, memory_option
+from explorer.cli.support.output import check_output, ending_error
 from explorer.cli.support.terminal import report, say, tell
-from explorer.core.errors import FileError, OperandError
+from explorer.core.errors import OperandError
 from explorer.core.files.atomic_write import write_file
 
 HELP = "run a model on arrays or pictures"
@@ -20,7 +20,7 @@ Arrays are found by the names of the model's inputs; with as many arrays as inpu
 more arrays names those that are meant: --input digits.npz:images
 
 Pictures are turned upright, resized, cut to the height and width of the model, and normalised, as torchvision does for
-ImageNet; several become one batch. What they are taken for is told by --top:
+ImageNet; several become one batch. Names for the largest scores are printed with --top:
   explorer run resnet18.pnnx.param --input cat.jpg --top 5 --labels imagenet.txt
 """
 
@@ -31,13 +31,13 @@ _SHOWN, _LONGEST = 8, 60
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    file_argument.arguments(parser, weights=False)
     parser.add_argument(
         "--input",
         metavar="IN[:KEY]",
         action="append",
-        required=True,
-        help="a .npz or .npy file, or a picture; may be given again",
+        default=[],
+        help="a .npz or .npy file, or a picture; may be given again; a model without inputs needs none",
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a .npz file for the outputs")
     parser.add_argument(
@@ -77,23 +77,18 @@ def execute(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     if output is not None:
         if output.suffix != ".npz":
-            raise FileError(
-                f"the ending {output.suffix!r}",
-                path=str(output),
-                rule="the output must end in .npz",
-                fix=f"-o {output.with_suffix('.npz').name}",
+            raise ending_error(output, ".npz", ".npz")
+        check_output(output, [options.file, *map(file_of, options.input)])
+    for name, default in (("labels", None), ("softmax", "auto")):
+        if getattr(options, name) != default and not options.top:
+            raise OperandError(
+                f"--{name} without --top", rule=f"--{name} must be given together with --top", fix="--top 5"
             )
-        refuse_inputs(output, [options.file, *map(file_of, options.input)])
     net = open(options.file).init()
     labels = labels_of(options.labels) if options.labels else []
-    if labels:
+    if options.labels:
         for name, blob in net.outputs.items():
             check_labels(labels, options.labels, name, blob.shape or ())
-    if labels and not options.top:
-        raise FileError(
-            "labels without --top", path=str(options.labels), rule="--labels must be given together with --top",
-            fix="--top 5",
-        )  # fmt: skip
     arrays = inputs(net, options)
     reference = None if options.compare is None else _reference(options.compare)
     outputs = net.run(arrays)
@@ -107,11 +102,11 @@ def execute(options: argparse.Namespace) -> int:
 
         shapes = {name: _shape(value) for name, value in arrays.items()}
         tell(text(net.plan(shapes).recording))
-    rows = options.input if image_inputs.is_picture(options.input[0]) else []
+    rows = options.input if any(map(image_inputs.is_picture, options.input)) else []
     for name, array in results.items():
         say(f"{name}: {_described(array)}")
         if options.top:
-            if labels:
+            if options.labels:
                 check_labels(labels, options.labels, name, array.shape)
             ranked, done = probabilities(array, options.softmax)
             if done:

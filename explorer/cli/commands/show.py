@@ -6,15 +6,20 @@ import argparse
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from explorer.cli.support import image_inputs, memory_option, shape_option
-from explorer.cli.support.output import refuse_inputs, stem
+from explorer.cli.support.file_argument import GRAPHS, WEIGHTS
+from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import report, say, tell
 from explorer.core.errors import FileError
 from explorer.record import Recording
+from explorer.record.escape import visible
 from explorer.record.listings import without_source
 from explorer.record.reasons import bytes_text
+
+if TYPE_CHECKING:
+    from explorer.net import Net
 
 HELP = "show a model's graph and how it is planned"
 DESCRIPTION = """\
@@ -27,11 +32,17 @@ The ending of the output chooses its form:
 Operators that cannot run are drawn too. Weights are only read with --weights or --input.
 """
 
+_LISTED = 4
+"""maximum number of operators that do not fit that are named"""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "file", metavar="FILE", type=Path, help="a model's file (x.onnx, x.pnnx.param, x.json), or a recording"
+        "file",
+        metavar="FILE",
+        type=Path,
+        help=f"a model's file: {GRAPHS}; one of weights alone: {WEIGHTS}; or a recording: x.json",
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="where to write, - for text to standard output")
     parser.add_argument("--open", action="store_true", help="open what was written in the browser")
@@ -79,7 +90,7 @@ def execute(options: argparse.Namespace) -> int:
         check_ending(output)
         from explorer.cli.support.array_files import file_of
 
-        refuse_inputs(output, [options.file, *map(file_of, options.input)])
+        check_output(output, [options.file, *map(file_of, options.input)])
     recording = stored_recording(options.file)
     if recording is not None:
         _refuse_options(options)
@@ -90,6 +101,7 @@ def execute(options: argparse.Namespace) -> int:
 
         recording = net.plan(inputs(net, options), record="values").eval().recording
     else:
+        image_inputs.refuse_options(options)
         plan = net.preview_plan()
         recording = plan.recording
         if options.weights:
@@ -98,7 +110,17 @@ def execute(options: argparse.Namespace) -> int:
             recording.leaf_values = leaf_values(plan.planned)
     if isinstance(net.definition.weights, AbsentWeights):
         report(f"cannot run: {str(net.definition.weights.error()).splitlines()[0]}")
-    return _write(recording, output, options, net.unknown(), len(net.definition.operators))
+    return _write(recording, output, options, _cannot_run(net), len(net.definition.operators))
+
+
+def _cannot_run(net: Net) -> list[str]:
+    """Return a line for each unknown type, and for the first operators that do not fit."""
+    unknown = net.unknown()
+    types = {each.type for each in unknown}
+    misfits = [error for name, error in net.problems().items() if net[name].type not in types]
+    lines = [*map(str, unknown), *[visible(error.given) for error in misfits[:_LISTED]]]
+    more = len(misfits) - _LISTED
+    return [*lines, f"{more:,} more, which explorer check lists"] if more > 0 else lines
 
 
 def _refuse_options(options: argparse.Namespace) -> None:
@@ -114,7 +136,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
 
 
 def _write(
-    recording: Recording, output: Path, options: argparse.Namespace, unknown: Sequence[Any], operators: int = 0
+    recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
     """Write a recording as the output's ending says, and tell what cannot run and how large the graph is."""
     from explorer.saving import save
@@ -129,8 +151,8 @@ def _write(
         return 0
     shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types")}
     save(recording, output, ViewState(**shown))
-    for operator in unknown:
-        report(f"cannot run: {operator}")
+    for problem in problems:
+        report(f"cannot run: {problem}")
     say(_summary(output, recording, operators))
     if options.open and not webbrowser.open(output.resolve().as_uri()):
         report(f"found no browser to open {output} with")

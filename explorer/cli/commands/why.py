@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from explorer.cli.support import shape_option
+from explorer.cli.support import file_argument, shape_option
 from explorer.cli.support.terminal import say, tell
 
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
 Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture: where it
-was written, every decision about it with its facts, every declined decision before it, and what became of it. An
-operator of several nodes is told once, with the decisions about all of them, an expression of PNNX with its syntax
-tree. With a second name, tell the decisions
-about both, or what became of each.
+was written, every decision about it with its facts, every declined decision before it, and what became of it; of an
+operator that cannot run, why. An operator of several nodes is told once, with the decisions about all of them, an
+expression of PNNX with its syntax tree. With a second name, tell the decisions about both, or what became of each.
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.onnx, x.pnnx.param, x.json")
+    file_argument.arguments(parser)
     parser.add_argument(
         "node",
         metavar="NODE",
@@ -40,6 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.formats import open
     from explorer.formats.pnnx.param_reader import EXPRESSION
     from explorer.formats.pnnx.syntax_picture import syntax_tree
+    from explorer.record.escape import visible
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.history_text import why_operator
     from explorer.view.export.pair_text import why_pair
@@ -57,6 +56,11 @@ def execute(options: argparse.Namespace) -> int:
     else:
         tell(why_operator(plan.recording, options.node, rows[0]))
         operator = net.operators.get(options.node)
+        problems, operand = net.problems(), net.operands.get(options.node)
+        for name in dict.fromkeys((options.node, operand.producer if operand else None)):
+            if error := problems.get(name or ""):
+                parts = [f"cannot run: {error.given}", f"  rule: {error.rule}", f"  fix: {error.fix}"]
+                tell("".join(f"{visible(part)}\n" for part in parts))
         if operator is not None and operator.type == EXPRESSION:
             tell(f"syntax tree of {syntax_tree(operator)}\n")
     return 0

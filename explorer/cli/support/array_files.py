@@ -12,6 +12,7 @@ import os
 import re
 import tokenize
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path
@@ -26,7 +27,9 @@ from explorer.core.types.tensor_type import Array
 from explorer.formats.common.npz import read_arrays
 from explorer.formats.common.zip_limits import UNREADABLE
 from explorer.net import Net
+from explorer.net.definition.shape_notes import shape_text
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 
 _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
 
@@ -65,6 +68,8 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
     texts: list[str] = options.input
     drawn = [text for text in texts if image_inputs.is_picture(text)]
     if not drawn:
+        image_inputs.refuse_options(options)
+        _check_count(net, texts)
         return _arrays(net, texts)
     if len(drawn) < len(texts):
         other = next(text for text in texts if text not in drawn)
@@ -74,28 +79,57 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
     return image_inputs.read(net, texts, options)
 
 
+def _check_count(net: Net, texts: Sequence[str]) -> None:
+    """Raise OperandError for a net with inputs and no files, and for files and a net without inputs."""
+    if net.inputs and not texts:
+        raise OperandError(
+            f"no --input for net {net.name!r}",
+            rule="each input must have an array; this net takes "
+            + ", ".join(f"{name!r} {shape_text(blob.shape)}" for name, blob in net.inputs.items()),
+            fix='write them with np.savez("in.npz", name=array), and give --input in.npz',
+        )
+    if texts and not net.inputs:
+        raise OperandError(
+            f"--input {texts[0]} for net {net.name!r}",
+            rule="a net without inputs must be given none",
+            fix=f"omit --input {texts[0]}",
+        )
+
+
 def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
     """Match arrays to the net's inputs: by name if all names are there, else in order if the numbers agree.
 
     The members of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
     """
-    arrays: dict[str, Any] = {key: array for text in texts for key, array in read(text).items()}
+    given = [(key, array) for text in texts for key, array in read(text).items()]
     names = list(net.inputs)
-    for name, blob in net.inputs.items():
-        if blob.is_sequence:
-            members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
-            arrays[name] = [arrays.pop(key) for key in [*members]]
-    if all(name in arrays for name in names):
-        return {name: arrays[name] for name in names}
-    if len(arrays) == len(names):
-        report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(arrays, names, strict=True))}")
-        return dict(zip(names, arrays.values(), strict=True))
-    keys = [visible(key) for key in arrays]
+    arrays: dict[str, Any] = dict(given)
+    if len(arrays) == len(given):  # a name that two files have says of neither which input it is
+        for name, blob in net.inputs.items():
+            if blob.is_sequence:
+                members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
+                arrays[name] = [arrays.pop(key) for key in [*members]]
+        if all(name in arrays for name in names):
+            return {name: arrays[name] for name in names}
+        given = [*arrays.items()]
+    if len(given) == len(names):
+        report(
+            f"inputs in order: {', '.join(f'{key} as {name!r}' for (key, _), name in zip(given, names, strict=True))}"
+        )
+        return {name: array for name, (_, array) in zip(names, given, strict=True)}
+    keys = [visible(key) for key, _ in given]
+    few = len(given) < len(names)
+    twice = next((key for key, times in Counter(key for key, _ in given).items() if times > 1), None)
     raise FileError(
-        f"{len(arrays)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
+        f"{counted_text(len(given), 'array')} for the input{'s' * (len(names) > 1)} "
+        f"{', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
         rule="each input must have an array, matched by name or in order",
-        fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
+        fix=f"give the other inputs, too: --input {' --input '.join(map(visible, texts))} --input more.npz"
+        if few
+        else f"omit one of the files that have {visible(twice)!r}"
+        if twice is not None
+        else f"choose arrays: --input {visible(str(file_of(texts[0])))}:{','.join(keys[: len(names)])}",
     )
 
 

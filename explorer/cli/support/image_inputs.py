@@ -13,6 +13,11 @@ from explorer.data.image import CROP, ENDINGS, LAYOUTS, PRESETS, RESAMPLES, load
 from explorer.net import Net
 from explorer.net.definition.shape_notes import noted_dtype, shape_text
 
+_DEFAULTS: dict[str, Any] = {
+    "size": None, "preset": "imagenet", "mean": None, "std": None, "crop": CROP, "resample": "bilinear", "layout": None,
+}  # fmt: skip
+"""options of pictures, and their values where they are not given"""
+
 
 def is_picture(text: str) -> bool:
     """Whether an input is a picture, by its ending."""
@@ -28,16 +33,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--size", metavar="HxW", type=_size, help="height and width, where the net leaves them open")
     group.add_argument(
-        "--preset", choices=PRESETS, default="imagenet",
+        "--preset", choices=PRESETS, default=_DEFAULTS["preset"],
         help="mean and deviation of the levels: of ImageNet (the default), levels from 0 to 1, or levels from 0 to 255",
     )  # fmt: skip
     for word in ("mean", "std"):
         group.add_argument(f"--{word}", metavar="X[,X,X]", type=_numbers, help="of all channels, or of each")
     group.add_argument(
-        "--crop", metavar="PART", type=float, default=CROP, help=f"part of the shorter side that is kept ({CROP:g})"
+        "--crop",
+        metavar="PART",
+        type=float,
+        default=_DEFAULTS["crop"],
+        help=f"part of the shorter side that is kept ({CROP:g})",
     )
-    group.add_argument("--resample", choices=RESAMPLES, default="bilinear", help="how they are resized (bilinear)")
+    group.add_argument(
+        "--resample", choices=RESAMPLES, default=_DEFAULTS["resample"], help="how they are resized (bilinear)"
+    )
     group.add_argument("--layout", choices=LAYOUTS, help="the net's order of axes, where its notes do not tell")
+
+
+def refuse_options(options: argparse.Namespace) -> None:
+    """Raise OperandError for an option of pictures where no input is one."""
+    for name, default in _DEFAULTS.items():
+        if getattr(options, name) != default:
+            raise OperandError(
+                f"--{name} without a picture",
+                rule=f"--{name} must be given together with a picture as --input",
+                fix=f"omit --{name}, or give --input picture.png",
+            )
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Output files of commands, which never overwrite an input."""
+"""Output files of commands, which are checked before anything is computed, and never overwrite an input."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import check_writable
 
 
 def stem(path: Path) -> str:
@@ -14,8 +15,8 @@ def stem(path: Path) -> str:
     return path.name.removesuffix(".param").removesuffix(".pnnx")
 
 
-def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
-    """Raise FileError if the output is one of the input files, or the weights of an input model."""
+def check_output(output: Path, read: Iterable[Path]) -> None:
+    """Raise FileError if the output cannot be written, is one of the input files, or the weights of an input model."""
     from explorer.formats.registry import format_of  # slow to import, and help needs none
 
     inputs = []
@@ -28,3 +29,14 @@ def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
                 f"the output is {path.name}, which is read", path=str(output), rule="the output must not be an input",
                 fix="name another file",
             )  # fmt: skip
+    check_writable(output)
+
+
+def ending_error(output: Path, endings: str, fix: str) -> FileError:
+    """Return the error for an output without one of the endings; ``fix`` is the ending of the name that it proposes."""
+    return FileError(
+        f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
+        path=str(output),
+        rule=f"the output must end in {endings}",
+        fix=f"-o {output / 'out' if output.is_dir() else output.stem}{fix}",
+    )

@@ -174,6 +174,12 @@ def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
         file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise the FileError of ``replacing`` for a file that cannot be written, before its content is computed."""
+    with Replacement(path):
+        pass
+
+
 def scratch_files(target: Path) -> list[Path]:
     """List the scratch files of a target, those of live writers and of killed ones, by name."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))

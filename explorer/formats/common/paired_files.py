@@ -53,8 +53,11 @@ class Pair:
 def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
     """Replace ``path`` by a text, and ``weights_path`` by the zip that ``write`` writes to a file, with a comment.
 
-    Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder.
+    Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder,
+    and for a file of others' in the place of the weights.
     """
+    if write is not None:
+        _refuse_foreign(path, weights_path)
     with Replacement(path) as first:
         first.file.write(text)
         first.complete()
@@ -63,6 +66,23 @@ def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[b
         else:
             _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
         remove_abandoned(first.target)  # not before: the zip that is there may have been saved with one of them
+
+
+def _refuse_foreign(path: Path, weights_path: Path) -> None:
+    """Raise FileError if a new text's weights would replace a file that no model was saved with."""
+    if path.exists() or not weights_path.exists():
+        return
+    archive = _open(weights_path)
+    if archive is not None:
+        with archive:
+            if _COMMENT.fullmatch(archive.comment):
+                return
+    raise FileError(
+        f"{weights_path.name} is there, and was not saved with a model",
+        path=str(path),
+        rule=f"the weights of {path.name} must go into {weights_path.name}, and must replace no other data",
+        fix=f"save under another name, or remove {weights_path.name} first",
+    )
 
 
 def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[bytes]], None]) -> None:

@@ -135,7 +135,7 @@ class _Reader:
         if outside is not None:
             read = [*[blob for operator in operators for blob in operator.inputs], *outputs]
             inputs += [blob for blob in dict.fromkeys(read) if blob in outside and blob not in own]
-        name = self.path.name.removesuffix(".onnx") if outside is None else self.graph.name
+        name = self.path.name.removesuffix(self.path.suffix) if outside is None else self.graph.name
         return NetDefinition.of(
             name,
             operators,

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS
 from explorer.net.building.diagnostics import unknown_types
-from explorer.net.definition.definition import Dimension, NetDefinition
+from explorer.net.definition.definition import Dimension, NetDefinition, graph_error
 from explorer.net.definition.shape_notes import Lengths, is_name, is_open, shape_text
 from explorer.net.operators.table import OperatorTable
 
@@ -177,3 +177,22 @@ def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
         if noted[channels] in _CHANNELS:
             return tuple(axis for axis in sides if not isinstance(noted[axis], int))
     return (2, 3) if len(noted) == 4 and not any(isinstance(length, int) for length in noted[1:]) else ()
+
+
+def no_input(definition: NetDefinition, name: str) -> UnknownNameError:
+    """Return the error for a name that is no input's; the name of a length leads to its input."""
+    known = definition.inputs
+    owner = next((own for own in known if name in (definition.input(own).shape or ())), None)
+    fix = "name an input" if owner is None else f"name the input: {name} is a length of {owner}"
+    return UnknownNameError(name, kind=f"input of net {definition.name!r}", known=known, fix=fix)
+
+
+def not_held(definition: NetDefinition, name: str, error: ExplorerError) -> ExplorerError:
+    """Return the error for an input whose declared shape no array can have."""
+    return graph_error(
+        definition.source,
+        None,
+        f"input {name!r} is {error.given}",
+        rule=error.rule,
+        fix="write the file anew with lengths that a machine can hold, or with open ones",
+    )

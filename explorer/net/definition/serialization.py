@@ -161,10 +161,11 @@ def _decode(value: Any, place: str, depth: int = 0) -> Plain:
 
 
 def _mismatch(place: str, expected: str, actual: str) -> OperandError:
-    return OperandError(f"net field {place}: expected {expected}, found {actual}", rule=_RULE)
+    return OperandError(f"net field {place}: expected {expected}, found {actual}", rule=_RULE, fix=_FIX)
 
 
-_RULE = f"a net's JSON fits its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
+_RULE = f"a net's JSON must fit its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
+_FIX = "write the net anew: net.save('net.json')"
 
 
 def from_json(
@@ -179,7 +180,7 @@ def from_json(
     Raises an error that names the field that is wrong, or another schema; for a wrong graph those of NetDefinition.
     """
     if not isinstance(plain, Mapping):
-        raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE)
+        raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE, fix=_FIX)
     # Not isinstance: JSON's true is an int to Python, and equal to 1.
     if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
         raise OperandError(
@@ -190,7 +191,7 @@ def from_json(
     try:
         row: _Net = decode({key: value for key, value in plain.items() if key != "schema"}, _Net, "net", document="net")
     except ValueError as wrong:
-        raise OperandError(str(wrong), rule=_RULE) from None
+        raise OperandError(str(wrong), rule=_RULE, fix=_FIX) from None
     # A text that another program wrote may have several operators on a line: then no line is better than a wrong one.
     known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
@@ -279,7 +280,7 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
         plain = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else wrong
-        raise OperandError(f"this is no net: it cannot be read as JSON: {why}", rule=_RULE) from None
+        raise OperandError(f"this is no net: it cannot be read as JSON: {why}", rule=_RULE, fix=_FIX) from None
     return from_json(plain, source=source, weights=weights, lines=_operator_lines(text))
 
 

@@ -81,3 +81,43 @@ def test_findings_are_counted(unknown: int, summary: str, tmp_path: Path, capsys
     path.write_text(f"7767517\n{unknown + 1} {unknown + 1}\npnnx.Input i 0 1 x #x=(2)f32\n" + "\n".join(lines) + "\n")
     assert main(["check", str(path)]) == 1
     assert summary in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_kept_plan_replaces_nothing_but_a_kept_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of another kind stays; a kept plan in which a merge left its marks is written anew."""
+    kept = tmp_path / "digits.json"
+    assert main(["convert", str(MODEL), str(kept)]) == 0
+    before = kept.read_bytes()
+    assert main(["check", str(MODEL), "--plan", str(kept), "--update"]) == 2
+    assert "this is no kept plan, and would be replaced by one" in capsys.readouterr().err
+    assert kept.read_bytes() == before
+    plan = tmp_path / "digits.plan.json"
+    assert main(["check", str(MODEL), "--plan", str(plan), "--update"]) == 0
+    whole = plan.read_text()
+    plan.write_text(f"<<<<<<< ours\n{whole}=======\n")
+    assert main(["check", str(MODEL), "--plan", str(plan), "--update"]) == 0
+    assert plan.read_text() == whole
+
+
+def test_the_ending_of_a_model_may_be_in_capitals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capital = tmp_path / "DIGITS.ONNX"
+    capital.write_bytes((ASSETS / "digits.onnx").read_bytes())
+    assert main(["check", str(capital)]) == 0
+    assert capsys.readouterr().out.startswith("DIGITS: all ")
+
+
+def test_an_input_that_no_array_can_be_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    length = "9" * 18
+    lines = [f"pnnx.Input i 0 1 x #x=({length},{length})f32", "nn.ReLU r 1 1 x y", "pnnx.Output o 1 0 y"]
+    file = tmp_path / "n.param"
+    file.write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
+    assert main(["check", str(file)]) == 2
+    assert "n.param: input 'x' is an array of float32 with 2 axes: " in capsys.readouterr().err
+
+
+def test_a_shape_for_a_length_names_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--shape takes inputs: the name of a length leads to the input that has it."""
+    file = tmp_path / "n.onnx"
+    ex.save(lambda x: ex.relu(x), file, {"x": ("batch", 3)})
+    assert main(["check", str(file), "--shape", "batch=7"]) == 2
+    assert "fix: name the input: batch is a length of x" in capsys.readouterr().err

@@ -50,3 +50,22 @@ def test_what_cannot_be_written_is_refused_and_nothing_is_written(
     assert said in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
     assert (ASSETS / "digits.onnx").read_bytes() == before
+
+
+def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The .npz beside a new .json may be anybody's data: it is replaced only where a model was saved with it."""
+    data, target = tmp_path / "digits.npz", tmp_path / "digits.json"
+    np.savez(data, images=np.arange(3))
+    before = data.read_bytes()
+    assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 2
+    told = capsys.readouterr().err
+    assert "digits.npz is there, and was not saved with a model" in told
+    assert "remove digits.npz first" in told
+    assert data.read_bytes() == before
+    assert not target.exists()
+    data.unlink()
+    for _ in range(2):  # its own weights it may replace
+        assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"{target} with {data}: ")
+    target.unlink()
+    assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 0

@@ -77,3 +77,23 @@ def test_an_operator_whose_work_another_one_does_is_not_called_removed(capsys: p
     assert "absorbed: what replaced its readers does its work" in told
     assert "computed in kernel 3 max_pool2d → relu" in told
     assert "removed" not in told
+
+
+@pytest.mark.parametrize("name", ["mm", "y"])
+def test_an_operator_that_cannot_run_is_told_with_the_reason(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The operator, or its operand, ends with what keeps it from running, the rule and the fix."""
+    file = tmp_path / "n.param"
+    lines = ["pnnx.Input i 0 1 a #a=(2,5)f32", "pnnx.Input j 0 1 b #b=(4,3)f32"]
+    lines += ["torch.matmul mm 2 1 a b y #y=(2,3)f32", "nn.ReLU r 1 1 y z", "pnnx.Output o 1 0 z"]
+    file.write_text("\n".join(["7767517", "5 4", *lines]) + "\n")
+    assert main(["why", str(file), name]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[-3].startswith(f"cannot run: {file}, line 5: operator 'mm' (torch.matmul): matmul of 2×5")
+    assert told[-2].startswith("  rule: ")
+    assert told[-1].startswith("  fix: ")
+    assert main(["why", str(file), "r"]) == 0
+    assert "cannot run: " not in capsys.readouterr().out
+    assert main(["show", str(file), "-o", str(tmp_path / "n.svg")]) == 0
+    assert capsys.readouterr().err.startswith("cannot run: ")

@@ -43,7 +43,7 @@ def test_arrays_are_inputs_by_their_names_else_in_order(folder: Path, capsys: py
     for few in ({"a": ONE}, {"a": ONE, "p": TWO, "q": TWO}):
         np.savez("in.npz", **few)  # type: ignore[arg-type]  # by name
         assert main(["run", "n.param", "--input", "in.npz", "-o", "none.npz"]) == 2
-        assert f"{len(few)} arrays for the inputs 'a', 'b'" in capsys.readouterr().err
+        assert f"{len(few)} array{'s' * (len(few) > 1)} for the inputs 'a', 'b'" in capsys.readouterr().err
     assert not Path("none.npz").exists()
 
 

@@ -124,16 +124,16 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
     [
         ([MODEL, "--input", THREE], "pictures of 1 channels\n  rule: there must be one number for all channels"),
         (
-            [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "two.txt"],
+            [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "two.txt", "--top", "5"],
             "two.txt: 2 labels for the 10 classes",
         ),
-        ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", "labels.txt"], "labels.txt: labels without --top"),
+        ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", "labels.txt"], "--labels without --top"),
         (["open.param", "--input", THREE, "--size", "8", "--layout", "NHWC"], "fix: omit --layout NHWC or --size"),
         (
-            [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "none.txt"],
+            [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "none.txt", "--top", "5"],
             "none.txt: the labels cannot be read: No such",
         ),
-        ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", THREE], "labels cannot be read"),
+        ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", THREE, "--top", "5"], "labels cannot be read"),
         ([MODEL, "--input", "none.png", *AS_DIGITS], "none.png: the picture cannot be read: No such file"),
         ([MODEL, "--input", "text.png", *AS_DIGITS], "text.png: this is no picture"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--size", "9"], "pictures of 9 × 9 for the input '0' (?, 1, 8, 8)"),

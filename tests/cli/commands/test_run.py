@@ -1,0 +1,74 @@
+"""``explorer run``: what is missing, or has no effect, is refused before the model runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A net that takes b from a, one without inputs, and arrays."""
+    monkeypatch.chdir(tmp_path)
+    ex.save(lambda a, b: a - b, "two.onnx", {"a": (2,), "b": (2,)})
+    ex.save({"y": ex.relu(ex.tensor(np.float32([-1, 2])))}, "none.onnx")
+    np.savez("two.npz", a=np.float32([2, 5]), b=np.float32([1, 1]))
+    for name, values in {"a": [2, 5], "b": [1, 1]}.items():
+        Path(name).mkdir()
+        np.save(f"{name}/in.npy", np.float32(values))
+    return tmp_path
+
+
+def test_arrays_of_one_name_are_taken_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two files in.npy of two folders are two arrays; of more than the net takes, one must go."""
+    assert main(["run", "two.onnx", "--input", "a/in.npy", "--input", "b/in.npy", "-o", "out.npz"]) == 0
+    assert "inputs in order: in as 'a', in as 'b'" in capsys.readouterr().err
+    np.testing.assert_array_equal([*np.load("out.npz").values()], [[1, 4]])
+    assert main(["run", "two.onnx", "--input", "two.npz", "--input", "two.npz"]) == 2
+    told = capsys.readouterr().err
+    assert "4 arrays for the inputs 'a', 'b': a, b, a, b" in told
+    assert "fix: omit one of the files that have 'a'" in told
+
+
+def test_a_net_without_inputs_runs_without(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "none.onnx", "-o", "out.npz"]) == 0
+    np.testing.assert_array_equal([*np.load("out.npz").values()], [[0, 2]])
+    assert main(["run", "none.onnx", "--input", "two.npz"]) == 2
+    assert "a net without inputs must be given none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "this net takes 'a' (2,), 'b' (2,)"),
+        (["--input", "two.npz:a"], "two.npz:a: 1 array for the inputs 'a', 'b': a"),
+        (["--input", "two.npz:a"], "fix: give the other inputs, too: --input two.npz:a --input more.npz"),
+        (["--input", "two.npz", "--softmax", "yes"], "--softmax must be given together with --top"),
+        (["--input", "two.npz", "--crop", "0.5"], "--crop must be given together with a picture"),
+        (["--input", "two.npz", "-o", "."], ".: a name without an ending"),
+        (["--input", "two.npz", "-o", "."], "fix: -o out.npz"),
+        (["--input", "two.npz", "-o", "away/out.npz"], "mkdir -p away"),
+        (["--input", "two.npz", "-o", "folder.npz"], "folder.npz: this is a folder"),
+        (["--input", "two.npz", "--top", "1", "--labels", "empty.txt"], "0 labels for the 2 classes"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_run(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2, one message, and no output of the net: it was not run."""
+    Path("folder.npz").mkdir()
+    Path("empty.txt").touch()
+    assert main(["run", "two.onnx", *arguments]) == 2
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_show_takes_options_of_pictures_with_pictures_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "two.onnx", "--size", "8x8"]) == 2
+    assert "--size must be given together with a picture" in capsys.readouterr().err
