@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -40,6 +44,17 @@ class Cube(ex.Elementwise):
 
 cube = Cube()
 
+MINE = """
+import explorer as ex
+from explorer.ops.elementwise.arithmetic import Add
+
+class Mine(ex.Rule):
+    "A rule in a file of its own."
+    roots = (Add,)
+
+    def match(self, node, graph): ...
+"""
+
 
 @pytest.mark.spec("P-9", "M-E5")
 def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
@@ -64,6 +79,20 @@ def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
     assert by_code["cube"].produced[0].operation is cube
     np.testing.assert_allclose(run(planned)[0], x.array**3, rtol=1e-15)
     assert not [decision for decision in plan([ex.tanh(x)]).graph.decisions if decision.rule == "ProductOfThree"]
+
+
+def test_the_place_of_a_rule_is_its_file_in_whatever_folder_that_is(tmp_path: Path) -> None:
+    """Also in a folder named explorer, as a checkout is: no folder of the machine is part of a recording."""
+    path = tmp_path / "explorer" / "rules" / "mine.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(MINE)
+    specification = spec_from_file_location("mine", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = module_from_spec(specification)
+    with patch.dict(sys.modules, mine=module):
+        specification.loader.exec_module(module)
+        assert module.Mine().info.location == "mine.py:5"
 
 
 @pytest.mark.spec("P-9", "M-D4")

@@ -53,9 +53,19 @@ class Archive(zipfile.ZipFile):
         self.size = os.fstat(self._opened.fileno()).st_size
         try:
             super().__init__(self._opened)
+            self._check_places()
         except BaseException:
             self._opened.close()
             raise
+
+    def _check_places(self) -> None:
+        # Some versions of Python read one of two such entries, and warn.
+        names: dict[int, str] = {}
+        for entry in self.infolist():
+            if entry.header_offset in names:
+                other = names[entry.header_offset]
+                raise zipfile.BadZipFile(f"the entries {other!r} and {entry.filename!r} begin at the same byte")
+            names[entry.header_offset] = entry.filename
 
     def close(self) -> None:
         """Close the zip and its file."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeAlias
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import UnknownNameError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.source_location import INTERNAL
 from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
@@ -58,9 +59,9 @@ class RuleInfo:
             path, line = inspect.getsourcefile(owner) or "", inspect.findsource(owner)[1] + 1
         except (OSError, TypeError):
             return owner.__qualname__
-        package = os.sep + "explorer" + os.sep
         # No absolute paths: recordings are compared between machines, and shared.
-        short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
+        package = INTERNAL[0]
+        short = path.removeprefix(package) if path.startswith(package) else os.path.basename(path)
         return f"{short}:{line}"
 
 

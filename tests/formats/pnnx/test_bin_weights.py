@@ -134,6 +134,17 @@ def test_what_is_no_zip_is_refused(tmp_path: Path, data: bytes) -> None:
         StoredWeights(path, DECLARED)
 
 
+def test_two_entries_at_one_place_are_refused(tmp_path: Path) -> None:
+    """Python would read one of them as the other, and some versions warn."""
+    path = tmp_path / "m.bin"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {"conv.weight": KERNEL, "fc.bias": BIAS}.items():
+            archive.writestr(name, data.tobytes())
+        archive.filelist[1].header_offset = archive.filelist[0].header_offset
+    with pytest.raises(FileError, match=r"'conv\.weight' and 'fc\.bias' begin at the same byte"):
+        StoredWeights(path, DECLARED)
+
+
 def test_a_file_cut_anywhere_is_refused(two: Path, tmp_path: Path) -> None:
     data = two.read_bytes()
     cut = tmp_path / "cut.bin"

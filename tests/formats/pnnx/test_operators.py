@@ -280,7 +280,7 @@ def test_plain_expressions_make_no_nodes() -> None:
     assert of("div(1,4)") == 0.25
     assert of("sqrt(2.0)") == math.sqrt(2)
     assert of("None") is None
-    with pytest.raises(ex.OperandError, match="sqrt of -1: math domain error"):
+    with pytest.raises(ex.OperandError, match=r"sqrt of -1: .*\n  rule: the numbers must lie"):
         of("sqrt(-1)")
     with pytest.raises(ex.OperandError, match="size of 3"):
         of("size(3,0)")

@@ -126,7 +126,8 @@ class ConvForwardPlan(NamedTuple):
             return slab * itemsize + block * max(itemsize, 4)
         if self._few:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
-            return (slab + products + windows * filters) * itemsize
+            # the filters are packed, and turned for this product
+            return (slab + products + windows * filters + 2 * math.prod(self.filters)) * itemsize
         columns = windows * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
         elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
