@@ -110,8 +110,7 @@ class ConvForwardPlan(NamedTuple):
         return count(n, block // max(1, rows)), 1, 1
 
     def workspace(self, itemsize: int, spread: bool = False) -> int:
-        """Return the bytes of scratch memory that the largest tile takes; more if the result's pixels are
-        ``spread``."""
+        """Return the bytes of the scratch memory of the largest tile; more if the result's pixels are ``spread``."""
         if not math.prod(self.result):
             return 0
         n, o, high, across = self.result
@@ -126,8 +125,8 @@ class ConvForwardPlan(NamedTuple):
             return slab * itemsize + block * max(itemsize, 4)
         if self._few:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
-            # the filters are packed, and turned for this product
-            return (slab + products + windows * filters + 2 * math.prod(self.filters)) * itemsize
+            packed = 2 * math.prod(self.filters)  # and turned for this product
+            return (slab + products + windows * filters + packed) * itemsize
         columns = windows * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
         elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
