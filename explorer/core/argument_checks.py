@@ -5,7 +5,8 @@ Public functions call them before anything is recorded or computed, so that a wr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import inspect
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -
         bound = "" if least is None else f" of {least} or more"
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be a whole number{bound}", fix=fix)
     return int(value)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function can be called with so many arguments by position; True where it does not tell."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except ValueError:  # a builtin without a signature
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:

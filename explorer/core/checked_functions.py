@@ -96,13 +96,17 @@ def _compiled(function: _Function, plain: Mapping[str, Plain]) -> _Function:
         "_check": _check_plain,
         "_lacking": _lacking,
         "_refuse": refuse_option,
+        "_exceeds": _exceeds,
         **{f"_default_{key}": _ABSENT if key in required else each.default for key, each in single.items()},
         **{f"_plain_{key}": rule for key, rule in checked.items()},
         **{f"_kind_{key}": rule.kinds[0] for key, rule in checked.items()},
     }
     name = function.__name__
+    by_place = [key for key, each in parameters.items() if each.kind < Parameter.VAR_POSITIONAL and key != "self"]
+    bounded = len(single) == len(parameters)
     lines = [
         f"def {name}({', '.join([*_declared(parameters), '**_others'])}):",
+        *[f" if _excess: _exceeds({_title(function)!r}, _excess, _known, {by_place!r})"] * bounded,
         f" if _others: _refuse(next(iter(_others)), {_title(function)!r}, _known)",
         *[f" if {key} is _absent: return _lacking(_function, locals())" for key in required],
         *[_test(name, key) for key in checked],
@@ -124,11 +128,13 @@ def _declared(parameters: Mapping[str, Parameter]) -> list[str]:
         if before is Parameter.POSITIONAL_ONLY is not parameter.kind and declared:
             declared.append("/")
         if parameter.kind is Parameter.KEYWORD_ONLY and before < Parameter.VAR_POSITIONAL:
-            declared.append("*")
+            declared.append("*_excess")
         before = parameter.kind
         declared.append(f"*{key}" if before is Parameter.VAR_POSITIONAL else f"{key}=_default_{key}")
-    if before is Parameter.POSITIONAL_ONLY:
+    if before is Parameter.POSITIONAL_ONLY and declared:
         declared.append("/")
+    if before < Parameter.VAR_POSITIONAL:
+        declared.append("*_excess")
     return declared
 
 
@@ -165,6 +171,17 @@ def _lacking(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
         elif parameter.kind is not Parameter.VAR_POSITIONAL and value is not _ABSENT:
             by_name[key] = value
     return function(*positional, **by_name)
+
+
+def _exceeds(function: str, excess: tuple[Any, ...], known: list[str], by_place: list[str]) -> None:
+    """Raise OperandError for more arguments by position than a function takes."""
+    options = [name for name in known if name not in by_place]
+    others = f", and by name {', '.join(options)}" if options else ""
+    raise OperandError(
+        f"{function} of {len(by_place) + len(excess)} arguments by position",
+        rule=f"{function} must be given at most {len(by_place)} by position: {', '.join(by_place) or 'none'}{others}",
+        fix=f"pass several values as one tuple: {by_place[-1]}=(a, b)" if by_place else f"{function}()",
+    )
 
 
 def _check_plain(function: str, key: str, value: Any, plain: Plain) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.core.checked_functions import named
-from explorer.core.errors import FileError, OperandError
+from explorer.core.errors import FileError, OperandError, class_text
 from explorer.core.files.open_untrusted import near_file, printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
@@ -70,7 +70,7 @@ def open(
     for value in (path, weights):
         if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
             raise FileError(
-                f"a {type(value).__name__} is no path",
+                f"{class_text(value)} is no path",
                 path=repr(value),
                 rule="a model must be opened by the path of its file",
                 fix="ex.open('model.onnx')",

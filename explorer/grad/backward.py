@@ -189,7 +189,9 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         raise OperandError(
             f"ex.grad of {class_text(loss)}",
             rule="the loss must be one expression",
-            fix="ex.grad(loss_1 + loss_2, wrt)",
+            fix="ex.grad(function(x), [x])"
+            if callable(loss)
+            else "ex.grad(loss, wrt), or the sum of several: ex.grad(loss_1 + loss_2, wrt)",
         )
     if not is_floating(loss.dtype):
         raise OperandError(

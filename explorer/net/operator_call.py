@@ -38,7 +38,8 @@ class WrittenOperator:
 
 def names_of(names: Names, what: str) -> tuple[str, ...]:
     """Return one name or several as a tuple."""
-    listed = (names,) if isinstance(names, str) else tuple(names)
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    listed: tuple[Any, ...] = (names,) if is_one else tuple(names)
     if not all(isinstance(name, str) and name for name in listed):
         raise OperandError(f"{what} {listed!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
     return listed

@@ -22,7 +22,9 @@ def expression_of(value: Any) -> Expr:
         raise OperandError(
             f"register of {class_text(expr)}",
             rule="the argument must be an expression",
-            fix="wrap it: ex.tensor(value)",
+            fix="register each: handles = [plan.register(y) for y in results]"
+            if isinstance(expr, (list, tuple))
+            else "wrap it: ex.tensor(value)",
         )
     return expr
 

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_name, check_type
+from explorer.core.argument_checks import check_name, check_type, takes
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
@@ -129,6 +130,12 @@ class BuildableModule(ModuleBase):
                     f"add_node({layer!r})",
                     rule="a node must be a layer, or a function of one expression",
                     fix='module.add_node(ex.train.Linear("hidden", 64, 32)), or module.add_node(ex.relu)',
+                )
+            if not isinstance(layer, (Operation, Function)) and not takes(layer, 1):
+                raise DeclarationError(
+                    f"add_node of a function with the arguments {inspect.signature(layer)}",
+                    rule="a node's function must take one expression, the result of the node before it",
+                    fix="module.add_node(lambda x: ex.tanh(x) * 2)",
                 )
             layer = Apply(name or self._free_name(layer), layer)
         if layer.name in self.nodes:

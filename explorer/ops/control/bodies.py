@@ -6,10 +6,12 @@ operations to be equal, and the shared table makes them one.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+from explorer.core.argument_checks import takes
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, close_over, make_body
@@ -77,11 +79,19 @@ def as_operand_tree(value: Any, what: str) -> Any:
     return unflatten(structure, operands)
 
 
-def check_callable(function: Any, what: str) -> None:
-    """Raise DeclarationError unless an argument is a function."""
+def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
+    """Raise DeclarationError unless an argument is a function that can be called with arguments of these names."""
     if not callable(function):
         raise DeclarationError(
             f"{what}={function!r}", rule=f"{what} must be a function of expressions", fix="lambda x: x + 1"
+        )
+    if not takes(function, len(arguments)):
+        names = ", ".join(arguments)
+        raise DeclarationError(
+            f"{what}, a function with the arguments {inspect.signature(function)}",
+            rule=f"{what} must take {counted_text(len(arguments), 'argument')}{': ' * bool(names)}{names}",
+            fix=f"def {what}({names}): …"
+            + "; a state of several values is one tuple: a, b = state" * ("state" in names),
         )
 
 

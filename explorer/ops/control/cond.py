@@ -106,8 +106,9 @@ def cond(
     >>> ex.evaluate([root(ex.tensor(9.0)), root(ex.tensor(-9.0))])
     [array(3.), array(-3.)]
     """
-    check_callable(then, "then")
-    check_callable(otherwise, "otherwise")
+    arguments = [f"x{place}" for place in range(len(operands))]
+    check_callable(then, "then", arguments)
+    check_callable(otherwise, "otherwise", arguments)
     (condition,) = flatten(as_operand_tree((condition,), "condition"))[0]
     if condition.shape != () or condition.dtype.kind != "b":
         raise OperandError(

@@ -164,7 +164,7 @@ def scan(
     >>> ex.evaluate([total, sums, ex.grad(total * total, x)])
     [array(6.), array([1., 3., 6.]), array([12., 12., 12.])]
     """
-    check_callable(step, "step")
+    check_callable(step, "step", ["state", "element"])
     initial = as_operand_tree(initial, "the initial state")
     sequences = None if sequences is None else as_operand_tree(sequences, "the sequences")
     states, state_structure = flatten(initial)
@@ -270,7 +270,9 @@ def _length(elements: Sequence[Expr], length: int | None, name: str) -> int:
         raise OperandError(
             f"{name}: sequences of the shapes {shapes}" + (f" and length={length}" if length is not None else ""),
             rule="sequences must have one length in common along their first axis, or length must be set",
-            fix="ex.scan(step, initial, length=10)",
+            fix=f"cut them to one length: sequence[:{min(lengths)}]"
+            if len(lengths) > 1 and -1 not in lengths
+            else "ex.scan(step, initial, length=10)",
         )
     return lengths.pop()
 

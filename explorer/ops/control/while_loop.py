@@ -60,8 +60,8 @@ def while_loop(
     >>> ex.evaluate(steps)
     array(111)
     """
-    check_callable(condition, "condition")
-    check_callable(turn, "turn")
+    check_callable(condition, "condition", ["state"])
+    check_callable(turn, "turn", ["state"])
     initial = as_operand_tree(initial, "the state")
     with single_source_line():
         state, structure = flatten(initial)

@@ -57,7 +57,9 @@ class Reshape(Movement):
     def infer(self, x: TensorType) -> TensorType:
         if math.prod(self.shape) != x.size:
             raise self.refuse(
-                (x,), f"the new shape {self.shape} has as many elements ({math.prod(self.shape)}) as the old ({x.size})"
+                (x,),
+                f"the new shape {self.shape} must have {x.size} elements, as the old, not {math.prod(self.shape)}",
+                "give lengths whose product is that, or -1 for one of them",
             )
         return x.with_shape(self.shape)
 

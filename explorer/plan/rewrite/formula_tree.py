@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.errors import OperandError, UnknownNameError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import functions
 
@@ -70,6 +70,8 @@ Formula: TypeAlias = Variable | Literal | Apply
 
 def parse(text: str, known: Collection[str]) -> Formula:
     """Read a formula of known operations; raises OperandError for a text that is none, UnknownNameError for another."""
+    if not isinstance(text, str):
+        raise _refusal(repr(text), f"it is {class_text(text)}, and no text")
     if len(text) > _LONGEST:
         raise _refusal(text, f"{len(text)} characters")
     try:

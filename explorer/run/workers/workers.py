@@ -6,6 +6,7 @@ the messages, the scheduling of retries and the cluster; which kernels go where 
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -60,15 +61,7 @@ class Workers:
         self.prices = bandwidth, latency, overhead
         self._cluster: Any = None
         if isinstance(count, int):
-            self._cluster = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=processes,
-                protocol="tcp",
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # of its HTTP server, which None would open to all
-                silence_logs=50,
-            )
+            self._cluster = _local_cluster(distributed, count, processes)
         try:
             self.client: Any = (
                 distributed.Client(count, timeout=PATIENCE, set_as_default=False)
@@ -228,6 +221,30 @@ def open_network() -> Network | None:
         return workers.network(workers.names())
     except workers.losses():  # the run names the scheduler that is gone
         return None
+
+
+def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
+    """Start workers on this machine; raises RunError where their processes do not start.
+
+    A process imports the user's script anew, so that one that opens workers at its top level opens them in each again.
+    """
+    what = f"{counted_text(count, 'process')} of ex.Workers({count})"
+    rule = "a script must open workers below its main guard, because each worker's process imports the script again"
+    fix = 'write ex.Workers(…) and ex.parallelize(…) below: if __name__ == "__main__":'
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing itself asks
+        raise RunError(f"{what}, opened in a worker's process", rule=rule, fix=fix)
+    try:
+        return distributed.LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=processes,
+            protocol="tcp",
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # of its HTTP server, which None would open to all
+            silence_logs=50,
+        )
+    except RuntimeError as error:
+        raise RunError(f"{what}: {error}", rule=rule, fix=fix) from error
 
 
 def _distributed() -> Any:

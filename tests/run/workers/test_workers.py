@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -247,3 +248,17 @@ def test_importing_explorer_imports_no_dask() -> None:
     program = "import sys, explorer as ex; ex.evaluate(ex.tensor([1.0]) + 1, executor='dag'); ex.train, ex.parallelize;"
     program += "sys.exit(any(name.split('.')[0] in ('dask', 'distributed', 'cloudpickle') for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_script_that_opens_workers_at_its_top_level_is_told_of_the_main_guard(tmp_path: Path) -> None:
+    """Each process imports the script again: without a guard it would open workers of its own, and none starts."""
+    script = tmp_path / "script.py"
+    script.write_text("import explorer as ex\nprint(len(ex.Workers(1)))\n")
+    run = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 1
+    assert "RunError: 1 process of ex.Workers(1): " in run.stderr
+    assert 'below: if __name__ == "__main__":' in run.stderr
+    guarded = 'if __name__ == "__main__":\n    with ex.Workers(1) as workers:\n        print(len(workers))\n'
+    script.write_text(f"import explorer as ex\n{guarded}")
+    run = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "1\n")

@@ -1,0 +1,60 @@
+"""Calls with too many arguments, and functions of a user's that take too few or too many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: ex.open("n.onnx", x, x), "open of 3 arguments by position"),
+        (lambda x: ex.open("n.onnx", x, x), "at most 2 by position: path, example_inputs, and by name weights,"),
+        (lambda x: ex.open("n.onnx", x, x), "fix: pass several values as one tuple: example_inputs=(a, b)"),
+        (lambda x: ex.grad(lambda x: x, x), "fix: ex.grad(function(x), [x])"),
+        (lambda x: ex.EvalPlan().register([x, x]), "fix: register each: "),
+        (lambda x: ex.reshape(x, (4, 2)), "the new shape (4, 2) must have 6 elements, as the old, not 8"),
+        (lambda x: ex.scan(lambda s, e: (s, s), x, (x, ex.tensor(np.ones(3)))), "fix: cut them to one length: "),
+        (lambda x: ex.pattern(3), "the formula '3': it is an int, and no text"),  # type: ignore[arg-type]
+        (lambda x: ex.Net("n").Relu(3, "y"), "inputs (3,)\n  rule: blobs must be given by name"),
+    ],
+)
+def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
+    """The error says how many there may be, and that several values are one tuple."""
+    with pytest.raises(ex.OperandError) as caught:
+        call(ex.tensor(np.ones((2, 3))))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: ex.while_loop(lambda i, x: i < 3, lambda s: s, (x, x)), "condition must take 1 argument: state"),
+        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "turn must take 1 argument: state"),
+        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "is one tuple: a, b = state"),
+        (lambda x: ex.scan(lambda s: s, x, x), "step must take 2 arguments: state, element"),
+        (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x, x), "then must take 1 argument: x0"),
+        (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x), "otherwise must take 0 arguments"),
+        (lambda x: module().add_node(lambda a, b: a + b), "a node's function must take one expression"),
+    ],
+)
+def test_a_function_that_cannot_be_called_is_refused_before_the_call(call, said: str) -> None:
+    """Python's own error would come from inside, and name no argument of the user's call."""
+    with pytest.raises(ex.DeclarationError) as caught:
+        call(ex.tensor(np.ones((2, 3))))
+    assert said in str(caught.value)
+
+
+def test_functions_without_a_signature_and_with_defaults_are_called() -> None:
+    """A function that takes more if it is given more fits, and one that does not tell is tried."""
+    x = ex.tensor(np.ones(2))
+    np.testing.assert_array_equal(ex.evaluate(ex.cond(True, lambda x, y=1: x + y, lambda *xs: xs[0], x)), [2, 2])
+    module().add_node(np.tanh)
+
+
+def module() -> ex.train.Module:
+    """A module without nodes."""
+    return ex.train.Module("m", loss=ex.train.CrossEntropy(), optimizer=ex.train.SGD(0.1))
