@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from explorer.core.checked_functions import named
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr, make_replacement
+from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.registry import functions, operations
@@ -50,7 +52,7 @@ class Pattern:
     """A formula whose subgraphs are found and replaced: ``x * sigmoid(x)``.
 
     Names are variables: each stands for any value, and for one value wherever it stands. Numbers are constants;
-    operators and functions are operations under the names that nodes show, ``axis=1`` behind operands is a condition on
+    operators and functions are operations under the names that nodes show; ``axis=1`` behind operands is a condition on
     an attribute. Operands of commutative operations may be exchanged. ``where`` has further conditions by variable.
     Calls of functions are single nodes: their bodies are not searched.
     """
@@ -62,6 +64,7 @@ class Pattern:
             raise OperandError(
                 f"the pattern {formula!r}", rule="a pattern must have an operation", fix='ex.pattern("x * sigmoid(x)")'
             )
+        _check_attributes(tree)
         self._tree, names = tree, tree.variables()
         if unknown := sorted(set(self.where) - names):
             raise OperandError(
@@ -146,7 +149,8 @@ class Pattern:
 def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Pattern:
     """Describe a subgraph by the formula that writes it, to find or replace it.
 
-    Raises OperandError for a text that is no formula, UnknownNameError for an operation that is not there.
+    Raises OperandError for a text that is no formula, UnknownNameError for an operation, or an attribute, that is not
+    there.
 
     >>> x = ex.tensor([[1.0, -2.0]], name="x")
     >>> silu = ex.pattern("x * sigmoid(x)")
@@ -222,10 +226,37 @@ def _mismatch(formula: Formula, node: Expr, place: str, binding: _Binding) -> st
     if len(node.operands) != len(formula.operands):
         return f"{formula.operation} must have {len(formula.operands)} operands, and has {len(node.operands)}"
     for name, value in formula.attributes:
-        own = getattr(node.operation, name, None)
-        if own != value and own != (value,):
+        own = getattr(node.operation, _field(node.operation, name))
+        wanted = _from_the_front(value, node.operands[0].ndim) if name == "axis" and node.operands else value
+        if own not in (wanted, (wanted,)):
             return f"{name} of {formula.operation} must be {value!r}, and is {own!r}"
     return ""
+
+
+def _field(operation: Operation, attribute: str) -> str:
+    """Return the attribute of an operation by the name that its function has for it: reductions hold axes."""
+    return "axes" if attribute == "axis" and not hasattr(operation, "axis") else attribute
+
+
+def _from_the_front(axis: Any, rank: int) -> Any:
+    """Return an axis, or some in their order, counted from the front."""
+    if isinstance(axis, tuple):
+        return tuple(sorted(_from_the_front(each, rank) for each in axis))
+    return axis % rank if type(axis) is int and -rank <= axis < 0 else axis
+
+
+def _check_attributes(tree: Formula) -> None:
+    """Raise UnknownNameError for an attribute that an operation of a formula has not."""
+    remaining: list[Formula] = [tree]
+    while remaining:
+        formula = remaining.pop()
+        if isinstance(formula, Apply):
+            remaining += formula.operands
+            declared = operations[formula.operation].attribute_names
+            known = [*declared, *(["axis"] if "axes" in declared else [])]
+            for name, _ in formula.attributes:
+                if name not in known:
+                    raise UnknownNameError(name, kind=f"attribute of {formula.operation}", known=known)
 
 
 def _is_number(node: Expr, value: float) -> bool:

@@ -80,6 +80,12 @@ def test_attributes_and_conditions_of_variables_narrow_a_pattern(x: ex.Tensor) -
     total = x.sum(axis=1)
     assert len(ex.pattern("sum(x, axes=(1,))").find(total)) == 1
     assert "axes of sum must be (0,), and is (1,)" in str(ex.pattern("sum(x, axes=(0,))").near_misses(total)[0])
+    for axis in (1, -1, (-1,)):
+        assert len(ex.pattern(f"sum(x, axis={axis})").find(total)) == 1
+        assert len(ex.pattern(f"concatenate(x, x, axis={axis})").find(ex.concatenate([x, x], -1))) == (
+            type(axis) is int
+        )
+    assert "axis of sum must be -2, and is (1,)" in str(ex.pattern("sum(x, axis=-2)").near_misses(total)[0])
     wide = ex.pattern("sum(x)", where={"x": lambda value: value.shape[1] > 5})
     assert wide.find(total) == []
     assert "the condition of `x` does not hold" in wide.near_misses(total)[0].reason
@@ -105,6 +111,7 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
         ("(" * 5000 + "x", "consist of names, numbers, operators"),
         ("x" * 20_000, "20000 characters"),
         ("sum(x, axes=y)", "is no number, text or tuple"),
+        ("tanh(sum(x, dim=1))", r"unknown attribute of sum 'dim'\n  rule: known: .*axis"),
     ],
 )
 def test_a_text_that_is_no_formula_is_refused(formula: str, message: str) -> None:
