@@ -9,10 +9,11 @@ from explorer.cli.support.terminal import say, tell
 
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
-Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture: where it
-was written, every decision about it with its facts, every declined decision before it, and what became of it; of an
-operator that cannot run, why. An operator of several nodes is told once, with the decisions about all of them, an
-expression of PNNX with its syntax tree. With a second name, tell the decisions about both, or what became of each.
+Tell the story of an operator or an operand, by its name in the file, or of a box, by its name in the picture, in
+branches and loops, too: where it was written, every decision about it with its facts, every declined decision before
+it, and what became of it; of an operator that cannot run, why. An operator of several nodes is told once, with the
+decisions about all of them, an expression of PNNX with its syntax tree. With a second name, tell the decisions about
+both, or what became of each.
 """
 
 
@@ -35,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the history of the nodes."""
+    from explorer.core.errors import UnknownNameError
     from explorer.formats import open
     from explorer.formats.pnnx.param_reader import EXPRESSION
     from explorer.formats.pnnx.syntax_picture import syntax_tree
@@ -42,12 +44,24 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.history_text import why_operator
     from explorer.view.export.pair_text import why_pair
+    from explorer.view.tree.scopes import named_inside
 
     net = shape_option.assume(open(options.file), options)
     names = [name for name in (options.node, options.other) if name is not None]
-    wanted = [{node.uid for node in net.nodes(name)} for name in names]
     plan = net.preview_plan()
-    rows = [[number for number, node in enumerate(expressions(plan.planned)) if node.uid in uids] for uids in wanted]
+    numbers = {node.uid: number for number, node in enumerate(expressions(plan.planned))}
+
+    def rows_of(name: str) -> list[int]:
+        try:
+            nodes = net.nodes(name)
+        except UnknownNameError:
+            # the recording has the operators of branches and bodies, too
+            if inside := named_inside(plan.recording, name):
+                return inside
+            raise
+        return sorted(numbers[node.uid] for node in nodes if node.uid in numbers)
+
+    rows = [rows_of(name) for name in names]
     missing = [name for name, nodes in zip(names, rows, strict=True) if not nodes]
     if missing:
         say(f"{missing[0]}: no node; its value is a plain number, or nothing reads it")

@@ -7,7 +7,7 @@ operator's builder knows neither its name nor its line in the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
@@ -24,6 +24,7 @@ from explorer.net.building.containers import leaves, with_leaves
 from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import UNSIZED, Opaque, is_unsized
 from explorer.net.building.weights import NetWeights
+from explorer.net.definition.contents import contents
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.scope_inference import box_paths
 from explorer.net.definition.shape_notes import Lengths, bound_type
@@ -230,11 +231,7 @@ class NetBuilder:
 
     def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any], ask: Ask | None) -> BuildBody:
         """Return the function that records an inner graph of an operator, in the scope where it is called."""
-        definition: NetDefinition = operator.bodies[name]
-        key = operator.name, name
-        if key not in self._inner:
-            self._inner[key] = NetBuilder(definition, self.table, NetWeights(definition))
-        builder = self._inner[key]
+        definition, builder = operator.bodies[name], self._inside(operator, name)
 
         def build(parameters: Sequence[Any]) -> list[Any]:
             captured = definition.inputs[len(parameters) :]
@@ -257,6 +254,24 @@ class NetBuilder:
 
         return build
 
+    def _inside(self, operator: OperatorDefinition, name: str) -> NetBuilder:
+        """Return the builder of an inner graph of an operator."""
+        definition: NetDefinition = operator.bodies[name]
+        key = operator.name, name
+        if key not in self._inner:
+            self._inner[key] = NetBuilder(definition, self.table, NetWeights(definition))
+        return self._inner[key]
+
+    def _all_weights(self, operator: OperatorDefinition) -> Iterator[Expr]:
+        """Give the weights of an operator and of its inner graphs."""
+        remaining = [(self, operator)]
+        while remaining:
+            builder, current = remaining.pop()
+            yield from [builder.weights.tensor(current.name, name) for name in current.weights]
+            for name, body in current.bodies.items():
+                inner = builder._inside(current, name)
+                remaining += [(inner, each) for each in body.operators]
+
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
         # The body of a loop is recorded once for each trace, every time inside another scope: boxes of the last one end
@@ -273,7 +288,7 @@ class NetBuilder:
         kinds = tuple(type_ for type_ in noted if type_ is not None)
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
-        weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
+        weights = tuple(self._all_weights(operator))
         # Types are the file's notes where it has all of them; else the outputs are one value of no type.
         results = kinds if len(kinds) == len(noted) else ()
         # Part of the operation's identity: two operators that fail for different reasons are never merged.
@@ -286,7 +301,7 @@ class NetBuilder:
             if schema is None or schema.planned
             else "runs in a workspace"
         )
-        whole = Opaque(operator.type, results, *key, note)(*operands, *weights)
+        whole = Opaque(operator.type, results, *key, note, contents(operator))(*operands, *weights)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

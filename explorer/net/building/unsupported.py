@@ -33,6 +33,8 @@ class Opaque(Operation):
     format: str
     note: str = "cannot run"
     """why it is drawn like this, on its label"""
+    contents: str = ""
+    """digest of its arguments and inner graphs, by which operators of two nets are told apart"""
     takes_tuples = True
     nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
     refuses_gradient = True

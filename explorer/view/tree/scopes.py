@@ -64,6 +64,15 @@ def nodes_named(recording: Recording, name: str) -> list[int]:
     return NodesByName(recording)[name]
 
 
+def named_inside(recording: Recording, name: str) -> list[int]:
+    """Return the recorded nodes of a name inside functions, branches and loops; none if there is no such name."""
+    try:
+        found = nodes_named(recording, name)
+    except ValueError:
+        return []
+    return [node for node in found if recording.nodes.body[node] > 0]
+
+
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
     """Return the nodes recorded at a line, named by number or part of its text, of one cell or file or of all.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto, helper
 
 from explorer.cli import main
 
@@ -97,3 +98,27 @@ def test_an_operator_that_cannot_run_is_told_with_the_reason(
     assert "cannot run: " not in capsys.readouterr().out
     assert main(["show", str(file), "-o", str(tmp_path / "n.svg")]) == 0
     assert capsys.readouterr().err.startswith("cannot run: ")
+
+
+@pytest.mark.spec("V-2")
+def test_an_operator_inside_a_loop_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"], "again"), helper.make_node("Tanh", ["s"], ["t"], "inside")],
+        "body",
+        [helper.make_empty_tensor_value_info(name) for name in ("i", "go", "s")],
+        [helper.make_empty_tensor_value_info(name) for name in ("on", "t")],
+    )
+    values = [("x", TensorProto.FLOAT, [3]), ("n", TensorProto.INT64, [])]
+    whole = helper.make_graph(
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], "turns", body=body)],
+        "net",
+        [helper.make_tensor_value_info(*value) for value in values],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(whole, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString())
+    assert main(["why", str(path), "inside"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == ["recorded at m.onnx node 2: t = Tanh(s)", "scope turns / inside"]
+    assert main(["why", str(path), "elsewhere"]) == 2
+    assert "unknown operator, operand or weight 'elsewhere'" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 import explorer as ex
+from explorer.cli import main
 from tests.formats.onnx.models import BOOL, FLOAT, INT64, model, node, opened
 
 X = np.linspace(-1, 2, 6, dtype="float32").reshape(2, 3)
@@ -309,6 +310,36 @@ def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
     first, same, other = (net.preview_plan() for net in nets)
     assert "the same graph" in str(first.compare(same))
     assert "reads 2 → 3" in str(first.compare(other))
+
+
+def test_loops_that_are_recorded_at_the_run_only_differ_by_what_is_inside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Operators, numbers, weights and arguments inside count where the loop is drawn without its body, too."""
+
+    def plan(name: str, body: GraphProto) -> Any:
+        nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=body)]
+        net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path, name)
+        assert net.unsized() == ["turns"]
+        return net.preview_plan()
+
+    def turn(operator: str = "Mul", weight: float = 2.0, **attributes: Any) -> GraphProto:
+        nodes = [
+            node("Identity", ["go"], ["go_on"]),
+            node(operator, ["total", "w"], ["after"]),
+            node("ReduceSum", ["after"], ["row"], **attributes),
+        ]
+        body = graph(nodes, ["i", "go", "total"], ["go_on", "after", "row"])
+        body.initializer.append(numpy_helper.from_array(np.full((2, 3), weight, np.float32), "w"))
+        return body
+
+    first = plan("a.onnx", turn())
+    assert "the same graph" in str(first.compare(plan("b.onnx", turn())))
+    for other in (turn("Add"), turn(keepdims=0)):
+        assert "the same graph" not in str(first.compare(plan("c.onnx", other)))
+    plan("d.onnx", turn(weight=3.0))
+    assert main(["diff", str(tmp_path / "a.onnx"), str(tmp_path / "d.onnx")]) == 1
+    assert "weights: 0 with the same values, 1 with others" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("known", [True, False])

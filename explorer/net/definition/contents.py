@@ -1,0 +1,26 @@
+"""What a file says of an operator, as one short text: its arguments and inner graphs, for comparisons."""
+
+from __future__ import annotations
+
+import hashlib
+
+from explorer.net.definition.operator_definition import OperatorDefinition
+
+
+def contents(operator: OperatorDefinition) -> str:
+    """Return a digest of an operator's arguments and inner graphs, "" where it has neither.
+
+    Of weights inside it their shapes and dtypes count, not their elements.
+    """
+    if not operator.arguments and not operator.bodies:
+        return ""
+    digest = hashlib.sha256()
+    remaining = [operator]
+    while remaining:
+        current = remaining.pop()
+        weights = {name: (each.shape, each.dtype) for name, each in current.weights.items()}
+        graphs = [(name, body.inputs, body.outputs, len(body.operators)) for name, body in current.bodies.items()]
+        ports = "" if current is operator else (current.type, current.inputs, current.outputs, weights)
+        digest.update(repr((ports, sorted(current.arguments.items()), graphs)).encode())
+        remaining += [inner for body in current.bodies.values() for inner in body.operators]
+    return digest.hexdigest()[:16]
