@@ -23,6 +23,12 @@ SAVED_MODEL = "saved_model.pb"
 
 FOREIGN = (
     ForeignFormat((".pt", ".pth", ".pyt"), "PyTorch (torch.save or TorchScript)", _STATE_DICT),
+    ForeignFormat(
+        (".torchscript", ".jit"),
+        "TorchScript",
+        "pip install pnnx; pnnx {path} inputshape=[1,3,224,224], and open the .pnnx.param that it writes; or "
+        + _MODULE,
+    ),
     ForeignFormat((".ckpt",), "a training checkpoint (PyTorch Lightning, TensorFlow)", _MODULE),
     ForeignFormat((".bin",), "weights without a graph (Hugging Face, OpenVINO, ncnn)", _STATE_DICT),
     ForeignFormat((".mar",), "TorchServe's archive", "unpack it (unzip {path}), and " + _MODULE),
@@ -81,7 +87,14 @@ FOREIGN = (
     ForeignFormat((".params",), "MXNet", "mxnet.onnx.export_model(symbol, {file!r}, in_shapes=[…])"),
     ForeignFormat((".weights", ".cfg"), "Darknet", "convert it to torch, and " + _MODULE),
     ForeignFormat((".ggml", ".ggmf", ".ggjt"), "ggml before GGUF", "convert it with llama.cpp to a .gguf file"),
+    ForeignFormat((".llamafile",), "llamafile", "unpack it (unzip {path}), and open the .gguf file in it"),
     ForeignFormat((".npk", ".mpk"), "Burn", _ORIGINAL),
+    ForeignFormat((".mlir", ".stablehlo"), "MLIR (StableHLO, TOSA and others)", _ORIGINAL),
+    ForeignFormat(
+        (".zip", ".gz", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"),
+        "an archive",
+        "unpack it, and open the file in it: x.onnx",
+    ),
 )
 """by the endings; the first row counts"""
 
