@@ -335,6 +335,10 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     cancel_powers.LogOfPowers.tensor_weights: lambda: ex.log(ex.exp(x) @ w),
     scale_into_weights.FactorIntoWeights.moved: lambda: (given(5, 6) @ w) * row,
     scale_into_weights.FactorIntoWeights.shape: lambda: (given(5, 6) @ w) * ramp(5, 1),
+    scale_into_weights.FactorIntoWeights.exact: lambda: (
+        (given(5, 6, dtype="uint8").astype("float32") @ ramp(6, 6, dtype="int8").astype("float32"))
+        * ramp(6, dtype="float32")
+    ),
     scale_into_weights.TermsOfWeights.merged: lambda: given(5, 6) @ w + row + ramp(6),
     scale_into_weights.IntoWeights.other_consumers: lambda: [(made := given(5, 6) @ w) * row, ex.tanh(made)],
     scale_into_weights.IntoWeights.price: lambda: (ramp(50, 60) @ ramp(60, 60)) * ramp(60),

@@ -107,6 +107,24 @@ def factor_shape(at: At, node: Expr) -> Facts:
     return {"product": found.product, "factor": base(at, found.other), "shape": shape_text(found.other)}
 
 
+def is_whole(at: At, value: Expr) -> bool:
+    """Whether a value was converted from whole numbers, or is one such less another."""
+    value = base(at, value)
+    operands = at.operands(value)
+    if isinstance(value.operation, (Add, Subtract)):
+        return all(is_whole(at, operand) for operand in operands)
+    return value.operation.name == "cast" and operands[0].dtype.kind in "iu"
+
+
+@of_nodes(
+    FactorIntoWeights.exact,
+    holds=lambda at, node: all(is_whole(at, operand) for operand in at.operands(around(at, node).product)),
+)
+def factor_of_exact_sums(at: At, node: Expr) -> Facts:
+    found = around(at, node)
+    return {"product": found.product, "factor": base(at, found.other)}
+
+
 @of_nodes(TermsOfWeights.merged, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
 def terms_merged(at: At, node: Expr) -> Facts:
     found = around(at, node)

@@ -19,6 +19,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
+from explorer.ops.manipulation.reshape import Cast
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -29,6 +30,10 @@ _SUMS = (Add, Subtract)
 
 DIGITS = 4
 """bytes of the narrowest numbers whose range leaves room for weights times factors: float16 ends at 65504"""
+
+
+_PARTS = 12
+"""nodes of an operand that are looked at, at most: a number, its zero point, and views of both"""
 
 
 class Affine(NamedTuple):
@@ -101,6 +106,15 @@ class FactorIntoWeights(IntoWeights):
         meaning="(x @ W) · s is x @ (W · s) only where s has one number for each column of W.",
     )
 
+    exact = Reason(
+        "exact",
+        "Multiplying or dividing by `{factor}` is computed on the result of `{product}`, instead of on its weights, "
+        "because `{product}` adds up products of whole numbers exactly, which those of scaled weights are not.",
+        meaning="A sum that is rounded to a whole number behind the factor, as quantised operators do, could else be "
+        "rounded to the next one.",
+        change="Nothing: the exact sum is what a quantised operator means.",
+    )
+
     roots = (Multiply, Divide)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
@@ -140,6 +154,8 @@ class FactorIntoWeights(IntoWeights):
         scaled = graph.operands(product)[place]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
             return other_type(product, node, scaled)
+        if all(_is_whole(operand, graph) for operand in graph.operands(product)):
+            return self.exact.declined(**facts)
         declined = _read_elsewhere(node, affine, graph) or _too_dear([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
@@ -207,6 +223,24 @@ def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
     if value.operation.commutative and _keeps(b) and b.type is value.type:
         return Affine(value, b, a) if a.size < value.size or is_constant(a, graph) else None
     return None
+
+
+def _is_whole(value: Expr, graph: PlanGraph) -> bool:
+    """Whether a value is whole numbers in a floating dtype: converted, or some less others, as zero points are."""
+    remaining = [value]
+    for _ in range(_PARTS):
+        if not remaining:
+            return True
+        part = remaining.pop()
+        operands = graph.operands(part)
+        if isinstance(part.operation, Cast):
+            if operands[0].dtype.kind not in "iu":
+                return False
+        elif operands and (part.operation.view or isinstance(part.operation, _SUMS)):
+            remaining += operands
+        else:
+            return False
+    return False
 
 
 def _keeps(node: Expr) -> bool:

@@ -243,3 +243,15 @@ def test_networks_keep_their_values_with_any_passes(root: ex.Expr, without: tupl
     (rough,) = reference([root], inputs, np.random.default_rng(0))
     spread = np.abs(rough - expected).max() * 1e4 + 1e-9 * np.abs(expected).max() + 1e-12
     np.testing.assert_allclose(computed(root, without), expected, rtol=1e-9, atol=spread)
+
+
+def test_sums_of_whole_numbers_stay_exact() -> None:
+    """Scaled weights would round each product; an operand that is no whole number has nothing to lose."""
+    pixels = Parameter(TensorType((64, 64), "uint8"), "pixels")()
+    weights = ex.tensor(np.arange(64 * 64, dtype=np.int8).reshape(64, 64))
+    whole = (pixels.astype("float32") - ex.tensor(np.uint8(3)).astype("float32")) @ weights.astype("float32")
+    factor = values((64,), "float32")
+    assert ("FactorIntoWeights", "exact") in declined(simplified(whole * factor))
+    assert "factor_into_weights" in applied(
+        simplified((pixels.astype("float32") / 3) @ weights.astype("float32") * factor)
+    )

@@ -76,7 +76,7 @@ def quantized_product(op: OperatorContext) -> Expr:
     a, b, zero = required(op, "a"), required(op, "b"), required(op, "y_zero_point")
     total = exact_product(a, required(op, "a_zero_point"), b, required(op, "b_zero_point"))
     factor = _rows(required(op, "a_scale")) * columns(required(op, "b_scale")) / _rows(required(op, "y_scale"))
-    return saturated(total * factor, _rows(zero), zero.dtype)
+    return saturated(rescaled(total, factor), _rows(zero), zero.dtype)
 
 
 @operator("ConvInteger")
@@ -100,7 +100,12 @@ def quantized_convolution(op: OperatorContext) -> Expr:
         * _of_channels(required(op, "w_scale"), axes)
         / _as_scalar(required(op, "y_scale"))
     )
-    return saturated(total * factor, _as_scalar(zero), zero.dtype)
+    return saturated(rescaled(total, factor), _as_scalar(zero), zero.dtype)
+
+
+def rescaled(total: Expr, factor: Expr) -> Expr:
+    """Return exact sums times a factor in the factor's precision, in which ONNX Runtime finds the nearest step, too."""
+    return cast(total, factor.dtype) * factor
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:

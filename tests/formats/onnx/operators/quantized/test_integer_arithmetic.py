@@ -81,6 +81,24 @@ def test_filters_have_scales_and_zero_points_of_their_own(tmp_path: Path) -> Non
     np.testing.assert_array_equal(y, np.clip(np.rint(total.astype(np.float32) * factor) + 128, 0, 255))
 
 
+@pytest.mark.parametrize("type", ["QLinearConv", "QLinearMatMul"])
+def test_a_sum_halfway_between_two_steps_goes_where_single_precision_takes_it(type: str, tmp_path: Path) -> None:
+    """The exact sum is scaled at once, as ONNX Runtime does it: scaled weights would round each of its products."""
+    random = np.random.default_rng(0)
+    x, w = random.integers(0, 256, (64, 9)).astype(np.uint8), random.integers(-9, 10, (9, 16)).astype(np.int8)
+    total = (x.astype(np.int64) - 128) @ w
+    assert (total % 10 == 5).mean() > 0.05  # a tenth of them lie halfway
+    expected = np.clip(np.rint(total.astype(np.float32) * np.float32(0.1)) + 128, 0, 255)
+    scales = [np.float32(0.1), np.uint8(128), None, np.float32(1), np.int8(0), np.float32(1), np.uint8(128)]
+    scales[2] = w if type == "QLinearMatMul" else np.ascontiguousarray(w.T).reshape(16, 9, 1, 1)
+    order = [0, 1, 2, 3, 4, 5, 6]
+    names = ["x", *[f"i{place}" for place in order]]
+    images = x if type == "QLinearMatMul" else np.ascontiguousarray(x.T).reshape(1, 9, 8, 8)
+    found = result(tmp_path, node(type, names, ["y"]), images, *scales)
+    rows = found if type == "QLinearMatMul" else found.reshape(16, 64).T
+    np.testing.assert_array_equal(rows, expected)
+
+
 def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: Path) -> None:
     """Rounding, clipping and the product of a QDQ layer are nodes; weights are dequantised once, not in every run."""
     weights, bias = whole(8, 4, dtype=np.int8), np.zeros(4, np.float32)
