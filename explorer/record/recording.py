@@ -19,6 +19,7 @@ from explorer.record.operator_rows import FileOperator
 from explorer.record.provenance import Provenance, provenance
 from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
+    UNKNOWN,
     Body,
     Decision,
     Explanation,
@@ -120,9 +121,11 @@ class Recording:
         return declared.names if declared else ()
 
     def type_text_of(self, number: int, names: Sequence[str] = ()) -> str:
-        """Return a row of the types as text, with the names of dimensions."""
+        """Return a row of the types as text, with the names of dimensions; ``?`` for a type that is not known."""
         type_row = self.types[number]
         if type_row.dtype == "tuple":
+            if not type_row.parts:
+                return UNKNOWN
             return "(" + ", ".join(self.type_text_of(part) for part in type_row.parts) + ")"
         return f"{shape_text(type_row.shape, names)} {type_row.dtype}" + (
             f" on {type_row.device}" if type_row.device != "cpu" else ""

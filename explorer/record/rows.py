@@ -17,6 +17,8 @@ Fact: TypeAlias = Any
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
 Verdict: TypeAlias = Literal["applied", "declined"]
+UNKNOWN = "?"
+"""text of a type that is not known: a file need not say what an operator returns"""
 
 
 @dataclass(frozen=True, slots=True)

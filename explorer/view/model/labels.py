@@ -15,6 +15,7 @@ from explorer.record import Group, Recording, shape_text
 from explorer.record.escape import visible
 from explorer.record.node_formulas import formula
 from explorer.record.reasons import counted_text
+from explorer.record.rows import UNKNOWN
 from explorer.view.base import font
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
@@ -45,10 +46,12 @@ def short_dtype(dtype: str) -> str:
 def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str:
     """Return a short form of a type: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut.
 
-    With the names of dimensions it is ``batch=32×48 f32``.
+    With the names of dimensions it is ``batch=32×48 f32``; ``?`` stands for a type that is not known.
     """
     type_ = recording.types[row]
     if type_.dtype == "tuple":
+        if not type_.parts:
+            return UNKNOWN
         parts = [short_type(recording, part) for part in type_.parts[:4]]
         return "(" + ", ".join(parts) + (", …)" if len(type_.parts) > 4 else ")")
     place = "" if type_.device == "cpu" else f" on {type_.device}"

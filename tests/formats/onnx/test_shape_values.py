@@ -11,6 +11,7 @@ from onnx import NodeProto, helper
 
 import explorer as ex
 from explorer.net import Net
+from explorer.view.model.labels import short_type
 from tests.formats.onnx.models import BOOL, FLOAT, INT64, model, node, opened
 
 
@@ -82,6 +83,10 @@ def test_without_values_the_net_is_drawn_and_nothing_is_wrong_with_it(tmp_path: 
     assert net.unsized() == ["NonZero_1", "Squeeze_2", "Gather_3", "Add_4"]
     labels = [node.operation.label for operator in net.unsized() for node in net.nodes(operator)]
     assert "NonZero (shape unknown)" in labels
+    recording = net.preview_plan().recording
+    (number,) = [number for number, label in enumerate(recording.nodes.label) if label.startswith("NonZero")]
+    assert recording.type_text(number) == "?"
+    assert short_type(recording, recording.nodes.type[number]) == "?"
     assert "Add (shape unknown)" in labels
 
 

@@ -109,7 +109,8 @@ class FactorIntoWeights(IntoWeights):
     exact = Reason(
         "exact",
         "Multiplying or dividing by `{factor}` is computed on the result of `{product}`, instead of on its weights, "
-        "because `{product}` adds up products of whole numbers exactly, which those of scaled weights are not.",
+        "because `{product}` adds up products of whole numbers, which are exact, and which other weights would round "
+        "one by one.",
         meaning="A sum that is rounded to a whole number behind the factor, as quantised operators do, could else be "
         "rounded to the next one.",
         change="Nothing: the exact sum is what a quantised operator means.",
