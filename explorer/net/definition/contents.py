@@ -1,4 +1,4 @@
-"""What a file says of an operator, as one short text: its arguments and inner graphs, for comparisons."""
+"""Digests of an operator as its file has it: arguments and inner graphs in one short text, for comparisons."""
 
 from __future__ import annotations
 
