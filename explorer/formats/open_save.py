@@ -8,6 +8,7 @@ may have been replaced, one by one, since it was opened.
 from __future__ import annotations
 
 import os
+import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,6 +61,8 @@ def open(
             )
         definition = torch_export.definition(path, example_inputs, dynamic_shapes)
         return Net(definition, FORMATS["onnx"].operators)
+    if isinstance(path, type):
+        raise _class_given(path)
     if example_inputs is not None or dynamic_shapes is not None:
         argument = "example_inputs" if example_inputs is not None else "dynamic_shapes"
         raise OperandError(
@@ -71,7 +74,7 @@ def open(
         if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
             raise FileError(
                 f"{class_text(value)} is no path",
-                path=repr(value),
+                path=reprlib.repr(value),
                 rule="a model must be opened by the path of its file",
                 fix="ex.open('model.onnx')",
             )
@@ -201,6 +204,15 @@ def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mappi
             fix=f"write to {_stem(path, entry)}{able[0]}",
         )
     entry.write_expressions(_stem(path, entry), what, inputs, path)
+
+
+def _class_given(given: type) -> OperandError:
+    """Return the error for the class of a module in place of a module."""
+    return OperandError(
+        f"ex.open of the class {given.__name__}",
+        rule="a torch module must be an instance of its class, which holds the weights",
+        fix=f"ex.open({given.__name__}(…), example_inputs)",
+    )
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import ExplorerError, FileError, OperandError
+from explorer.core.errors import ExplorerError, FileError, OperandError, UnknownNameError
 from explorer.core.files.open_untrusted import content
 from explorer.formats import torch_operators
 from explorer.net.definition.definition import NetDefinition
@@ -85,6 +85,7 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     name = type(model).__name__
     arguments, keywords = _inputs(torch, model, example_inputs)
     _check_signature(model, arguments, keywords)
+    dynamic_shapes = _every_input(model, arguments, keywords, dynamic_shapes)
     # Each part has a mode of its own: model.train() afterwards would also switch parts that were frozen on purpose.
     modes = [(part, part.training) for part in model.modules()]
     try:
@@ -94,6 +95,24 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
         for part, mode in modes:
             part.training = mode
     return _defined(program, name, local=True, remark=remark)
+
+
+def _every_input(model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], dynamic_shapes: Any) -> Any:
+    """Return dynamic shapes by name with None for each input that they leave out, as torch wants them."""
+    bound = inspect.signature(model.forward).bind(*arguments, **keywords)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if not isinstance(dynamic_shapes, Mapping) or any(
+        bound.signature.parameters[name].kind in variable for name in bound.arguments
+    ):
+        return dynamic_shapes
+    if unknown := [name for name in dynamic_shapes if name not in bound.arguments]:
+        raise UnknownNameError(
+            unknown[0],
+            kind=f"input of {type(model).__name__}.forward in dynamic_shapes",
+            known=bound.arguments,
+            fix='dynamic_shapes={"x": {0: "batch"}}, by the names of forward',
+        )
+    return {name: dynamic_shapes.get(name) for name in bound.arguments}
 
 
 def _evaluated(model: Any) -> str:

@@ -5,7 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
-from tests.browser.player import press
+from tests.browser.player import node, press
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -37,6 +37,16 @@ def test_inputs_and_outputs_that_read_alike_are_said_once(show):
     assert "3 float32 ×6" in rows(view, "inputs")
     expect(view.locator(".ex-say")).to_contain_text("→ scalar float32 ×6")
     expect(view.locator(".ex-say")).not_to_contain_text("tensor")
+
+
+@pytest.mark.parametrize(
+    ("depth", "said"), [(1, "2 nodes, 1 of them an operation"), (2, "3 nodes, 2 of them operations")]
+)
+def test_one_operation_is_said_in_the_singular(show, depth, said):
+    value = leaf((3,), name="x")
+    for _ in range(depth):
+        value = ex.tanh(value)
+    expect(show(explored(value)).locator(".ex-say")).to_contain_text(said)
 
 
 @pytest.mark.parametrize(("count", "last"), [(3, "c"), (4, "d"), (5, "and 2 more")])
@@ -93,3 +103,18 @@ def test_one_is_one(show):
     view = show(recording)
     expect(view.locator(".ex-rail")).to_contain_text("1 kernel")
     expect(view.locator(".ex-rail")).not_to_contain_text("1 kernels")
+
+
+def test_reason_rule_and_fix_of_an_operator_that_cannot_run_have_lines_of_their_own(show, tmp_path):
+    """They are sentences; the operator's short attributes stand in a row before them."""
+    lines = ["pnnx.Input i 0 1 a #a=(2,5)f32", "pnnx.Input j 0 1 b #b=(4,3)f32"]
+    lines += ["torch.matmul mm 2 1 a b y #y=(2,3)f32", "pnnx.Output o 1 0 y"]
+    file = tmp_path / "n.param"
+    file.write_text("\n".join(["7767517", "4 3", *lines]) + "\n")
+    view = show(ex.open(file).preview_plan().recording)
+    node(view, "torch.matmul (cannot run)").click()
+    told = view.locator(".ex-why .ex-sub").all_inner_texts()
+    assert "reason: matmul of 2×5 float32, 4×3 float32" in told
+    assert "rule: the last axis of a (5) and the second last axis of b (4) must be equal" in told
+    assert "fix: transpose an operand (.T), or check which axis is contracted" in told
+    assert "· kind torch.matmul ·" in told[0]

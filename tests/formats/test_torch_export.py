@@ -161,3 +161,31 @@ def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:
         ex.open(Stand(), x, weights="w.safetensors")
     with pytest.raises(ex.OperandError, match="example inputs for an exported program"):
         ex.open(3, x)
+
+
+def test_dynamic_shapes_name_inputs_of_forward_and_may_leave_some_out(torch: Any) -> None:
+    """torch wants a row for every input: those that are left out are None; a name that is no input's is refused."""
+    asked = []
+
+    def export(model: Stand, *arguments: Any, **options: Any) -> None:
+        asked.append(options["dynamic_shapes"])
+        raise ValueError("no")
+
+    torch.export = torch.onnx.export = export
+    with pytest.raises(ex.OperandError):
+        ex.open(Stand(), (x, x), dynamic_shapes={"y": {0: "n"}})
+    assert asked == [{"x": None, "y": {0: "n"}}]
+    with pytest.raises(ex.UnknownNameError, match=r"unknown input of Stand.forward in dynamic_shapes 'z'"):
+        ex.open(Stand(), (x, x), dynamic_shapes={"z": {0: "n"}})
+
+
+def test_a_class_in_place_of_a_module_is_refused(torch: ModuleType) -> None:
+    for arguments in ((), (x,)):
+        with pytest.raises(ex.OperandError, match=r"ex.open\(Stand\(…\), example_inputs\)"):
+            ex.open(Stand, *arguments)
+
+
+def test_a_dict_of_weights_is_no_path_and_is_not_shown_whole() -> None:
+    with pytest.raises(ex.FileError) as caught:
+        ex.open({f"weight{number}": np.zeros(9) for number in range(99)})
+    assert len(str(caught.value)) < 400

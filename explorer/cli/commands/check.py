@@ -69,9 +69,10 @@ def execute(options: argparse.Namespace) -> int:
         say(f"{net.name}: {counted_text(held, 'weight')} can be read; there is no graph that could run")
     else:
         waiting = net.unsized()
-        later = f" ({len(waiting)} have shapes that depend on values: {_first(waiting)})" if waiting else ""
-        whole = f"all {count:,} operators" if count != 1 else "its operator"
-        say(f"{net.name}: {whole} can run{later}: {_ends(net.inputs)} → {_ends(net.outputs)}")
+        verb = "has a shape that depends" if len(waiting) == 1 else "have shapes that depend"
+        later = f" ({len(waiting)} {verb} on values: {_first(waiting)})" if waiting else ""
+        whole = {0: "it has no operator, and", 1: "its operator"}.get(count, f"all {count:,} operators")
+        say(f"{net.name}: {whole} can run{later}: {_ends(net.inputs) or 'no input'} → {_ends(net.outputs)}")
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
 

@@ -145,7 +145,7 @@ answer = plan
 
 class StableLoss(Exercise):
     """The net ends in a softmax. Write a loss on `net.build(…)` for which the plan computes a log-softmax instead, as
-    in Which pixels matter?, but for all digits of a batch of 4 pictures: a mean over them.
+    in “Which pixels matter?”, but for all digits of a batch of 4 pictures: a mean over them.
     """
 
     number = "02.4"

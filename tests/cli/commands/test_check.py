@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import explorer as ex
@@ -113,6 +114,20 @@ def test_an_input_that_no_array_can_be_is_named(tmp_path: Path, capsys: pytest.C
     file.write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
     assert main(["check", str(file)]) == 2
     assert "n.param: input 'x' is an array of float32 with 2 axes: " in capsys.readouterr().err
+
+
+def test_a_net_without_inputs_and_one_without_operators_are_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ex.save({"y": ex.relu(ex.tensor(np.float32([-1, 2])))}, "none.onnx")
+    assert main(["check", "none.onnx"]) == 0
+    assert "can run: no input → " in capsys.readouterr().out
+    plain = ex.Net("plain")
+    plain.output(plain.input("x", (2,)))
+    plain.save("plain.json")
+    assert main(["check", "plain.json"]) == 0
+    assert capsys.readouterr().out == "plain: it has no operator, and can run: x 2 → x 2\n"
 
 
 def test_a_shape_for_a_length_names_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,7 +134,7 @@ export function saying(trace, timeline, moment, summary) {
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
   const operations = new Map(stage.counts).get("operations");
-  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them operations` : ""}` : "";
+  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them ${String(operations) === "1" ? "an operation" : "operations"}` : ""}` : "";
   const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const introduction = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
   const title = introduction.map((text) => ({ ...plain(text), isTitle: true }));

@@ -12,6 +12,9 @@ import { html } from "../dom.js";
 /** Phases in which a reader asks for a value before the decisions about it. */
 const VALUED = new Set(["record", "run"]);
 
+/** Characters of an attribute that stands in a row with others; a longer one, such as why an operator cannot run, has a line of its own. */
+const SHORT = 30;
+
 /** Content of the panel for a selected node. */
 export class NodePanel {
   /** @param {import("./panel_parts.js").PanelParts} parts */
@@ -88,13 +91,15 @@ export class NodePanel {
     const computed = trace.formula(node);
     const scope = trace.scopePath(node);
     if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
-    for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
-      place.append(" · ", name, " ", html("code", {}, value));
+    const attributes = Object.entries(trace.nodes.attributes[node] ?? {});
+    for (const [name, value] of attributes) {
+      if (value.length <= SHORT) place.append(" · ", name, " ", html("code", {}, value));
     }
+    const sentences = attributes.filter(([, value]) => value.length > SHORT);
     const strides = this.#strides(node);
     if (strides.length) place.append(" · one block, strides ", html("code", {}, `(${strides.join(",\u00a0")})`), " elements");
     const declared = trace.recording.declared?.[node];
-    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), this.#outputs(node), this.parts.source(node), this.#namesakes(node));
+    return html("div", {}, computed && html("div", {}, html("code", {}, computed)), place, declared !== undefined && html("div", { class: "ex-sub" }, "declared as ", html("code", {}, declared)), ...sentences.map(([name, value]) => html("div", { class: "ex-sub" }, `${name}: ${value}`)), this.#outputs(node), this.parts.source(node), this.#namesakes(node));
   }
 
   /** The names of a model's output, where a node is one. @param {number} node */
