@@ -180,7 +180,8 @@ def _exceeds(function: str, excess: tuple[Any, ...], known: list[str], by_place:
     raise OperandError(
         f"{function} of {len(by_place) + len(excess)} arguments by position",
         rule=f"{function} must be given at most {len(by_place)} by position: {', '.join(by_place) or 'none'}{others}",
-        fix=f"pass several values as one tuple: {by_place[-1]}=(a, b)" if by_place else f"{function}()",
+        fix=f"{function}({', '.join(by_place)})"
+        + (", where several values for one of them are a tuple" if by_place else ""),
     )
 
 

@@ -13,7 +13,10 @@ import explorer as ex
     [
         (lambda x: ex.open("n.onnx", x, x), "open of 3 arguments by position"),
         (lambda x: ex.open("n.onnx", x, x), "at most 2 by position: path, example_inputs, and by name weights,"),
-        (lambda x: ex.open("n.onnx", x, x), "fix: pass several values as one tuple: example_inputs=(a, b)"),
+        (
+            lambda x: ex.open("n.onnx", x, x),
+            "fix: open(path, example_inputs), where several values for one of them are a tuple",
+        ),
         (lambda x: ex.grad(lambda x: x, x), "fix: ex.grad(function(x), [x])"),
         (lambda x: ex.EvalPlan().register([x, x]), "fix: register each: "),
         (lambda x: ex.reshape(x, (4, 2)), "the new shape (4, 2) must have 6 elements, as the old, not 8"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli.support import file_argument, image_inputs, memory_option
 from explorer.cli.support.output import check_output, ending_error
 from explorer.cli.support.terminal import report, say, tell
 from explorer.core.errors import OperandError
 from explorer.core.files.atomic_write import write_file
+
+if TYPE_CHECKING:
+    from explorer.net import Net
 
 HELP = "run a model on arrays or pictures"
 DESCRIPTION = """\
@@ -90,7 +93,7 @@ def execute(options: argparse.Namespace) -> int:
         for name, blob in net.outputs.items():
             check_labels(labels, options.labels, name, blob.shape or ())
     arrays = inputs(net, options)
-    reference = None if options.compare is None else _reference(options.compare)
+    reference = None if options.compare is None else _reference(net, options.compare)
     outputs = net.run(arrays)
     whole = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     for name, value in whole.items():
@@ -127,13 +130,15 @@ def _shape(value: Any) -> Any:
     return tuple([member.shape for member in value]) if isinstance(value, list) else tuple(value.shape)
 
 
-def _reference(text: str) -> Any:
-    """Return what ``--compare`` names: a runtime's name, the arrays of a file, or a net."""
+def _reference(net: Net, text: str) -> Any:
+    """Return what ``--compare`` names: the name of a runtime that can run the net's file, the arrays of a file, or a
+    net."""
     from explorer.cli.support.array_files import file_of, read
     from explorer.formats import open
-    from explorer.formats.onnx.reference_values import RUNTIMES
+    from explorer.formats.onnx.reference_values import RUNTIMES, check_runtime
 
     if text in RUNTIMES:
+        check_runtime(net, text)
         return text
     path = file_of(text)
     if not path.suffix and not path.exists():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,11 +32,7 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
     try:
         values = run(net.definition.source, inputs)
     except ImportError as error:
-        raise StateError(
-            f"{runtime} is not installed",
-            rule=f"{runtime} must be there to be compared with",
-            fix=f"pip install {runtime}",
-        ) from error
+        raise _missing(runtime) from error
     except Exception as error:  # whatever the runtime raises
         raise OperandError(
             f"{runtime} does not run this file: {str(error).strip()[:300]}",
@@ -44,6 +41,21 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
         ) from error
     # A result may also be a sequence of arrays, or nothing.
     return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
+
+
+def check_runtime(net: Net, name: str) -> None:
+    """Raise OperandError for a net whose file a runtime does not read, StateError for one that is not installed."""
+    _runtime(net, name)
+    if find_spec(name.partition(".")[0]) is None:
+        raise _missing(name)
+
+
+def _missing(runtime: str) -> StateError:
+    return StateError(
+        f"{runtime} is not installed",
+        rule=f"{runtime} must be there to be compared with",
+        fix=f"pip install {runtime}",
+    )
 
 
 def _runtime(net: Net, reference: Any) -> tuple[str, Run]:

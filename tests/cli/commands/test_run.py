@@ -54,13 +54,15 @@ def test_a_net_without_inputs_runs_without(capsys: pytest.CaptureFixture[str]) -
         (["--input", "two.npz", "-o", "."], "fix: -o out.npz"),
         (["--input", "two.npz", "-o", "away/out.npz"], "mkdir -p away"),
         (["--input", "two.npz", "-o", "folder.npz"], "folder.npz: this is a folder"),
+        (["--input", "two.npz", "--compare", "onnxruntime"], "fix: pip install onnxruntime"),
         (["--input", "two.npz", "--top", "1", "--labels", "empty.txt"], "0 labels for the 2 classes"),
     ],
 )
 def test_what_is_wrong_is_said_before_the_run(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Status 2, one message, and no output of the net: it was not run."""
+    monkeypatch.setattr("explorer.formats.onnx.reference_values.find_spec", lambda name: None)  # as without packages
     Path("folder.npz").mkdir()
     Path("empty.txt").touch()
     assert main(["run", "two.onnx", *arguments]) == 2
