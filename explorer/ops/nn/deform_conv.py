@@ -18,6 +18,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.nn.conv import plus_bias
@@ -84,7 +85,9 @@ def deform_conv2d(
         shape[axis], shape[axis + 2] = size, count
         fixed = np.add.outer(np.arange(size) * gap - pads[0], np.arange(count) * step).reshape(shape)
         fixed = np.broadcast_to(fixed, (high, wide, rows, columns)).reshape(taps, rows, columns)
-        places.append(moved[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device))
+        place = moved[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device)
+        # a tap that is moved infinitely far reads a zero, too
+        places.append(minimum(maximum(place, -2), lengths[axis] + 1))
     pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), places)
     if mask is not None:
         (mask,) = as_operands((mask,))

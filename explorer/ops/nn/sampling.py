@@ -26,6 +26,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
 from explorer.ops.base import float_dtype
 from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply
+from explorer.ops.elementwise.binary import fmax
 from explorer.ops.elementwise.rounding_and_bits import floor, remainder, round_half_even
 from explorer.ops.linalg.matmul import matmul, swap
 from explorer.ops.manipulation.gather import take
@@ -170,15 +171,14 @@ class _Tap(NamedTuple):
 
 def _taps(place: Expr, length: int, ring: int, method: str, padding: str, aligned: bool) -> list[_Tap]:
     """Return the taps of an axis of a length, which has a ring of so many elements at each end."""
-    if padding == "zeros":
-        # farther away there are zeros as well, and infinite places have no weights
-        place = minimum(maximum(place, -ring - 1), length + ring)
-    elif method != "cubic":
+    if padding != "zeros" and method != "cubic":
         place = _inside(place, length, padding, aligned)
     if method == "nearest":
-        return [_Tap(_index(round_half_even(place), length, ring), None)]
+        return [_Tap(_index(round_half_even(_near(place, length, ring)), length, ring), None)]
     low = floor(place)
+    # of a place without a number, or infinitely far away, NaN: torch's value
     t = place - low
+    low = _near(low, length, ring)
     weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
     reach = _REACH[method]
     nearby = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
@@ -186,6 +186,11 @@ def _taps(place: Expr, length: int, ring: int, method: str, padding: str, aligne
         # torch and ONNX Runtime move the taps of a cubic inside, not the point
         nearby = [_inside(tap, length, padding, aligned) for tap in nearby]
     return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(nearby, weights, strict=True)]
+
+
+def _near(place: Expr, length: int, ring: int) -> Expr:
+    """Bring places that are farther away than the ring next to it, where there are zeros as well."""
+    return minimum(maximum(place, -ring - 1), length + ring) if ring else place
 
 
 def _index(place: Expr, length: int, ring: int) -> Expr:
@@ -200,4 +205,5 @@ def _inside(place: Expr, length: int, padding: str, aligned: bool) -> Expr:
         low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))
         away = remainder(place - low, 2 * span) if span else place * 0
         place = minimum(away, 2 * span - away) + low
-    return minimum(maximum(place, 0), length - 1)
+    # a place without a number is the first one, as in torch
+    return minimum(fmax(place, 0), length - 1)

@@ -24,6 +24,41 @@ def test_taps_are_moved_in_images_without_channels_and_for_no_filter() -> None:
     assert ex.evaluate(ex.deform_conv2d(np.ones((2, 1, 4, 4)), np.ones((0, 1, 2, 2)), offset)).shape == (2, 0, 3, 3)
 
 
+NAN, INF = np.nan, np.inf
+FAR = [[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0.3], [0.2, INF]]
+"""points (x, y) of an image that have no place"""
+
+
+@pytest.mark.parametrize(
+    ("method", "padding", "expected"),
+    [
+        ("linear", "zeros", [NAN] * 6),
+        ("nearest", "zeros", [0] * 6),
+        ("linear", "border", [3, 1, 0, 5, 4.35, 7.3]),
+        ("nearest", "border", [3, 1, 0, 5, 3, 7]),
+        ("linear", "reflection", [3, 1, 0, 3, 4.35, 1.3]),
+        ("nearest", "reflection", [3, 1, 0, 3, 3, 1]),
+        ("cubic", "zeros", [NAN] * 6),
+        ("cubic", "border", [NAN] * 6),
+        ("cubic", "reflection", [NAN] * 6),
+    ],
+)
+def test_points_without_a_place_have_torchs_values(method: str, padding: str, expected: list[float]) -> None:
+    """A coordinate that is not a number is the first element's, where coordinates are moved into the image."""
+    x = np.arange(9.0, dtype=np.float32).reshape(1, 1, 3, 3)
+    with np.errstate(invalid="ignore"):
+        found = ex.evaluate(ex.grid_sample(x, np.array([[FAR]], np.float32), method, padding))
+    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5)
+
+
+def test_a_tap_that_is_moved_infinitely_far_reads_zero() -> None:
+    x, offset = np.ones((1, 1, 2, 2)), np.zeros((1, 2, 2, 2))
+    offset[0, :, 0, 0] = INF, -INF
+    np.testing.assert_array_equal(
+        ex.evaluate(ex.deform_conv2d(x, np.ones((1, 1, 1, 1)), offset))[0, 0], [[0, 1], [1, 1]]
+    )
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_bias_of_another_size_makes_no_channels(size: int) -> None:
     """Broadcasting would make five channels of one, or add one number to three."""

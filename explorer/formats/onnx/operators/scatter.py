@@ -1,7 +1,8 @@
 """Elements written or added at places that are inputs: along one axis, or at rows of indices into the first axes.
 
 (ScatterElements and ScatterND since opset 11, with reductions since 16; Scatter before them.) Of several elements for
-one place the last one stays, or all are added; products and extremes of them are left to the reference evaluator.
+one place the last one stays, or all are added, or the largest or smallest one stays, with the one that is there; products
+of them are left to the reference evaluator.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.flat_places import flat_places
 from explorer.formats.common.known_inputs import required
+from explorer.formats.common.scattered_extremes import scattered_extremes
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
+from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis
 from explorer.ops.manipulation.reshape import reshape
 
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
+_EXTREMES = {"max": maximum, "min": minimum}
 
 
 def _written(op: OperatorContext, x: Expr, numbers: Expr, values: Expr, axis: int) -> Expr:
@@ -30,12 +34,14 @@ def _written(op: OperatorContext, x: Expr, numbers: Expr, values: Expr, axis: in
             f"updates {values.type} at indices {numbers.type} of {x.type}",
             rule=f"{op.definition.type}: there must be an update for each index, of the dtype of the data",
         )
-    write = add_along_axis if op.word("reduction", "none", _REDUCTIONS) == "add" else put_along_axis
-    return write(x, numbers, values, axis)
+    reduction = op.word("reduction", "none", _REDUCTIONS)
+    if reduction in _EXTREMES:
+        return _EXTREMES[reduction](x, scattered_extremes(x, numbers, values, axis, reduction == "max"))
+    return (add_along_axis if reduction == "add" else put_along_axis)(x, numbers, values, axis)
 
 
 def _is_own(op: OperatorContext, x: Expr) -> bool:
-    return op.argument("reduction", "none") in ("none", "add") and x.dtype.kind in "biuf"
+    return op.argument("reduction", "none") != "mul" and x.dtype.kind in "biuf"
 
 
 @operator("ScatterElements")

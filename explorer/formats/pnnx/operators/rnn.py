@@ -13,6 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.recurrent_results import ONE_OF
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.control.recurrence import lstm_cell, recurrence
 from explorer.ops.control.scan import scan_operands
@@ -80,6 +81,7 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
         x = sequences[0] if directions == 1 else concatenate(sequences, 2)
     count = len(op.definition.outputs)
     if count == 1:
+        _check_result(op, is_single=x.shape[time_axis] == layers * directions == 1)
         return x
     if count < 1 + states:
         raise OperandError(
@@ -89,6 +91,18 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             fix="return both from forward and export again, or open the module: ex.open(module, inputs)",
         )
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
+
+
+def _check_result(op: OperatorContext, *, is_single: bool) -> None:
+    """Raise OperandError where the only result may be a state; after a single step h_n is the sequence."""
+    possible: Any = op.argument(ONE_OF, None)
+    if possible is not None and not (is_single and "c_n" not in possible):
+        raise OperandError(
+            f"one result, which may be {' or '.join(map(str, possible))}: they have the same shape",
+            rule=f"{op.definition.type}: a result must be known by its shape, since its name is not in the file",
+            fix="export with inputs of another number of steps or samples, return all results from forward, or open "
+            "the module: ex.open(module, inputs)",
+        )
 
 
 def _projected(

@@ -12,18 +12,18 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.common.scattered_extremes import scattered_extremes
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full, zeros
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.manipulation.gather import TakeAlong, TakeGradient
+from explorer.ops.manipulation.gather import TakeGradient
 from explorer.ops.manipulation.padding import pad
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis
 from explorer.ops.manipulation.reshape import expand_dims, reshape
 from explorer.ops.reduction.reduce import prod
-from explorer.ops.reduction.sorting import argsort
 
 
 def _axis(op: OperatorContext) -> int:
@@ -73,10 +73,7 @@ def scatter_reduce(op: OperatorContext) -> Expr:
     x, axis, numbers = op.x, _axis(op), op.tensor(2, "index")
     source, how, with_own = _source(op, "src", numbers), value(op, 4, "reduce"), flag(op, 5, "include_self", True)
     if how in ("amax", "amin"):
-        # written in their order, the largest comes last, and stays; so does a NaN
-        falls = how == "amin"
-        order = argsort(-source, axis) if falls and x.dtype.kind == "f" else argsort(source, axis, falls)
-        extremes = put_along_axis(x, TakeAlong(axis)(numbers, order), TakeAlong(axis)(source, order), axis)
+        extremes = scattered_extremes(x, numbers, source, axis, how == "amax")
         if not with_own:
             return extremes
         both: Expr = function("maximum" if how == "amax" else "minimum")(x, extremes)

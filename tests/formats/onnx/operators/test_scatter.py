@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(7)
 X = RANDOM.normal(size=(4, 5)).astype(np.float32)
 
 
-@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("reduction", ["none", "add", "max", "min"])
 @pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
 def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduction: str, tmp_path: Path) -> None:
     """Places twice, places from the end, fewer rows than the data: without the reference evaluator in the graph."""
@@ -29,6 +29,19 @@ def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduc
     (expected,) = ReferenceEvaluator(made).run(None, given)
     np.testing.assert_allclose(net.run(given), expected, rtol=1e-6)
     assert not any("delegated" in label for label in net.plan(given).recording.nodes.label)
+
+
+@pytest.mark.parametrize("reduction", ["max", "min"])
+@pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
+def test_of_extremes_with_nan_nan_stays(operator: str, reduction: str, tmp_path: Path) -> None:
+    """As of Max and of torch, whatever the order: onnx's evaluator keeps the first of both."""
+    i = np.array([0, 1, 2, 3, 2, 2]).reshape(-1, *[1] * (operator == "ScatterND"))
+    x, u = np.array([[1, np.nan, 1, 5, 1], [np.nan, 2, np.nan, 3, 7]], np.float32)
+    u = np.append(u, np.float32(0))
+    shapes = {"x": (FLOAT, [5]), "i": (INT64, [*i.shape]), "u": (FLOAT, [6])}
+    net = opened(model([node(operator, ["x", "i", "u"], ["y"], reduction=reduction)], shapes, ["y"]), tmp_path)
+    expected = [np.nan, np.nan, np.nan, 5 if reduction == "max" else 3, 1]
+    np.testing.assert_array_equal(net.run({"x": x, "i": i, "u": u}), expected)
 
 
 def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:

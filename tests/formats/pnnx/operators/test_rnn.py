@@ -140,17 +140,29 @@ def test_weights_of_other_shapes_are_refused(name: str, shape: tuple[int, ...]) 
         net("nn.GRU", arguments, weights, 1, 1).build((2, 5, 3))
 
 
-def noted(kind: str, outputs: dict[str, str], **arguments: Any) -> tuple[Net, Weights]:
+def noted(
+    kind: str,
+    outputs: dict[str, str],
+    layers: int = 1,
+    entering: tuple[int, int] | None = None,
+    batch_first: bool = True,
+) -> tuple[Net, Weights]:
     """Return a net of one module as its file's text says it, with the noted types of its results, and its weights."""
     rows, random = GATES[kind] * HIDDEN, np.random.default_rng(3)
-    shapes = {"weight_ih_l0": (rows, FEATURES), "weight_hh_l0": (rows, HIDDEN)}
+    shapes = {}
+    for layer in range(layers):
+        shapes[f"weight_ih_l{layer}"] = rows, HIDDEN if layer else FEATURES
+        shapes[f"weight_hh_l{layer}"] = rows, HIDDEN
+    first = entering or (BATCH, STEPS)
     weights = {name: random.normal(size=shape) for name, shape in shapes.items()}
     declared = " ".join(f"@{name}=({shape[0]},{shape[1]})f64" for name, shape in shapes.items())
-    types = " ".join(f"#{name}={type}" for name, type in {"x": f"({BATCH},{STEPS},{FEATURES})f64", **outputs}.items())
+    types = " ".join(
+        f"#{name}={type}" for name, type in {"x": f"({first[0]},{first[1]},{FEATURES})f64", **outputs}.items()
+    )
     text = (
         f"7767517\n{2 + len(outputs)} {1 + len(outputs)}\npnnx.Input in 0 1 x\n"
-        f"{kind} rnn 1 {len(outputs)} x {' '.join(outputs)} batch_first=True bias=False bidirectional=False "
-        f"hidden_size={HIDDEN} num_layers=1 {declared} {types}\n"
+        f"{kind} rnn 1 {len(outputs)} x {' '.join(outputs)} batch_first={batch_first} bias=False bidirectional=False "
+        f"hidden_size={HIDDEN} num_layers={layers} {declared} {types}\n"
         + "".join(f"pnnx.Output out{name} 1 0 {name}\n" for name in outputs)
     )
     held = {f"rnn.{name}": array for name, array in weights.items()}
@@ -182,3 +194,29 @@ def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
     for outputs in ({"h": STATE}, {"y": SEQUENCE, "h": STATE}):
         with refused(ex.FileError, "1 of the 2 last states", "both last states, h_n and c_n, or neither"):
             noted("nn.LSTM", outputs)[0].build((BATCH, STEPS, FEATURES))
+
+
+@pytest.mark.parametrize("kind", sorted(GATES))
+def test_a_result_that_may_be_the_sequence_or_a_state_is_refused(kind: str) -> None:
+    """The sequence of two layers over two steps has the shape of their last states."""
+    made, _ = noted(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
+    names = "output or h_n or c_n" if kind == "nn.LSTM" else "output or h_n"
+    with refused(ex.FileError, f"may be {names}: they have the same shape", "another number of steps"):
+        made.build((2, BATCH, FEATURES))
+    # three steps tell
+    made, weights = noted(kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False)
+    x = np.random.default_rng(4).normal(size=(3, BATCH, FEATURES))
+    start = [np.zeros((2, BATCH, HIDDEN))] * (2 if kind == "nn.LSTM" else 1)
+    expected = reference(kind, x.swapaxes(0, 1), weights, 2, 1, start)[0].swapaxes(0, 1)
+    np.testing.assert_allclose(made.run(x), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_after_a_single_step_of_one_layer_the_state_is_the_sequence(batch_first: bool) -> None:
+    """So either may be meant, but not where it may be an LSTM's memory."""
+    type = f"(1,1,{HIDDEN})f64"
+    made, weights = noted("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
+    x = np.random.default_rng(4).normal(size=(1, 1, FEATURES))
+    np.testing.assert_allclose(made.run(x), reference("nn.GRU", x, weights, 1, 1, [np.zeros((1, 1, HIDDEN))])[0])
+    with refused(ex.FileError, "output or h_n or c_n"):
+        noted("nn.LSTM", {"y": type}, 1, (1, 1), batch_first)[0].build((1, 1, FEATURES))
