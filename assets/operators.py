@@ -1,8 +1,8 @@
 """Write operators.npz: small PNNX files, one for each operator type, as pnnx writes them, and what torch computes.
 
 A case ``c`` is stored under ``c/param`` (the text of the file), ``c/bin`` (the bytes of the archive), ``c/input0`` and
-so on, and ``c/output0`` and so on. All numbers are float32, but for class numbers (int64) and truth values. The cases
-are seeded. pnnx may replace an operator by others, so a case is named by what the model calls.
+so on, and ``c/output0`` and so on. Most numbers are float32. The cases are seeded. pnnx may
+replace an operator by others, so a case is named by what the model calls.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pnnx
 import torch
+from operator_dtypes import DTYPES
 from operator_functions import FUNCTIONS
 from operator_layers import LAYERS, Case
 from operator_rest import REST
@@ -51,7 +52,7 @@ def main() -> None:
     torch.manual_seed(SEED)
     arrays: dict[str, np.ndarray] = {}
     count = 0
-    for case in chain.from_iterable(family() for family in (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST)):
+    for case in chain.from_iterable(family() for family in (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES)):
         computed = export(case)
         if arrays.keys() & computed.keys():
             raise ValueError(f"two cases are called {case.name}: give one of them another name")

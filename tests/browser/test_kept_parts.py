@@ -128,9 +128,10 @@ def test_a_step_lays_out_parts_of_the_page(page, stage):
     page.evaluate(f"view.goStage('{stage}')")
     page.evaluate("view.step(2)")
     page.wait_for_timeout(400)
-    partial = layouts(page, 6)
-    assert len(partial) >= 6
-    assert page.evaluate("view.stageName") == stage
+    partial: list[bool] = []
+    while len(partial) < 6:  # of a busy machine the trace may begin after the first steps
+        partial += layouts(page, 6)
+        assert page.evaluate("view.stageName") == stage
     assert all(partial)
 
 

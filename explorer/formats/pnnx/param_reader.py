@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from explorer.core.errors import FileError
 from explorer.core.progress import Progress, current_callback
+from explorer.formats.pnnx.noted_dtypes import with_noted_dtype
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
 from explorer.formats.pnnx.recurrent_results import with_all_results
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
@@ -174,7 +175,8 @@ class _Reader:
         bare = OperatorDefinition(
             type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
         )
-        operator = with_all_results(self._read_pairs(bare, [word[0] for word in words]), self.blob_type)
+        operator = self._read_pairs(bare, [word[0] for word in words])
+        operator = with_noted_dtype(with_all_results(operator, self.blob_type), self.blob_type)
         self.unwritten.extend(blob for blob in operator.outputs if blob not in bare.outputs)
         self._keep(operator)
 

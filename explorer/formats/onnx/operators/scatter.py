@@ -1,7 +1,7 @@
 """Elements written or added at places that are inputs: along one axis, or at rows of indices into the first axes.
 
 (ScatterElements and ScatterND since opset 11, with reductions since 16; Scatter before them.) Of several elements for
-one place the last one stays, or all are added, or the largest or smallest one stays, with the one that is there; products
+one place the last one stays, or all are added, or the largest or smallest of them and of the one there stays; products
 of them are left to the reference evaluator.
 """
 

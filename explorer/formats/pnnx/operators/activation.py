@@ -12,7 +12,10 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.creation import dtype_of
+from explorer.formats.pnnx.operators.expression import real
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, sigmoid, softplus, tanh
 from explorer.ops.nn.activation import (
@@ -41,7 +44,7 @@ _IN_PLACE = ("inplace",)
 def _enter(function: Callable[[Any], Expr], *types: str) -> None:
     @file_operator(*types, ignored=_IN_PLACE)
     def activation(op: OperatorContext) -> Expr:
-        return function(op.x)
+        return function(real(op.x) if function in (sigmoid, tanh) else op.x)
 
     activation.__doc__ = function.__doc__
 
@@ -123,18 +126,21 @@ def softplus_(op: OperatorContext) -> Expr:
     return where(scaled > threshold, x, y)
 
 
+def _converted(op: OperatorContext) -> Expr:
+    """Return the operand in the dtype that is asked for."""
+    return cast(op.x, dtype_of(op, op.x.dtype))
+
+
 @file_operator("nn.Softmax", "F.softmax", "torch.softmax", ignored=_CALLER)
 def softmax_(op: OperatorContext) -> Expr:
     """Softmax over one axis."""
-    op.only("dtype", None)
-    return softmax(op.x, op.integer("dim"))
+    return softmax(_converted(op), op.integer("dim"))
 
 
 @file_operator("nn.Softmin", "F.softmin", ignored=_CALLER)
 def softmin(op: OperatorContext) -> Expr:
     """Softmax of −x over one axis."""
-    op.only("dtype", None)
-    return softmax(-op.x, op.integer("dim"))
+    return softmax(-_converted(op), op.integer("dim"))
 
 
 @file_operator("nn.Softmax2d")
@@ -146,5 +152,4 @@ def softmax_of_channels(op: OperatorContext) -> Expr:
 @file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax", ignored=_CALLER)
 def log_softmax_(op: OperatorContext) -> Expr:
     """The logarithm of softmax over one axis."""
-    op.only("dtype", None)
-    return log_softmax(op.x, op.integer("dim"))
+    return log_softmax(_converted(op), op.integer("dim"))

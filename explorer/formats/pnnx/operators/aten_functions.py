@@ -17,6 +17,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, number, value
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.expression import promoted
 from explorer.formats.pnnx.operators.indexing import coordinates
 from explorer.formats.pnnx.operators.reduce import axes_of
 from explorer.formats.pnnx.operators.reshape import chunked
@@ -80,7 +81,7 @@ def places_or_choice(op: OperatorContext) -> Any:
     if len(op.passed) == 1:
         x = op.x
         return tuple(coordinates(op, x if x.dtype.kind == "b" else x != 0))
-    return where(op.x, op.operand(1), op.operand(2))
+    return where(op.x, *promoted([op.operand(1), op.operand(2)]))
 
 
 @file_operator("aten::argwhere", operands=Count(1, 1))
@@ -142,7 +143,8 @@ def _enter(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}", operands=Count(2, 2))
     def binary(op: OperatorContext) -> Expr:
         result: Expr = function(name)(op.x, op.operand(1, "other"))
-        return result
+        # torch counts a number that is none as one below 0
+        return where(op.x != op.x, 0, result) if name == "heaviside" and result.dtype.kind == "f" else result
 
     binary.__doc__ = f"{name}, element by element."
 

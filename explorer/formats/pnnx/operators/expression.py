@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from explorer.formats.pnnx.expression_tree import Call, ListOf, Literal, Operand
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import where
 
 _WORDS: Mapping[str, str] = {
     "abs": "absolute", "neg": "negative", "round": "round_half_even", "sub": "subtract", "mul": "multiply",
@@ -66,17 +67,27 @@ def apply(name: str, values: list[Any]) -> Any:
             raise OperandError(f"{name} of {value!r}", rule="a function must be applied to tensors and numbers")
     if name in _CASTS:
         return cast(values[0], np.dtype(_CASTS[name]))
-    recorded: Expr = function(_WORDS.get(name, name))(*_promoted(name, values))
-    return recorded
+    recorded: Expr = function(_WORDS.get(name, name))(*promoted(values, name in _FLOATING))
+    # torch's signs of numbers that are none
+    return where(values[0] != values[0], 0, recorded) if name == "sign" and recorded.dtype.kind == "f" else recorded
 
 
-def _promoted(name: str, values: list[Any]) -> list[Any]:
+def real(x: Expr) -> Expr:
+    """Return a tensor of whole numbers or truths in torch's default dtype, any other as it is."""
+    return x if x.dtype.kind in "fc" else cast(x, np.dtype(np.float32))
+
+
+def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
+    """Return tensors and numbers as a function of torch takes them together: floating, where one of them is.
+
+    ``is_floating`` says that the function makes real numbers of whole ones.
+    """
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
     has_float = any(isinstance(value, (float, complex)) for value in values)
     # all floating, or none, and no function that makes real numbers: NumPy's rule is torch's there
-    if len(floating) == len(tensors) or not (floating or has_float or name in _FLOATING):
-        return values
+    if len(floating) == len(tensors) or not (floating or has_float or is_floating):
+        return [*values]
     # torch's default dtype, where NumPy would choose float64 for an integer tensor and a float
     target = np.result_type(*floating) if floating else np.dtype(np.float32)
     return [
@@ -134,9 +145,18 @@ def expression(op: OperatorContext) -> Any:
         raise OperandError(f"expr={text!r}", rule="an expression must be a text")
     parsed = parse(text, len(op.passed))
     if parsed.form == "nested":
-        return _evaluate(parsed.tree, op.operands)
-    with scope("read as prefix notation: its brackets are misplaced", "file"):
-        return _evaluate(parsed.tree, op.operands)
+        result = _evaluate(parsed.tree, op.operands)
+    else:
+        with scope("read as prefix notation: its brackets are misplaced", "file"):
+            result = _evaluate(parsed.tree, op.operands)
+    noted = op.argument("dtype", None)
+    if noted is not None and isinstance(result, Expr) and result.dtype.kind == "f":
+        raise OperandError(
+            f"{text} is {result.dtype}, and the file notes {noted}",
+            rule="a quotient that was rounded must be written so; pnnx leaves out the rounding_mode of torch.div",
+            fix="write a // b in the module and export again, or open the module: ex.open(module, inputs)",
+        )
+    return result
 
 
 def _evaluate(tree: Any, operands: tuple[Any, ...]) -> Any:

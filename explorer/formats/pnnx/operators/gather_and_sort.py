@@ -16,6 +16,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, value
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.reduce import added_as
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
@@ -73,8 +74,8 @@ def argsort_(op: OperatorContext) -> Expr:
 @file_operator("torch.cumsum", "Tensor.cumsum", "aten::cumsum")
 def cumsum_(op: OperatorContext) -> Expr:
     """Running sums along an axis."""
-    op.only("dtype", None)
-    return cumsum(op.x, integer(op, 1, "dim"))
+    dtype = added_as(op, op.x)
+    return cast(cumsum(cast(op.x, dtype), integer(op, 1, "dim")), dtype)
 
 
 @file_operator("torch.gather", "Tensor.gather", "aten::gather", ignored=("sparse_grad", 3))

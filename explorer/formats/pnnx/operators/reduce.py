@@ -6,11 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.creation import dtype_of
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
 from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
 from explorer.ops.reduction.statistics import std, var, vector_norm
@@ -23,20 +27,42 @@ def axes_of(op: OperatorContext, position: int = 1) -> tuple[int, ...] | None:
     return integers(op, position, "dim") or None
 
 
+def added_as(op: OperatorContext, x: Expr) -> np.dtype[Any]:
+    """Return the dtype in which elements are added or multiplied: the one asked for, else int64 for whole ones."""
+    return dtype_of(op, x.dtype if x.dtype.kind in "fc" else np.int64)
+
+
 def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def reduction(op: OperatorContext) -> Expr:
-        op.only("dtype", None)
-        return reduce(op.x, axes_of(op), flag(op, 2, "keepdim", False))
+        x = op.x
+        result = reduce(x, axes_of(op), flag(op, 2, "keepdim", False))
+        # as in torch, where truths were uint8 once
+        return cast(result, x.dtype) if name in ("all", "any") and x.dtype == np.uint8 else result
 
     reduction.__doc__ = reduce.__doc__
 
 
 for _reduce, _name in (
-    (mean, "mean"), (sum, "sum"), (max, "amax"), (min, "amin"), (prod, "prod"), (all, "all"), (any, "any"),
-    (logsumexp, "logsumexp"),
+    (max, "amax"), (min, "amin"), (all, "all"), (any, "any"), (logsumexp, "logsumexp"),
 ):  # fmt: skip
     _enter_reduction(_reduce, _name)
+
+
+def _enter_sum(reduce: Callable[..., Expr], name: str) -> None:
+    @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
+    def total(op: OperatorContext) -> Expr:
+        dtype = dtype_of(op, op.x.dtype) if name == "mean" else added_as(op, op.x)
+        x = cast(op.x, dtype)
+        result = reduce(x, axes_of(op), flag(op, 2, "keepdim", False))
+        # NumPy adds short whole numbers in long ones
+        return result if name == "mean" else cast(result, dtype)
+
+    total.__doc__ = reduce.__doc__
+
+
+for _reduce, _name in ((mean, "mean"), (sum, "sum"), (prod, "prod")):
+    _enter_sum(_reduce, _name)
 
 
 def _enter_spread(reduce: Callable[..., Expr], name: str) -> None:

@@ -15,6 +15,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.expression import promoted
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where
@@ -125,13 +126,13 @@ def part(op: OperatorContext, x: Expr) -> tuple[Any, ...]:
 @file_operator("torch.cat", "torch.concat")
 def cat(op: OperatorContext) -> Expr:
     """Tensors joined along an axis."""
-    return concatenate(op.tensors(), op.integer("dim", 0))
+    return concatenate(promoted(op.tensors()), op.integer("dim", 0))
 
 
 @file_operator("torch.stack")
 def stack_(op: OperatorContext) -> Expr:
     """Tensors as the members of a new axis."""
-    return stack(op.tensors(), op.integer("dim", 0))
+    return stack(promoted(op.tensors()), op.integer("dim", 0))
 
 
 @file_operator("torch.split", "Tensor.split")
@@ -207,4 +208,4 @@ for _torch, _ours in {
 @file_operator("torch.where")
 def where_(op: OperatorContext) -> Expr:
     """One of two values by a condition."""
-    return where(op.tensor(0, "condition"), value(op, 1, "input"), value(op, 2, "other"))
+    return where(op.tensor(0, "condition"), *promoted([value(op, 1, "input"), value(op, 2, "other")]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,12 @@ from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from tests.support.refusals import refused
 
+QUOTIENT = """7767517
+3 2
+pnnx.Input in 0 1 0 #0=(3)i64
+pnnx.Expression half 1 1 0 1 expr=div(@0,2) #0=(3)i64 #1=(3){noted}
+pnnx.Output out 1 0 1 #1=(3){noted}
+"""
 NAN = np.float32([[1, np.nan, 3, 2, np.nan], [5, 4, 1, 3, 2]])
 
 
@@ -45,6 +52,19 @@ def test_nan_is_close_to_nan_where_the_file_says_so() -> None:
     (close,) = computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, True)
     assert close.all()
     np.testing.assert_array_equal(computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, False)[0], ~np.isnan(NAN))
+
+
+def test_a_quotient_that_was_rounded_is_refused_where_the_file_notes_it(tmp_path: Path) -> None:
+    """pnnx leaves out the rounding_mode of torch.div, and notes a whole dtype."""
+    path = tmp_path / "m.pnnx.param"
+    for noted, refused_text in (("f32", ""), ("i64", "a quotient that was rounded must be written so")):
+        path.write_text(QUOTIENT.format(noted=noted))
+        net = ex.open(path)
+        if not refused_text:
+            np.testing.assert_array_equal(net.run(np.arange(3)), np.float32([0, 0.5, 1]))
+            continue
+        with pytest.raises(ex.ExplorerError, match=refused_text):
+            net.run(np.arange(3))
 
 
 def test_counts_need_no_table_of_numbers_and_bins() -> None:
