@@ -25,7 +25,7 @@ from explorer.formats.onnx.operator_names import Names, beside_bias, telling_wei
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, sparse, stored
-from explorer.formats.onnx.value_types import blob_type, dictionary_type, unreadable_kind
+from explorer.formats.onnx.value_types import blob_type, dictionary_type, unnamed, unreadable_kind
 from explorer.net.definition.definition import (
     BlobType,
     NetDefinition,
@@ -136,13 +136,13 @@ class _Reader:
             read = [*[blob for operator in operators for blob in operator.inputs], *outputs]
             inputs += [blob for blob in dict.fromkeys(read) if blob in outside and blob not in own]
         name = self.path.name.removesuffix(self.path.suffix) if outside is None else self.graph.name
+        types = self._types()
         return NetDefinition.of(
             name,
             operators,
             inputs,
             outputs,
-            # lengths that an inner graph names are not those of the same names outside
-            self._types() if outside is None else {},
+            types if outside is None else {blob: unnamed(type_) for blob, type_ in types.items() if blob in own},
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx import TypeProto
 
 from explorer.formats.onnx.stored_tensors import dtype_name, is_supported
@@ -62,3 +64,10 @@ def blob_type(value_type: TypeProto) -> BlobType | None:
             # "?" is how exporters write that there is no name: two of them are two lengths
             shape.append(dimension.dim_param if any(map(str.isalnum, dimension.dim_param)) else None)
     return BlobType(tuple(shape), dtype, container)
+
+
+def unnamed(type_: BlobType) -> BlobType:
+    """Return the type of a value of an inner graph, whose names of lengths are not those of the graph around it."""
+    if type_.shape is None:
+        return type_
+    return replace(type_, shape=tuple([length if isinstance(length, int) else None for length in type_.shape]))

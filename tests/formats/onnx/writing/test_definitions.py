@@ -66,6 +66,17 @@ net (float[n, 3] x, bool go) => (float[n, 3] y, float[n, 3] last, float[k, 3] ro
 }"""
 
 
+def test_types_inside_branches_and_bodies_are_kept(tmp_path: Path) -> None:
+    """ONNX Runtime refuses a Scan inside other graphs whose outputs have no shape; names of lengths are not kept."""
+    _again(_opened(CONTROL, tmp_path / "net.onnx"), tmp_path / "again.onnx")
+    bodies = [a.g for node in onnx.load(tmp_path / "again.onnx").graph.node for a in node.attribute if a.HasField("g")]
+    assert len(bodies) == 4
+    shapes = [[each.dim_value for each in v.type.tensor_type.shape.dim] for body in bodies for v in body.output]
+    assert all(v.type.HasField("tensor_type") for body in bodies for v in (*body.input, *body.output))
+    assert sorted(shapes) == [[], [0, 3], [0, 3], [0, 3], [3], [3]]
+    assert not any(each.dim_param for body in bodies for v in body.output for each in v.type.tensor_type.shape.dim)
+
+
 def test_values_of_a_turn_have_their_types(tmp_path: Path) -> None:
     """ONNX Runtime refuses a loop whose turn and condition have no shapes."""
     net = _opened(CONTROL.replace("turn (int64 i, bool again, float", "turn (i, again, float"), tmp_path / "a.onnx")
