@@ -23,11 +23,15 @@ from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast, reshape
+from explorer.ops.elementwise.arithmetic import minimum
+from explorer.ops.elementwise.binary import fmax
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.nn.activation import clip
 
 _EXACT = 1 << 24
 """up to this number float32 has every whole number"""
+_EXACT_HALF = 1 << 11
+"""up to this number float16 has every whole number"""
 
 
 @operator("DequantizeLinear", ignored=("axis", "block_size"))
@@ -109,12 +113,16 @@ def rescaled(total: Expr, factor: Expr) -> Expr:
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
-    """Round scaled numbers, add the zero point, and keep them within the limits of a dtype."""
+    """Round scaled numbers, add the zero point, and keep them within the limits of a dtype; NaN is the lower limit."""
     rounded = round_half_even(scaled)
+    low, high = limits(dtype)
+    if rounded.dtype == np.float16 and high > _EXACT_HALF:
+        rounded = cast(rounded, np.dtype(np.float32))
     if zero is not None:
         rounded = rounded + cast(zero, rounded.dtype)
-    low, high = limits(dtype)
-    return cast(clip(rounded, low, high), dtype)
+    # the cast of NaN is 0, the lower limit of unsigned dtypes alone
+    limited = minimum(fmax(rounded, low), high) if low < 0 else clip(rounded, low, high)
+    return cast(limited, dtype)
 
 
 def _without(op: OperatorContext, x: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:

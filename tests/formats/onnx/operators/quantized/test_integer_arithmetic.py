@@ -29,6 +29,17 @@ def test_numbers_are_rounded_to_even_and_kept_within_limits(tmp_path: Path, dtyp
     np.testing.assert_array_equal(y, np.clip(np.rint(x) + 3, limits.min, limits.max))
 
 
+@pytest.mark.parametrize("real", [np.float32, np.float16])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
+def test_nan_is_the_lower_limit_as_in_onnx_runtime(tmp_path: Path, dtype: Any, real: Any) -> None:
+    """Limits of 16 bits, and sums with the zero point, are no numbers of float16."""
+    x = np.array([np.nan, -np.nan, np.inf, -np.inf, 2.5, 2049.0 - 3] * 11, real)
+    limits, zero = np.iinfo(dtype), np.array(3, dtype)
+    y = result(tmp_path, node("QuantizeLinear", ["x", "s", "z"], ["y"]), x, real(1), zero, opset=21)
+    expected = [limits.min, limits.min, limits.max, limits.min, 5, min(2049, limits.max)]
+    np.testing.assert_array_equal(y, np.array(expected * 11, dtype))
+
+
 def test_an_axis_and_blocks_of_it_have_scales_of_their_own(tmp_path: Path) -> None:
     x = whole(3, 5, dtype=np.int8)
     scale, zero = np.float32([1, 0.5, 0.25, 2, 4]), np.arange(5, dtype=np.int8)
