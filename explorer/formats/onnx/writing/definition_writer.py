@@ -42,10 +42,7 @@ def written(definition: NetDefinition) -> tuple[Model, ModelProto]:
     nodes = _Graph(model, definition).nodes()
     inputs = [_input(definition, name) for name in definition.inputs]
     whole = model.whole(nodes, inputs, [_noted(definition, name) for name in definition.outputs], "")
-    named = {*definition.inputs, *definition.outputs}
-    whole.graph.value_info.extend(
-        [info for name in definition.blobs if name not in named if (info := _noted(definition, name)).HasField("type")]
-    )
+    whole.graph.value_info.extend(_inner_types(definition))
     return model, _with_output_types(whole, model)
 
 
@@ -60,6 +57,13 @@ def _values(definition: NetDefinition) -> Iterator[str]:
 
 def _noted(definition: NetDefinition, name: str) -> ValueInfoProto:
     return value_info(name, definition.blobs[name].noted)
+
+
+def _inner_types(definition: NetDefinition) -> list[ValueInfoProto]:
+    """Return the noted types of a graph's values that are neither inputs nor outputs."""
+    named = {*definition.inputs, *definition.outputs}
+    infos = [_noted(definition, name) for name in definition.blobs if name not in named]
+    return [info for info in infos if info.HasField("type")]
 
 
 def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
@@ -174,6 +178,8 @@ class _Graph:
             node=nodes,
             input=inputs,
             output=[_noted(body, blob) for blob in body.outputs],
+            # ONNX Runtime sizes the results of a Scan in a body by the shapes that are noted there
+            value_info=_inner_types(body),
         )
 
     def _flattened(

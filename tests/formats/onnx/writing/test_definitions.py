@@ -77,6 +77,47 @@ def test_types_inside_branches_and_bodies_are_kept(tmp_path: Path) -> None:
     assert not any(each.dim_param for body in bodies for v in body.output for each in v.type.tensor_type.shape.dim)
 
 
+def test_types_of_values_inside_bodies_are_kept(tmp_path: Path) -> None:
+    """ONNX Runtime refuses this Scan unless the shapes of what it reads and gives are noted inside the branch."""
+    net = _opened(
+        """<ir_version: 10, opset_import: ["" : 21]> net (float[3] x, float[4, 3] rows, bool go) => (float[3] y) {
+            axis = Constant<value = int64[1] {0}>()
+            count = Constant<value = int64 {2}>()
+            y = Loop (count, , x) <
+                body = turn (int64 i, bool again, float[] state) => (bool on, float[] next) {
+                    on = Identity(again)
+                    next = If (go) <
+                        then_branch = then () => (float[] a) <float[3] start, float[3] last, float[4, 3] sums> {
+                            start = Neg(state)
+                            last, sums = Scan (start, rows) <
+                                num_scan_inputs = 1,
+                                body = step (float[] so_far, float[] row) => (float[] total, float[] kept) {
+                                    total = Add(so_far, row)
+                                    kept = Identity(total)
+                                }
+                            >
+                            a = ReduceSum<keepdims = 0>(sums, axis)
+                        },
+                        else_branch = other () => (float[] b) { b = Neg(state) }
+                    >
+                }
+            >
+        }""",
+        tmp_path / "a.onnx",
+    )
+    again = _again(net, tmp_path / "b.onnx")
+    saved = onnx.load(tmp_path / "b.onnx")
+    onnx.shape_inference.infer_shapes(saved, check_type=True, strict_mode=True)
+    (loop,) = [node for node in saved.graph.node if node.op_type == "Loop"]
+    (choice,) = [node for node in loop.attribute[0].g.node if node.op_type == "If"]
+    (then,) = [each.g for each in choice.attribute if each.name == "then_branch"]
+    noted = {info.name: [size.dim_value for size in info.type.tensor_type.shape.dim] for info in then.value_info}
+    assert noted == {"start": [3], "last": [3], "sums": [4, 3]}
+    x, rows = np.ones(3, np.float32), np.arange(12, dtype=np.float32).reshape(4, 3)
+    for go in (True, False):
+        np.testing.assert_array_equal(again.run(x, rows, go), net.run(x, rows, go))
+
+
 def test_values_of_a_turn_have_their_types(tmp_path: Path) -> None:
     """ONNX Runtime refuses a loop whose turn and condition have no shapes."""
     net = _opened(CONTROL.replace("turn (int64 i, bool again, float", "turn (i, again, float"), tmp_path / "a.onnx")
