@@ -46,8 +46,6 @@ from explorer.view.widget.widget import GraphView
 
 _MOST_DECLINED = 3
 """declined decisions about an expression for which it is told what would make them apply, at most"""
-
-
 _VIEW = tuple(ViewOptions.__annotations__)
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
@@ -96,6 +94,10 @@ class SavableView(GraphView):
 
     def _node_of(self, what: Expr | int | str) -> int | str:
         check_type(what, "node", (int, str), "a node's number, or a name", 'view.focus("conv1"), view.why(x, "conv1")')
+        try:
+            self._nodes_of(what)  # type: ignore[arg-type]  # checked above
+        except ValueError as error:
+            raise OperandError(str(error), rule="a node must be one of this view", fix='view.focus("conv1")') from None
         return what  # type: ignore[return-value]  # checked above
 
     def focus(self, what: Expr | int | str) -> None:
@@ -127,8 +129,7 @@ class SavableView(GraphView):
     def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
         """Colour the graph by numbers of expressions, nodes or names: ``view.overlay({y: 0.25, "conv1": 0.5})``."""
         check_type(values, "values", Mapping, "numbers by node", 'view.overlay({"conv1": 0.5})')
-        numbers = {self._node_of(key): value for key, value in values.items()}
-        super().overlay(numbers, name=name, unit=unit, text=text)
+        super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
 
     @property
     def selected_expression(self) -> Expr | None:
@@ -195,9 +196,8 @@ def explore(
     if isinstance(what, Layer):
         return explore_layer(what, run=run, record=record, plan=plan, **options)
     if isinstance(what, (Net, Recording, EvalPlan)):
-        changed = [
-            name for name, value in (("run", run), ("record", record), ("plan", plan)) if value != _PLANNED[name]
-        ]
+        options_given = {"run": run, "record": record, "plan": plan}
+        changed = [name for name, value in options_given.items() if value != _PLANNED[name]]
         if changed:
             raise OperandError(
                 f"explore of {class_text(what)} with {changed[0]}=…",

@@ -175,6 +175,24 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
     assert view.selected_scope is None
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        ("tahn", r"operation is called 'tahn'; near is 'tanh'\n  rule: a node must"),
+        (99, "node 99 is not in this recording"),
+    ],
+)
+@pytest.mark.parametrize("call", ["why", "focus", "trace", "overlay"])
+def test_a_node_that_the_view_has_not_is_refused_by_a_rule(call: str, node: str | int, said: str) -> None:
+    """As every error of a user's making is; of two nodes the second, too."""
+    x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+    view = ex.explore(ex.tanh(x @ x))
+    with pytest.raises(ex.ExplorerError, match=said):
+        getattr(view, call)({node: 1.0} if call == "overlay" else node)
+    with pytest.raises(ex.ExplorerError, match=said):
+        view.why("tanh", node)
+
+
 @pytest.mark.spec("V-14")
 def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
     """`plan.to_graphviz()` is a graphviz.Digraph of the plan's graph; a stage's name gives the graph after it."""

@@ -165,7 +165,7 @@ class GraphView(SteppedWidget):
         A string names an operator of a file, a layer, a scope, a variable or an operation, ``fc``, ``layer1 / conv2``,
         ``loss`` or ``tanh``: its last node is selected.
         """
-        node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
+        node = self._nodes_of(what)[-1]
         self.selected = node
         self.send({"kind": "focus", "node": node})
 
@@ -247,7 +247,12 @@ class GraphView(SteppedWidget):
         return why_pair(self.recording, nodes, self._nodes_of(other), names)
 
     def _nodes_of(self, what: int | str) -> list[int]:
-        return [what] if isinstance(what, int) else nodes_named(self.recording, what)
+        """Return the nodes of a number or name; raises ValueError where the recording has none."""
+        if isinstance(what, str):
+            return nodes_named(self.recording, what)
+        if not 0 <= what < (count := len(self.recording.nodes)):
+            raise ValueError(f"node {what} is not in this recording: it has nodes 0 to {count - 1}")
+        return [what]
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the nodes recorded at a line, named by number or part of its text, and select the first one.
