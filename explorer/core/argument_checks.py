@@ -47,7 +47,8 @@ def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Return whether a function can be called with so many arguments by position; True where it does not tell."""
     try:
-        inspect.signature(function).bind(*[None] * count)
+        # of the wrapper, which is called: functools.wraps gives it the name of another function, not its arguments
+        inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
     except ValueError:  # a builtin without a signature
         return True
     except TypeError:

@@ -164,10 +164,12 @@ def _lacking(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a function without the required arguments that a call lacks: Python's own error names them."""
     positional: list[Any] = []
     by_name: dict[str, Any] = {}
+    lacks = False
     for key, parameter in inspect.signature(function).parameters.items():
         value = arguments[key]
         if parameter.kind is Parameter.POSITIONAL_ONLY:
-            positional += [value] if value is not _ABSENT else []
+            lacks = lacks or value is _ABSENT
+            positional += [] if lacks else [value]  # a default behind it would take its place
         elif parameter.kind is not Parameter.VAR_POSITIONAL and value is not _ABSENT:
             by_name[key] = value
     return function(*positional, **by_name)

@@ -133,7 +133,7 @@ class BuildableModule(ModuleBase):
                 )
             if not isinstance(layer, (Operation, Function)) and not takes(layer, 1):
                 raise DeclarationError(
-                    f"add_node of a function with the arguments {inspect.signature(layer)}",
+                    f"add_node of a function with the arguments {inspect.signature(layer, follow_wrapped=False)}",
                     rule="a node's function must take one expression, the result of the node before it",
                     fix="module.add_node(lambda x: ex.tanh(x) * 2)",
                 )

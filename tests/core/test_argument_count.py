@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.checked_functions import named
 
 
 @pytest.mark.parametrize(
@@ -61,3 +65,27 @@ def test_functions_without_a_signature_and_with_defaults_are_called() -> None:
 def module() -> ex.train.Module:
     """A module without nodes."""
     return ex.train.Module("m", loss=ex.train.CrossEntropy(), optimizer=ex.train.SGD(0.1))
+
+
+def test_a_wrapper_is_asked_for_its_own_arguments() -> None:
+    """functools.wraps shows those of the wrapped function, which takes one more."""
+
+    def scaled(x: ex.Expr, factor: float) -> ex.Expr:
+        return x * factor
+
+    @functools.wraps(scaled)
+    def doubled(x: ex.Expr) -> ex.Expr:
+        return scaled(x, 2.0)
+
+    y = ex.cond(ex.tensor(True), doubled, doubled, ex.tensor([1.0, 2.0]))
+    np.testing.assert_array_equal(ex.evaluate(y), [2.0, 4.0])
+
+
+def test_a_default_does_not_take_the_place_of_an_argument_that_is_absent() -> None:
+    @named
+    def pair(a: Any, b: int = 1, /) -> tuple[Any, int]:
+        return a, b
+
+    assert pair(3) == (3, 1)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
+        pair()  # type: ignore[call-arg]

@@ -81,7 +81,8 @@ def execute(options: argparse.Namespace) -> int:
     if output is not None:
         if output.suffix != ".npz":
             raise ending_error(output, ".npz", ".npz")
-        check_output(output, [options.file, *map(file_of, options.input)])
+        named = [text for text in (options.compare, options.labels) if text is not None]
+        check_output(output, [options.file, *[file_of(str(text)) for text in (*options.input, *named)]])
     for name, default in (("labels", None), ("softmax", "auto")):
         if getattr(options, name) != default and not options.top:
             raise OperandError(

@@ -24,7 +24,7 @@ def check_output(output: Path, read: Iterable[Path]) -> None:
         entry = format_of(path.name)
         inputs += [path, *([path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [])]
     for path in inputs:
-        if output.exists() and path.exists() and os.path.samefile(output, path):
+        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
             raise FileError(
                 f"the output is {path.name}, which is read", path=str(output), rule="the output must not be an input",
                 fix="name another file",

@@ -229,9 +229,10 @@ def sparse(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[b
             rule="a sparse tensor must have one axis of elements, and a place (int64), or one an axis, for each",
             fix=_AGAIN,
         )
+    if values.data is None:
+        return StoredTensor(name, shape, values.dtype, None)
     _check_addressable(name, shape, values.dtype, path)
-    data = None if values.data is None else SparseElements(name, shape, values, indices, path)
-    return StoredTensor(name, shape, values.dtype, data)
+    return StoredTensor(name, shape, values.dtype, SparseElements(name, shape, values, indices, path))
 
 
 def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:

@@ -240,8 +240,8 @@ def _field(operation: Operation, attribute: str) -> str:
 
 def _from_the_front(axis: Any, rank: int) -> Any:
     """Return an axis, or some in their order, counted from the front."""
-    if isinstance(axis, tuple):
-        return tuple(sorted(_from_the_front(each, rank) for each in axis))
+    if isinstance(axis, tuple) and all(type(each) is int for each in axis):
+        return tuple(sorted([_from_the_front(each, rank) for each in axis]))
     return axis % rank if type(axis) is int and -rank <= axis < 0 else axis
 
 

@@ -74,3 +74,16 @@ def test_what_is_wrong_is_said_before_the_run(
 def test_show_takes_options_of_pictures_with_pictures_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "two.onnx", "--size", "8x8"]) == 2
     assert "--size must be given together with a picture" in capsys.readouterr().err
+
+
+def test_the_outputs_do_not_replace_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("reference.npz", y=np.zeros(3, np.float32))
+    before = Path("reference.npz").read_bytes()
+    assert main(["run", "two.onnx", "--compare", "reference.npz", "-o", "reference.npz"]) == 2
+    assert "the output is reference.npz, which is read" in capsys.readouterr().err
+    assert Path("reference.npz").read_bytes() == before
+
+
+def test_an_output_with_too_long_a_name_is_refused_with_the_fix(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "two.onnx", "-o", "n" * 300 + ".npz"]) == 2
+    assert "give it a shorter name" in capsys.readouterr().err

@@ -71,3 +71,10 @@ def test_a_sparse_tensor_that_claims_too_much_is_opened_and_refused_before_it_is
     net = opened(product(sparse(np.array([0, 1, 2]), (4, 10**12))), tmp_path)
     with pytest.raises(ex.BudgetError, match=r"sparse tensor 'w' claims .* of memory"):
         net.definition.weights["w"]
+
+
+def test_a_sparse_tensor_of_an_unknown_dtype_is_opened_as_a_dense_one_is(tmp_path: Path) -> None:
+    weight = sparse(PLACES)
+    weight.values.data_type = 99
+    net = opened(product(weight), tmp_path)
+    assert "data type 99" in str(net.check()[0])

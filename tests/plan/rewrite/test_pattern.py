@@ -138,3 +138,7 @@ def test_a_deep_graph_is_searched_and_copied(depth: int) -> None:
     assert len(pattern.find(y)) == depth
     z = pattern.replace(y, "sin(x)")
     assert pattern.find(z) == []
+
+
+def test_axes_of_other_kinds_than_whole_numbers_match_nothing(x: ex.Tensor) -> None:
+    assert ex.pattern("max(a, axis=('rows', 1))").find(ex.max(x, -1)) == []
