@@ -196,8 +196,8 @@ def explore(
     if isinstance(what, Layer):
         return explore_layer(what, run=run, record=record, plan=plan, **options)
     if isinstance(what, (Net, Recording, EvalPlan)):
-        options_given = {"run": run, "record": record, "plan": plan}
-        changed = [name for name, value in options_given.items() if value != _PLANNED[name]]
+        of_expressions = {"run": run, "record": record, "plan": plan}
+        changed = [name for name, value in of_expressions.items() if value != _PLANNED[name]]
         if changed:
             raise OperandError(
                 f"explore of {class_text(what)} with {changed[0]}=…",

@@ -16,20 +16,28 @@ def stem(path: Path) -> str:
 
 
 def check_output(output: Path, read: Iterable[Path]) -> None:
-    """Raise FileError if the output cannot be written, is one of the input files, or the weights of an input model."""
-    from explorer.formats.registry import format_of  # slow to import, and help needs none
-
-    inputs = []
-    for path in read:
-        entry = format_of(path.name)
-        inputs += [path, *([path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [])]
-    for path in inputs:
-        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+    """Raise FileError if the output cannot be written, or if it or its weights are an input or an input's weights."""
+    inputs = [file for path in read for file in _with_weights(path)]
+    for file in _with_weights(output):
+        replaced = next((path for path in inputs if _is_same(file, path)), None)
+        if replaced is not None:
             raise FileError(
-                f"the output is {path.name}, which is read", path=str(output), rule="the output must not be an input",
+                f"the output is {replaced.name}, which is read", path=str(file), rule="the output must not be an input",
                 fix="name another file",
             )  # fmt: skip
     check_writable(output)
+
+
+def _with_weights(path: Path) -> list[Path]:
+    """Return a file, and the one that has its weights where its format keeps them in another."""
+    from explorer.formats.registry import format_of  # slow to import, and help needs none
+
+    entry = format_of(path.name)
+    return [path, path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [path]
+
+
+def _is_same(file: Path, other: Path) -> bool:
+    return os.path.exists(file) and os.path.exists(other) and os.path.samefile(file, other)
 
 
 def ending_error(output: Path, endings: str, fix: str) -> FileError:

@@ -69,3 +69,14 @@ def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys:
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"{target} with {data}: ")
     target.unlink()
     assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 0
+
+
+def test_weights_that_are_read_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The weights of the target would take the place of those that ``--weights`` names."""
+    weights, target = tmp_path / "c.pnnx.bin", tmp_path / "c.pnnx.param"
+    weights.write_bytes((ASSETS / "digits.pnnx.bin").read_bytes())
+    before = weights.read_bytes()
+    assert main(["convert", str(ASSETS / "digits.pnnx.param"), "--weights", str(weights), str(target)]) == 2
+    assert "the output is c.pnnx.bin, which is read" in capsys.readouterr().err
+    assert weights.read_bytes() == before
+    assert not target.exists()

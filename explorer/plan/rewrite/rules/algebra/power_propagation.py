@@ -36,7 +36,7 @@ def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
     """eˣ / Σ eˣ."""
     # the operation is a Softmax, which has axes
-    exponents, axes = terms.exponents, node.operation.axes  # type: ignore[attr-defined]  # a reduction
+    exponents, axes = terms.exponents, node.operation.axes  # type: ignore[attr-defined]  # as said above
     x, total = exponents.of(operands[0]), exponents.total(operands[0], axes)
     result = terms.product(Term(1.0, None, x), Term(1.0, None, times_exponent(total, -1)))
     return None if result is None else [result]
@@ -165,7 +165,7 @@ def _broadcast(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     """The same terms at other places."""
     # the operation is a Transpose, which has axes
-    axes = node.operation.axes  # type: ignore[attr-defined]  # a reduction has axes
+    axes = node.operation.axes  # type: ignore[attr-defined]  # as said above
     to = {axis - node.ndim: place - node.ndim for place, axis in enumerate(axes)}
     result = []
     for term in terms.of(operands[0]):
@@ -247,7 +247,7 @@ def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> 
     if both is None:
         return None
     # the operation is a gradient of Softmax, which has axes
-    axes = node.operation.axes  # type: ignore[attr-defined]  # a reduction has axes
+    axes = node.operation.axes  # type: ignore[attr-defined]  # as said above
     inner = [terms.summed(term, axes, node.shape, as_power=False) for term in both]
     rest = terms.times(inner, y)
     return None if rest is None else terms.merged([*both, *[term._replace(number=-term.number) for term in rest]])
