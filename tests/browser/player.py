@@ -57,6 +57,18 @@ def refusal(view: Locator, code: str) -> Locator:
     return view.locator(f".ex-why .ex-card-declined[data-code='{code}']")
 
 
+def drawn(page: Page) -> None:
+    """Wait until the page has drawn two frames: after the second, its observers of sizes have been called."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+
+
+def resize(page: Page, width: int, height: int = 900) -> None:
+    """Give the page another size in pixels, and wait until its views are arranged for it."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function("([width, height]) => innerWidth === width && innerHeight === height", arg=[width, height])
+    drawn(page)
+
+
 def mount(page: Page, held: dict[str, Any]) -> None:
     """Show a payload on an empty page, as ``window.view``; ``window.asked`` has what it asked a kernel for."""
     url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()

@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.view.compare.comparison_html import page_html
 from explorer.view.export.html_page import html
 from tests.browser.axe import complaints, rules_of
-from tests.browser.player import node, press
+from tests.browser.player import node, press, resize
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -104,7 +104,7 @@ def test_axe_finds_nothing_in_a_widget(notebook, theme):
     )
     view = book.view()
     for wide in (1440, 1000, 600):
-        book.page.set_viewport_size({"width": wide, "height": 900})
+        resize(book.page, wide)
         assert complaints(book.page, ".explorer-view", rules_of(theme)) == []
     press(view, ".", "Enter")
     assert complaints(book.page, ".explorer-view", rules_of(theme)) == []

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from explorer.record import Recording
-from tests.browser.player import press
+from tests.browser.player import press, resize
 from tests.support.representatives import representatives
 from tests.view import sample
 
@@ -59,7 +59,7 @@ def press_in_sight(view: Locator, decision: str, at: float) -> float:
 def test_a_row_that_is_pressed_stays_under_the_pointer_and_the_others_around_it(show, resnet, wide):
     """A pressed row keeps its place on the page, the list its rows and their order, that of the whole plan too."""
     view = show(resnet, position=0)
-    view.page.set_viewport_size({"width": wide, "height": 900})
+    resize(view.page, wide)
     for name in ("fuse", "recorded"):
         open_stage(view, name)
         listed = numbers(view)
@@ -149,7 +149,7 @@ def test_a_filter_says_what_it_leaves_out_and_goes_with_one_click(show, resnet):
 def test_a_row_has_its_whole_place_and_its_whole_reason(show, resnet, wide):
     """Neither the place of a decision nor its reason is cut: what is longer than a line goes on in the next."""
     view = show(resnet, position=0)
-    view.page.set_viewport_size({"width": wide, "height": 900})
+    resize(view.page, wide)
     open_stage(view, "fuse")
     if wide == 1000:
         view.locator(".ex-why").evaluate(
@@ -173,7 +173,7 @@ def test_the_sentence_of_every_decision_is_in_sight_at_600_px(show, resnet):
     say = view.locator(".ex-say")
     heights = []
     for wide in (600, 1000):
-        view.page.set_viewport_size({"width": wide, "height": 900})
+        resize(view.page, wide)
         open_stage(view, "fuse")
         for _ in range(4):
             press(view, ".")

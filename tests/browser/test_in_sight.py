@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.payload.payload import payload
-from tests.browser.player import mount, node, press
+from tests.browser.player import drawn, mount, node, press, resize
 from tests.support.cells import MODELS
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -36,8 +36,6 @@ HIDDEN = """() => {
     return missed;
 }"""  # noqa: E501
 
-DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-
 
 @pytest.mark.parametrize(
     ("name", "wide"),
@@ -47,7 +45,7 @@ DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimatio
 )
 def test_something_that_changed_is_in_sight_after_every_step(page, name, wide):
     """Neither the border of the canvas nor the minimap or the legend hides all of what changed."""
-    page.set_viewport_size({"width": wide, "height": 900})
+    resize(page, wide)
     mount(page, payload(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording))
     page.evaluate("view.go(0)")
     assert page.evaluate(HIDDEN) == []
@@ -97,7 +95,7 @@ def test_a_selection_in_sight_is_so_beside_a_part_that_takes_room(show, part):
         bring_to(view, softmax, edge)
         for _ in range(2):
             view.get_by_role("button", name=f"show or hide {part}").click()
-            view.page.evaluate(DRAWN)
+            drawn(view.page)
             room, place = view.locator(".ex-stage").bounding_box(), softmax.bounding_box()
             assert room["x"] <= place["x"]
             assert place["x"] + place["width"] <= room["x"] + room["width"]
@@ -110,7 +108,7 @@ def test_a_selection_is_in_sight_whichever_way_values_flow(show):
     press(view, "/", *"softmax", "Enter", "Escape")
     for _ in range(2):
         press(view, "d")
-        view.page.evaluate(DRAWN)
+        drawn(view.page)
         expect(node(view, "softmax")).to_be_in_viewport()
         room, place = view.locator(".ex-stage").bounding_box(), node(view, "softmax").bounding_box()
         for start, length in (("x", "width"), ("y", "height")):
@@ -122,7 +120,7 @@ def test_a_selection_is_in_sight_whichever_way_values_flow(show):
 def test_a_graph_that_does_not_fit_begins_with_some_of_its_items(show, name, scale):
     """Where later stages need the room around the first items, the graph begins smaller, and is still legible."""
     page = (view := show(ex.open(MODELS / f"{name}.pnnx.param").preview_plan().recording)).page
-    page.set_viewport_size({"width": 1440, "height": 900})
+    resize(page, 1440)
     page.reload()
     room = view.locator(".ex-stage").bounding_box()
     places = [item.bounding_box() for item in view.locator(".ex-node, .ex-box:not(.ex-open)").all()]

@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.bundle import stylesheet
 from explorer.view.payload.payload import payload
-from tests.browser.player import mount
+from tests.browser.player import drawn, mount
 from tests.golden.programs import recorded
 from tests.support.large import flat
 from tests.view import sample
@@ -111,7 +111,7 @@ def layouts(page: Page, steps: int) -> list[bool]:
     session.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": config})
     for _ in range(steps):
         page.evaluate("view.step(1)")
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        drawn(page)
     session.send("Tracing.end")
     while not ends:
         page.wait_for_timeout(20)

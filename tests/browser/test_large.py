@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import answer, payload
-from tests.browser.player import mount, press
+from tests.browser.player import drawn, mount, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -115,7 +115,7 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     expect(picture).to_be_visible()
     slot, [x, y, wide, high] = page.evaluate("[...view.placement.slots].at(1500)")
     page.evaluate("([x, y]) => view.camera.stand(0.1, x, y)", [x + wide / 2, y + high / 2])
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    drawn(page)
     at_middle = "canvas => [...canvas.getContext('2d').getImageData(canvas.width / 2, canvas.height / 2, 1, 1).data]"
     before = picture.evaluate(at_middle)
     assert before[3] == 255
@@ -140,7 +140,7 @@ def test_from_afar_a_long_net_is_seen(page, theme):
     mount(page, payload(sample.dag(300)))
     page.evaluate("view.opening.all(true)")
     page.evaluate("view.camera.stand(0.05, view.placement.size[0] / 2, view.placement.size[1] / 2)")
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
+    drawn(page)
     stage = page.locator(".ex-stage")
     picture = np.asarray(Image.open(io.BytesIO(stage.screenshot())).convert("L"), int)
     ground = np.bincount(picture.ravel()).argmax()
@@ -156,15 +156,14 @@ def test_from_afar_an_open_box_that_is_selected_is_marked(page):
     boxes = page.evaluate("[...view.placement.boxes].filter(([box]) => box !== view.placement.outermost)")
     box, (x, y, wide, high) = boxes[0]
     page.evaluate("([x, y]) => view.camera.stand(0.19, x, y)", [x + wide / 2, y + high / 2])
-    frame = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))"
     colours = """canvas => {
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
         return new Set(new Uint32Array(data.buffer)).size;
     }"""
-    page.evaluate(frame)
+    drawn(page)
     before = page.locator(".ex-overview").evaluate(colours)
     page.evaluate("box => { view.selection.box = box; view.show(); }", box)
-    page.evaluate(frame)
+    drawn(page)
     assert page.locator(".ex-overview").evaluate(colours) > before
 
 

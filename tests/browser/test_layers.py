@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer import layers
-from tests.browser.player import box, heading, press
+from tests.browser.player import box, heading, press, resize
 
 pytestmark = pytest.mark.browser
 
@@ -106,7 +106,7 @@ def test_names_of_ports_lie_clear_of_boxes_and_marks(show, keys):
         module.add_node(layer)
     module.attach()
     view = show(module.explore(np.ones((4, 8, 8), np.float32), np.arange(4)).recording)
-    view.page.set_viewport_size({"width": 2600, "height": 900})
+    resize(view.page, 2600)
     press(view, *keys, "c", "f")
     expect(view.locator(".ex-port").first).to_be_visible()
     assert view.evaluate(CUT) == []
@@ -119,7 +119,7 @@ def test_no_name_of_a_port_lies_over_another(show, keys):
     float32 = np.dtype(np.float32)
     types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
     view = show(layers.GRUStep("step", 1, 4).explore(types).recording)
-    view.page.set_viewport_size({"width": 3000, "height": 1400})
+    resize(view.page, 3000, 1400)
     press(view, "e", *keys, "f")
     expect(view.locator(".ex-port").first).to_be_visible()
     assert view.evaluate(OVER) == []

@@ -18,7 +18,7 @@ from explorer.view.model.model import build_model
 from explorer.view.picture.kernel_outlines import frames
 from explorer.view.replay.state import state_at
 from explorer.view.tree.scopes import scope_path
-from tests.browser.player import box, heading, node, press
+from tests.browser.player import box, heading, node, press, resize
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -447,7 +447,7 @@ def test_a_very_long_name_takes_three_lines_and_is_whole_in_its_tooltip(show, wi
     x = ex.tensor(np.ones((2, 3), np.float32), name=name)
     with ex.scope(name.replace("/", "_")):
         view = show(ex.explore(ex.tanh(ex.exp(x)), run=False).recording)
-    view.page.set_viewport_size({"width": width, "height": 900})
+    resize(view.page, width)
     item = view.locator(".ex-node.ex-leaf")
     expect(item.locator(".ex-name")).to_have_text(re.compile("^/model/.+….+output_0$"))
     item.click()

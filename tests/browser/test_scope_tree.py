@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from explorer.view.export.html_page import html
 from explorer.view.payload.payload import payload
-from tests.browser.player import mount, press, reload_until
+from tests.browser.player import mount, press, reload_until, resize
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-8")]
@@ -231,7 +231,7 @@ def test_the_canvas_stays_centred_when_what_is_beside_it_comes_and_goes(show, ke
 def test_a_narrow_view_has_room_for_both(show, wide):
     """The tree stands beside the canvas, as high as it, and each has a third of its width or more."""
     view = show(sample.transformer())
-    view.page.set_viewport_size({"width": wide, "height": 900})
+    resize(view.page, wide)
     press(view, "s")
     expect(rows(view).first).to_be_visible()
     tree, stage, field = (view.locator(part).bounding_box() for part in (".ex-tree", ".ex-stage", ".ex-field"))

@@ -15,7 +15,7 @@ from explorer.view.compare.comparison_view import Compared
 from explorer.view.compare.pair_payload import paired
 from explorer.view.payload.payload import payload
 from explorer.view.picture.difference_marks import differences
-from tests.browser.player import box, decided, node, press
+from tests.browser.player import box, decided, node, press, resize
 from tests.golden.programs import recorded
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -487,7 +487,7 @@ def test_canvases_beside_each_other_are_level(pair, page):
     _, *views = pair(plans[0].eval().compare(plans[1].eval()))
     are_apart = set()
     for width in range(900, 1500, 60):
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width)
         press(views[0], "]")
         page.wait_for_timeout(100)
         rails = [view.locator(".ex-rail").bounding_box()["height"] for view in views]
@@ -495,7 +495,7 @@ def test_canvases_beside_each_other_are_level(pair, page):
         tops = [view.locator(".ex-stage").bounding_box()["y"] for view in views]
         assert tops[0] == tops[1], width
     assert are_apart == {False, True}
-    page.set_viewport_size({"width": 600, "height": 900})
+    resize(page, 600)
     # One below the other, each has the room that it needs.
     for view in views:
         expect(view.locator(".ex-top")).not_to_have_attribute("style", re.compile("min-height"))
@@ -506,7 +506,7 @@ def test_canvases_beside_each_other_are_level(pair, page):
 def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
     """A share stays on one line, and the longest of all words about a difference is in sight as a whole."""
     monkeypatch.setattr("explorer.view.compare.counts.CHANCE", 1e9)
-    page.set_viewport_size({"width": width, "height": 900})
+    resize(page, width)
     head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
     table = head.locator(".ex-counted")
     expect(table.locator(".ex-apart td").last).to_have_text("no more than two runs of one program differ by")
@@ -523,7 +523,7 @@ def test_no_count_is_broken_or_cut(pair, page, width, monkeypatch):
 @pytest.mark.parametrize("width", [600, 1000, 1440])
 def test_the_table_of_counts_says_its_stage_and_fits(pair, page, width):
     """All counts of both plans are in sight at any width, and they say that they are those of the planned graphs."""
-    page.set_viewport_size({"width": width, "height": 900})
+    resize(page, width)
     head, *_ = pair(lengthened(3, run=True).compare(lengthened(60, run=True)))
     table = head.locator(".ex-counted")
     expect(table.locator("caption")).to_have_text("at the end of both plans, whichever step is shown")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.export.html_page import html
-from tests.browser.player import press, reload_until
+from tests.browser.player import press, reload_until, resize
 from tests.support.representatives import representatives
 from tests.view import sample
 
@@ -90,9 +90,8 @@ def test_full_screen_is_filled_and_left(show):
 def test_nothing_is_cut_off_or_lies_over_another_part(show, wide, make):
     """Every button is inside the view and no two parts overlap; at 320 px (a zoom of 400 %) too."""
     view = show(make(), position=3)
-    view.page.set_viewport_size({"width": wide, "height": 900})
+    resize(view.page, wide)
     parts = ".ex-rail, .ex-tools, .ex-say, .ex-stage, .ex-why, .ex-transport, .ex-strip"
-    view.page.wait_for_function("() => document.querySelector('.ex-rail').clientWidth > 100")
     overlaps = view.evaluate(
         """(view, parts) => {
             const outer = view.getBoundingClientRect(), found = [];
@@ -124,7 +123,7 @@ def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
     recording.decisions[2] = replace(recording.decisions[2], reason=recording.decisions[2].reason + " and so on" * 60)
     view = show(recording, position=3)
     expect(view.locator(".ex-say")).not_to_have_attribute("tabindex", "0")
-    view.page.set_viewport_size({"width": 320, "height": 700})
+    resize(view.page, 320, 700)
     expect(view.locator(".ex-say")).to_have_attribute("tabindex", "0")
 
 
@@ -155,7 +154,7 @@ def test_the_height_of_a_view_in_a_notebook_is_dragged_and_the_panel_below_makes
     page.goto((tmp_path / "cell.html").as_uri())
     view = page.locator(".explorer-view")
     assert view.bounding_box()["height"] == 560
-    page.set_viewport_size({"width": 640, "height": 900})
+    resize(page, 640)
     expect(view).to_have_class(re.compile("ex-narrow"))
     assert view.bounding_box()["height"] == 800
     bar = view.get_by_role("separator", name="height of the view")
@@ -197,7 +196,7 @@ def test_a_tab_of_its_own_stands_where_the_reader_does_while_the_kernel_is_busy(
 def test_all_tools_stand_on_one_line_of_600_px(show):
     """The names of costs may be as long as they like: the choice has a width of its own."""
     view = show(sample.resnet())
-    view.page.set_viewport_size({"width": 600, "height": 900})
+    resize(view.page, 600)
     expect(view).to_have_class(re.compile("ex-narrow"))
     tops = view.locator(".ex-tools").evaluate(
         """tools => [...tools.children].filter((tool) => tool.offsetHeight)
@@ -217,12 +216,10 @@ def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_nar
         middle = node["x"] + node["width"] / 2 - stage["x"] - stage["width"] / 2
         return round(middle), round(node["y"] - stage["y"])
 
-    view.page.set_viewport_size({"width": 1440, "height": 900})
-    view.page.wait_for_timeout(200)
+    resize(view.page, 1440)
     across, along = shifts()
     for wide in (1000, 480, 320, 1440):
-        view.page.set_viewport_size({"width": wide, "height": 900})
-        view.page.wait_for_timeout(200)
+        resize(view.page, wide)
         now_across, now_along = shifts()
         assert abs(now_across - across) <= 2, wide
         assert now_along <= along + 2, wide
@@ -243,7 +240,7 @@ COVERED = """() => {
 def test_a_graph_that_does_not_fit_begins_with_whole_nodes(show, wide):
     """Its input stands far left of its middle."""
     page = show(sample.mlp()).page
-    page.set_viewport_size({"width": wide, "height": 800})
+    resize(page, wide, 800)
     view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording)
     stage = view.locator(".ex-stage").bounding_box()
     for name in ("x,", "emb", "transpose"):
@@ -256,7 +253,7 @@ def test_a_graph_that_does_not_fit_begins_with_whole_nodes(show, wide):
 
 def test_the_small_map_stands_in_a_corner_where_it_covers_no_node(show):
     page = show(sample.mlp()).page
-    page.set_viewport_size({"width": 1000, "height": 700})
+    resize(page, 1000, 700)
     view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording)
     expect(view.locator(".ex-minimap")).to_have_class(re.compile("ex-topmost"))
     assert page.evaluate(COVERED) == []
@@ -265,7 +262,7 @@ def test_the_small_map_stands_in_a_corner_where_it_covers_no_node(show):
 def test_the_small_map_is_not_drawn_over_a_small_canvas(show):
     view = show(sample.resnet())
     expect(view.locator(".ex-minimap")).to_be_visible()
-    view.page.set_viewport_size({"width": 360, "height": 600})
+    resize(view.page, 360, 600)
     expect(view.locator(".ex-minimap")).to_be_hidden()
-    view.page.set_viewport_size({"width": 1280, "height": 800})
+    resize(view.page, 1280, 800)
     expect(view.locator(".ex-minimap")).to_be_visible()

@@ -13,7 +13,7 @@ from explorer.record.listings import without_source
 from explorer.view.export.html_page import html
 from explorer.view.payload.payload import payload
 from tests.browser.axe import complaints, rules_of
-from tests.browser.player import mount, node, press
+from tests.browser.player import mount, node, press, resize
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-2", "V-9")]
@@ -155,7 +155,7 @@ def test_axe_finds_nothing(show, recording, theme):
     line(view, 5).click()
     assert complaints(view.page, rules=rules_of(theme)) == []
     view.get_by_role("combobox", name="heat").select_option("colour: source line")
-    view.page.set_viewport_size({"width": 600, "height": 900})
+    resize(view.page, 600)
     expect(view).to_have_class(re.compile("ex-narrow"))
     assert complaints(view.page, rules=rules_of(theme)) == []
 
