@@ -249,6 +249,7 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
         (one("Gelu", approximate="wrong"), r"approximate='wrong'\n.*none or tanh"),
         (one("Slice", "s", "s"), "axis 3 of a tensor of rank 3"),
         (one("ConvTranspose", "w", output_shape=[6, 5]), r"output_shape \(6, 5\)\n.*one number for each axis"),
+        (one("ConvTranspose", "w", output_shape=[6]), r"output_shape=\(6,\)\n.*at most what the filters reach, \(5,\)"),
     ],
 )
 def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) -> None:

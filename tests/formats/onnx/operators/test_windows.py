@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.formats.onnx.models import FLOAT, model, node, opened
+from tests.formats.onnx.models import result as result_of_inputs
 
 FORMS: list[dict[str, Any]] = [
     {"kernel_shape": [3], "strides": [3], "ceil_mode": 1},
@@ -129,6 +130,21 @@ def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any]
     inner = [slice(low, length - high) for low, high, length in zip(pads[:3], pads[3:], whole.shape[2:], strict=True)]
     expected = whole[(slice(None), slice(None), *inner)] + bias[:, None, None, None]
     np.testing.assert_allclose(net.run(x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_same_padding_of_strides_larger_than_the_filters_cuts_nothing_off(
+    width: int, auto: str, tmp_path: Path
+) -> None:
+    """The filters reach fewer than length · stride pixels: the result is as small in ONNX Runtime."""
+    random = np.random.default_rng(6)
+    x, filters = (random.normal(size=shape).astype(np.float32) for shape in ((1, 2, 4, 3), (2, 3, width, 2)))
+    form: dict[str, Any] = {"strides": [3, 4], "output_padding": [0, 1]}
+    padded = result_of_inputs(tmp_path, node("ConvTranspose", ["x", "w"], ["y"], auto_pad=auto, **form), x, filters)
+    whole = result_of_inputs(tmp_path, node("ConvTranspose", ["x", "w"], ["y"], **form), x, filters)
+    assert padded.shape == (1, 3, 3 * 3 + width, 4 * 2 + 3)
+    np.testing.assert_array_equal(padded, whole)
 
 
 @pytest.mark.parametrize(("auto", "pads"), [("SAME_UPPER", [2, 1, 2, 2]), ("SAME_LOWER", [2, 2, 2, 1])])

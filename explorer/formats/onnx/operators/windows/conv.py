@@ -116,9 +116,16 @@ def _cut(op: OperatorContext, x: Expr, strides: Numbers, reach: Numbers) -> Side
                 rule="output_shape must hold one number for each axis after the channels",
             )
         target = sizes[-count:]
+        if any(goal > length for length, goal in zip(reach, target, strict=True)):
+            raise OperandError(
+                f"output_shape={target}",
+                rule=f"ConvTranspose: output_shape must be at most what the filters reach, {reach}",
+                fix="leave output_shape out, or add output_padding",
+            )
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        total = length - goal
+        # strides larger than the filters reach fewer pixels than SAME asks for: nothing is cut off, and none added
+        total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
         # an odd pixel: the standard cuts it at the end for SAME_UPPER, else at the start
         cuts.append((small, large) if auto == "SAME_UPPER" else (large, small))
