@@ -24,7 +24,7 @@ from explorer.core.types.device import Device
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
-from explorer.net.building.diagnostics import UnknownType, unknown_types
+from explorer.net.building.diagnostics import UnknownType, unknown_types, unknown_types_error
 from explorer.net.building.example_shapes import Shapes, fitting, no_input, not_held, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.values_as_shapes import Questions
@@ -145,14 +145,7 @@ class BuildableNet(PlacedNet):
             )
         unknown = self.unknown()
         if unknown:
-            raise graph_error(
-                self.definition.source,
-                None,
-                f"{len(unknown)} unknown operator types\n    " + "\n    ".join(map(str, unknown)),
-                rule="all operator types must be known; net.types() lists the known ones",
-                fix=f"register each: {self.table.registration(unknown[0].type)}; "
-                "net.explore() shows the net all the same",
-            )
+            raise unknown_types_error(self.definition.source, unknown, self.table)
         check = getattr(self.definition.weights, "error", None)
         if check is not None and not self.weights.are_replaced:
             raise check()

@@ -15,7 +15,8 @@ from onnx import ModelProto, TensorProto, version_converter
 
 from explorer.formats.onnx.function_inlining import domain_of
 from explorer.formats.onnx.old_meanings import graphs_of, note_old_meanings, note_upsampled
-from explorer.formats.onnx.signatures import OLDEST, type_of
+from explorer.formats.onnx.operators.base.opsets import OLDEST
+from explorer.formats.onnx.signatures import type_of
 
 TARGET = 13
 """opset that older models are upgraded to: the newest change of the meaning of common operators"""

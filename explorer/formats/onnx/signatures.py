@@ -9,16 +9,15 @@ type's name, so that they are shown, and not run wrongly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from onnx import defs
 
 from explorer.formats.common.onnx_words import FLATTENS
 from explorer.formats.onnx.function_inlining import PlacedNode, domain_of
+from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
-OLDEST = 11
-"""the first opset whose operators are all read"""
 _KEPT = 1024
 """signatures that are kept: the package makes every schema anew when it is asked for"""
 
@@ -39,16 +38,11 @@ def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
     opset = opsets.get("")
     if opset is None:
         return f"{name} (no opset)"
-    if not 0 < opset <= _newest():
+    if not 0 < opset <= newest():
         return f"{name} (opset {opset})"
     if opset < OLDEST and _since(name, opset) not in (_since(name, OLDEST), _UNCHANGED.get(name)):
         return f"{name} (opset {opset})"
     return name
-
-
-@cache
-def _newest() -> int:
-    return defs.onnx_opset_version()
 
 
 def _since(name: str, opset: int) -> int | None:

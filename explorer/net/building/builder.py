@@ -183,6 +183,8 @@ class NetBuilder:
         """Return the values of an operator's outputs, by its type's builder."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
+            if remedy := self.table.remedy(operator.type):
+                raise ExplorerError(f"the operator type {operator.type!r} is unknown", rule=remedy.rule, fix=remedy.fix)
             raise ExplorerError(
                 f"the operator type {operator.type!r} is unknown",
                 rule="the type must be registered" + f"; near known types: {near}" * bool(near),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from explorer.core.errors import ExplorerError, UnknownNameError
 from explorer.core.ir.expr import Expr
@@ -19,9 +19,9 @@ from explorer.core.types.tensor_type import TupleType
 from explorer.net.building.builder import Build, NetBuilder
 from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import Opaque
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.shape_notes import disagreement
-from explorer.net.operators.table import OperatorTable
+from explorer.net.operators.table import OperatorTable, Remedy
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
@@ -36,10 +36,13 @@ class UnknownType:
     type: str
     operators: tuple[OperatorDefinition, ...]
     near: tuple[str, ...]
+    remedy: Remedy | None = None
 
     def __str__(self) -> str:
         listed = ", ".join(f"{operator.place}" for operator in self.operators[:8])
         more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
+        if self.remedy is not None:
+            return visible(f"{self.type}: {listed}{more}; {self.remedy.rule}: {self.remedy.fix}")
         near = f"; near known types: {', '.join(self.near)}" if self.near else ""
         return visible(f"{self.type}: {listed}{more}{near}")
 
@@ -50,7 +53,27 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
     for operator in definition.operators:
         if operator.type not in table:
             operators_of.setdefault(operator.type, []).append(operator)
-    return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in operators_of.items()]
+    return [
+        UnknownType(name, tuple(operators), tuple(table.near(name)), table.remedy(name))
+        for name, operators in operators_of.items()
+    ]
+
+
+def unknown_types_error(source: str, unknown: list[UnknownType], table: OperatorTable) -> ExplorerError:
+    """Return the error for a net that has unknown operator types, with what helps with the first of them."""
+    first = unknown[0]
+    rule = "all operator types must be known; net.types() lists the known ones"
+    fix = f"register each: {table.registration(first.type)}"
+    if first.remedy is not None:
+        rule, fix = first.remedy
+    listed = [str(replace(each, remedy=None, near=() if each.remedy else each.near)) for each in unknown]
+    return graph_error(
+        source,
+        None,
+        f"{counted_text(len(unknown), 'unknown operator type')}\n    " + "\n    ".join(listed),
+        rule=rule,
+        fix=f"{fix}; net.explore() shows the net all the same",
+    )
 
 
 def find_problems(build: Build, table: OperatorTable) -> list[str]:

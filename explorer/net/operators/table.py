@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry, changes
@@ -32,11 +32,22 @@ _SHOWN = 8
 """operands that a refusal lists"""
 
 
+class Remedy(NamedTuple):
+    """Rule that a file with an unknown operator type breaks, and its fix."""
+
+    rule: str
+    fix: str
+
+
 class OperatorTable:
     """Operator types of one file format to their builders; users add their own."""
 
-    def __init__(self, format: str, *, rewrites: bool = False) -> None:
+    def __init__(
+        self, format: str, *, rewrites: bool = False, remedy: Callable[[str], Remedy | None] = lambda type: None
+    ) -> None:
         self.format = format
+        self.remedy = remedy
+        """what helps with an unknown type beside its registration: the file may be of another version of the format"""
         self.rewrites = rewrites
         """whether programs in these types run in their order and may write a blob again"""
         self.version = 0

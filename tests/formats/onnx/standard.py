@@ -150,7 +150,7 @@ def outcome(case: Case, path: Path) -> tuple[str, str]:
             found = net.run(given)
         except ex.ExplorerError as error:
             reason = str(error)
-            if "unknown operator types" in reason:
+            if "unknown operator type" in reason:
                 return "unknown", reason.split("\n")[1].split(":")[0].strip()
             continue
         results = list(found.values()) if len(net.outputs) > 1 else [found]

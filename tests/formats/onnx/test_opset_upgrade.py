@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,29 @@ def test_a_model_that_the_converter_refuses_is_shown_as_it_stands(tmp_path: Path
     net = opened(made, tmp_path)
     assert "opset 6 could not be upgraded: Dimension 0 of input 2 does not match" in net.definition.doc
     assert [unknown.type for unknown in net.unknown()] == ["Add (opset 6)"]
+    words = "this model is of opset 6, .*converter.*refused it"
+    listed = r"1 unknown operator type\n    Add \(opset 6\): 'Add_1' \(line 1\)\n"
+    with pytest.raises(ex.FileError, match=f"(?s){listed}.*{words}"):
+        net.run(X)
+    (finding,) = net.check()
+    assert re.search(words, finding)
+    assert "near" not in finding
+    assert "convert_version(model, 13)" in finding
+    (problem,) = net.problems().values()
+    assert "export the model again with opset 11 or newer" in problem.fix
+
+
+@pytest.mark.parametrize(
+    ("opset", "said"),
+    [(0, "opset, 0, must be one from 1 to"), (999, "pip install --upgrade onnx"), (None, "must say the opset")],
+)
+def test_an_opset_that_nobody_knows_is_refused_by_its_number(opset: int | None, said: str, tmp_path: Path) -> None:
+    made = model([node("Add", ["x", "x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
+    del made.opset_import[:]
+    if opset is not None:
+        made.opset_import.add(version=opset)
+    with pytest.raises(ex.FileError, match=said):
+        opened(made, tmp_path).run(np.ones(3, np.float32))
 
 
 def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from functools import wraps
 from typing import Any
 
 from explorer.formats.common.known_inputs import folded
+from explorer.formats.onnx.operators.base.opsets import remedy_of
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
-TABLE = OperatorTable("onnx")
+TABLE = OperatorTable("onnx", remedy=remedy_of)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[Builder], Builder]:
