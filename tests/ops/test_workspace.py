@@ -11,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.operation import Operation
+from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
 from explorer.ops.nn.pooling import MaxPool2d, MaxPool2dGradient
 
@@ -35,7 +36,18 @@ def test_workspace_is_what_the_kernel_allocates(
     operation: Operation, shapes: tuple[tuple[int, ...], ...], dtype: str
 ) -> None:
     arrays = [np.ones(shape, dtype) for shape in shapes]
-    type_ = operation.type_of(tuple(ex.TensorType(shape, dtype) for shape in shapes))
+    _check(operation, arrays)
+
+
+@pytest.mark.parametrize("shape", [(32, 512), (4, 8, 512)])
+def test_the_workspace_of_few_rows_times_transposed_weights_is_the_turned_product(shape: tuple[int, ...]) -> None:
+    _check(Matmul(), [np.ones(shape, "float32"), np.ones((512, 512), "float32").T])
+
+
+def _check(operation: Operation, arrays: list[np.ndarray]) -> None:
+    """Compare the bytes that a kernel allocates on a thread of its own with those that its operation declares."""
+    types = [ex.TensorType(array.shape, array.dtype) for array in arrays]
+    type_ = operation.type_of(tuple(types))
     assert isinstance(type_, ex.TensorType)
     out = np.empty(type_.shape, type_.dtype)
     operation.kernel(out, *arrays)
@@ -48,5 +60,5 @@ def test_workspace_is_what_the_kernel_allocates(
         measured = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    declared = operation.workspace(*[ex.TensorType(shape, dtype) for shape in shapes])
+    declared = operation.workspace(*types)
     assert 0.9 < declared / measured < 1.1, (declared, measured)

@@ -154,6 +154,9 @@ class Matmul(Adjustable):
     def workspace(self, *types: TensorType) -> int:
         result = self.type_of(types)
         assert isinstance(result, TensorType)
+        a, b = types
+        if b.rank == 2 and a.rank > 1 and _is_worth_turning(math.prod(a.shape[:-1]), b.shape, result.dtype.char):
+            return result.nbytes  # the turned product, where the weights are transposed in memory
         if result.dtype.kind not in "iu" or self.flops(result, *types) < _WHOLE_FLOPS:
             return 0
         # both operands and the product in double precision, and the product as int64
@@ -183,11 +186,14 @@ def _is_faster_turned(a: Array, b: Array) -> bool:
     transpose of 512 × 512, as the weights of a linear layer lie in memory, takes 132 µs, and (w @ x.T).T takes 74. In
     float64 both take as long.
     """
-    if not isinstance(b, np.ndarray) or b.dtype.char != "f" or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
+    if not isinstance(b, np.ndarray) or a.dtype != b.dtype or a.ndim != 2 or b.ndim != 2:
         return False
-    if len(a) not in _FEW_ROWS or len(b) < _LEAST_CONTRACTED or b.size < _LEAST_TURNED:
-        return False
-    return b.T.flags.c_contiguous and a.flags.c_contiguous
+    return _is_worth_turning(len(a), b.shape, b.dtype.char) and b.T.flags.c_contiguous and a.flags.c_contiguous
+
+
+def _is_worth_turning(rows: int, right: Shape, char: str) -> bool:
+    """Whether a right operand of a shape and dtype is large enough, and the rows few enough, for a turned product."""
+    return char == "f" and rows in _FEW_ROWS and right[0] >= _LEAST_CONTRACTED and math.prod(right) >= _LEAST_TURNED
 
 
 def _turned_product(columns: Array, matrix: Array, out: Array) -> Array:
