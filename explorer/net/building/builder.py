@@ -24,8 +24,8 @@ from explorer.net.building.containers import leaves, with_leaves
 from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import UNSIZED, Opaque, is_unsized
 from explorer.net.building.weights import NetWeights
-from explorer.net.definition.contents import contents
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.operator_digest import operator_digest
 from explorer.net.definition.scope_inference import box_paths
 from explorer.net.definition.shape_notes import Lengths, bound_type
 from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
@@ -303,7 +303,7 @@ class NetBuilder:
             if schema is None or schema.planned
             else "runs in a workspace"
         )
-        whole = Opaque(operator.type, results, *key, note, contents(operator))(*operands, *weights)
+        whole = Opaque(operator.type, results, *key, note, operator_digest(operator))(*operands, *weights)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

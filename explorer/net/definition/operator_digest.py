@@ -7,7 +7,7 @@ import hashlib
 from explorer.net.definition.operator_definition import OperatorDefinition
 
 
-def contents(operator: OperatorDefinition) -> str:
+def operator_digest(operator: OperatorDefinition) -> str:
     """Return a digest of an operator's arguments and inner graphs, "" where it has neither.
 
     Of weights inside it their shapes and dtypes count, not their elements.
