@@ -17,6 +17,7 @@ import numpy as np
 import pnnx
 import torch
 from operator_dtypes import DTYPES
+from operator_elements import ELEMENTS
 from operator_functions import FUNCTIONS
 from operator_layers import LAYERS, Case
 from operator_rest import REST
@@ -24,6 +25,7 @@ from operator_scatters import SCATTERS
 from operator_windows import WINDOWS
 
 SEED = 5
+FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS)
 
 
 def export(case: Case) -> dict[str, np.ndarray]:
@@ -52,7 +54,7 @@ def main() -> None:
     torch.manual_seed(SEED)
     arrays: dict[str, np.ndarray] = {}
     count = 0
-    for case in chain.from_iterable(family() for family in (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES)):
+    for case in chain.from_iterable(family() for family in FAMILIES):
         computed = export(case)
         if arrays.keys() & computed.keys():
             raise ValueError(f"two cases are called {case.name}: give one of them another name")

@@ -39,6 +39,10 @@ _FLOATING = frozenset((
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
 ))  # fmt: skip
 """functions whose result is a real number whatever they are given"""
+_MODULAR = frozenset((
+    "add", "sub", "mul", "floor_divide", "remainder", "fmod", "and", "or", "xor", "lshift", "rshift",
+))  # fmt: skip
+"""functions of whole numbers in which a plain number is one of the tensor's dtype, whatever its size"""
 _CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,
@@ -67,7 +71,8 @@ def apply(name: str, values: list[Any]) -> Any:
             raise OperandError(f"{name} of {value!r}", rule="a function must be applied to tensors and numbers")
     if name in _CASTS:
         return cast(values[0], np.dtype(_CASTS[name]))
-    recorded: Expr = function(_WORDS.get(name, name))(*promoted(values, name in _FLOATING))
+    elements = modular(values) if name in _MODULAR else values
+    recorded: Expr = function(_WORDS.get(name, name))(*promoted(elements, name in _FLOATING))
     # torch's signs of numbers that are none
     return where(values[0] != values[0], 0, recorded) if name == "sign" and recorded.dtype.kind == "f" else recorded
 
@@ -75,6 +80,15 @@ def apply(name: str, values: list[Any]) -> Any:
 def real(x: Expr) -> Expr:
     """Return a tensor of whole numbers or truths in torch's default dtype, any other as it is."""
     return x if x.dtype.kind in "fc" else cast(x, np.dtype(np.float32))
+
+
+def modular(values: Sequence[Any]) -> list[Any]:
+    """Return whole numbers beside tensors of whole ones as torch has them: 300 is 44 beside uint8."""
+    tensors = [value for value in values if isinstance(value, Expr)]
+    if not all(value.dtype.kind in "iu" for value in tensors):
+        return [*values]
+    ends = np.iinfo(np.result_type(*[value.dtype for value in tensors]))
+    return [(value - int(ends.min)) % 2**ends.bits + int(ends.min) if type(value) is int else value for value in values]
 
 
 def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:

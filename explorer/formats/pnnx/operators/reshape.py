@@ -15,7 +15,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import promoted
+from explorer.formats.pnnx.operators.expression import modular, promoted
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where
@@ -193,7 +193,7 @@ def clamp(op: OperatorContext) -> Expr:
 def _enter_comparison(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
     def comparison(op: OperatorContext) -> Expr:
-        compared: Expr = function(records)(op.x, value(op, 1, "other"))
+        compared: Expr = function(records)(*modular([op.x, value(op, 1, "other")]))
         return compared
 
     comparison.__doc__ = f"{records}, element by element."

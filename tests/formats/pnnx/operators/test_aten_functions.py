@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.formats.pnnx.operators import TABLE
-from explorer.net import Net
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from tests.formats.pnnx.nets import computed
 from tests.support.refusals import refused
 
 QUOTIENT = """7767517
@@ -21,21 +19,6 @@ pnnx.Expression half 1 1 0 1 expr=div(@0,2) #0=(3)i64 #1=(3){noted}
 pnnx.Output out 1 0 1 #1=(3){noted}
 """
 NAN = np.float32([[1, np.nan, 3, 2, np.nan], [5, 4, 1, 3, 2]])
-
-
-def computed(type: str, *operands: Any, outputs: int = 1) -> list[Any]:
-    """Return the results of one operator: arrays are inputs of the net, other operands constants of the file."""
-    names = tuple(f"x{place}" for place in range(len(operands)))
-    lines = [
-        OperatorDefinition("prim::Constant", f"c{name}", (), (name,), {"value": operand})
-        for name, operand in zip(names, operands, strict=True)
-        if not isinstance(operand, np.ndarray)
-    ]
-    arrays = {name: each for name, each in zip(names, operands, strict=True) if isinstance(each, np.ndarray)}
-    makes = tuple(f"y{place}" for place in range(outputs))
-    operator = OperatorDefinition(type, "op", names, makes)
-    result = Net(NetDefinition.of("one", [*lines, operator], [*arrays], makes), TABLE).run(*arrays.values())
-    return [*result.values()] if isinstance(result, dict) else [result]
 
 
 def test_a_median_of_a_row_with_nan_is_its_first_nan() -> None:

@@ -1,0 +1,75 @@
+"""Models of one function each, for operators.py: functions of each element, with NaN, infinities and whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from operator_layers import Calls, Case
+from torch import Tensor, inf, nan
+
+_REAL = torch.tensor([[nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 2.5], [-2.5, 0.5, -0.5, 30.0, -7.25, 1e-3, 90.0, 180.0]])
+_OTHER = torch.tensor([[1.0, 2.0, inf, nan, 3.0, -1.0, 0.5, 0.0], [nan, 4.0, -2.0, 29.0, 1.5, -inf, 0.25, 2.0]])
+_LONG = torch.arange(-6, 6).reshape(3, 4)
+_BYTES = torch.tensor([[0, 1, 44, 100], [200, 254, 255, 7]], dtype=torch.uint8)
+_SHORT = torch.tensor([-128, -1, 0, 44, 127], dtype=torch.int8)
+
+_Calls = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
+
+
+def unary() -> Iterator[Case]:
+    functions: tuple[Callable[..., Any], ...] = (
+        torch.log2, torch.exp2, torch.deg2rad, torch.rad2deg, torch.positive, torch.sgn, torch.angle, torch.isposinf,
+        torch.isneginf, torch.sinc,
+    )  # fmt: skip
+    for function in functions:
+        for kind, x in {"": _REAL, "_long": _LONG, "_double": _REAL.double()}.items():
+            yield Case(f"torch.{function.__name__}{kind}", Calls(function), (x,))
+    yield Case("aten::special_entr", Calls(torch.special.entr), (_REAL,))
+
+
+def binary() -> Iterator[Case]:
+    calls: _Calls = {
+        "aten::fmax": (torch.fmax, (_REAL, _OTHER)),
+        "aten::fmin": (torch.fmin, (_REAL, _OTHER)),
+        "aten::fmax_long": (torch.fmax, (_LONG, torch.tensor(0.5))),
+        "aten::logaddexp2": (torch.logaddexp2, (_REAL, _OTHER)),
+        "aten::xlogy": (torch.xlogy, (_REAL, _OTHER)),
+        "aten::xlogy_long": (torch.xlogy, (_LONG, _LONG + 7)),
+        "aten::xlogy_number": (lambda x: torch.xlogy(x, 2), (_LONG,)),
+        "aten::xlogy_of_number": (lambda x: torch.xlogy(0.0, x), (_REAL,)),
+        "aten::float_power": (torch.float_power, (_REAL, _OTHER)),
+        "aten::float_power_number": (lambda x: torch.float_power(x, 2), (_LONG,)),
+        "aten::float_power_of_number": (lambda x: torch.float_power(2, x), (_LONG,)),
+        "aten::ldexp": (torch.ldexp, (_REAL, _OTHER)),
+        "aten::ldexp_long": (torch.ldexp, (_LONG, torch.tensor([3, 0, -1, 2]))),
+        "aten::gcd": (torch.gcd, (_LONG, torch.tensor([4, 6, 0, -9]))),
+        "aten::lcm": (torch.lcm, (_LONG, torch.tensor([4, 6, 0, -9]))),
+    }
+    for name, (call, inputs) in calls.items():
+        yield Case(name, Calls(call), inputs)
+
+
+def modular() -> Iterator[Case]:
+    """Whole numbers beyond the tensor's dtype."""
+    calls: dict[str, Callable[..., Any]] = {
+        "add": lambda x: x + 300,
+        "sub": lambda x: x - 300,
+        "rsub": lambda x: 300 - x,
+        "mul": lambda x: x * 300,
+        "floor_divide": lambda x: x // 300,
+        "remainder": lambda x: x % 300,
+        "fmod": lambda x: torch.fmod(x, 300),
+        "and": lambda x: x & 300,
+        "chain": lambda x: (x + 300) * 1000 - 7,
+        "gt": lambda x: x > 300,
+        "eq": lambda x: x == -1,
+        "div": lambda x: x / 300,
+    }
+    for name, call in calls.items():
+        for kind, x in {"uint8": _BYTES, "int8": _SHORT}.items():
+            yield Case(f"modular_{name}_{kind}", Calls(call), (x,))
+
+
+ELEMENTS = (unary, binary, modular)

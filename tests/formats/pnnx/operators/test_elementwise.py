@@ -1,0 +1,40 @@
+"""Functions of each element: operands that are refused, and whole numbers beyond a dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.formats.pnnx.nets import computed
+from tests.support.refusals import refused
+
+TRUTHS = np.array([True, False])
+COMPLEX = np.array([1 + 2j], np.complex64)
+
+
+@pytest.mark.parametrize(
+    ("type", "operands", "texts"),
+    [
+        ("torch.positive", [TRUTHS], ["an operand 2 bool", "torch.positive: there must be numbers, and no truths"]),
+        ("aten::angle", [COMPLEX], ["an operand 1 complex64", "the operand must be real"]),
+        ("aten::isposinf", [COMPLEX], ["aten::isposinf: the operand must be real"]),
+        ("aten::sgn", [COMPLEX], ["aten::sgn: the operand must be real"]),
+        ("aten::xlogy", [2.0, 3.0], ["operands [2.0, 3.0]", "one of both must be a tensor"]),
+        ("aten::log2", [COMPLEX, 1], ["2 operands given", "aten::log2 must have 1 operand"]),
+    ],
+)
+def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:
+    with refused(ex.ExplorerError, *texts):
+        computed(type, *operands)
+
+
+def test_a_whole_number_beyond_the_dtype_is_refused_where_torch_refuses_it() -> None:
+    """Sums are modular; elements that are written into a tensor are not."""
+    bytes = np.uint8([1, 200])
+    np.testing.assert_array_equal(computed("aten::add", bytes, 300)[0], np.uint8([45, 244]))
+    assert computed("aten::add", bytes, 300)[0].dtype == np.uint8
+    with refused(ex.ExplorerError, "300 as an element of dtype uint8", "the value must fit the dtype"):
+        computed("aten::masked_fill", bytes, TRUTHS, 300)
