@@ -20,12 +20,13 @@ from operator_dtypes import DTYPES
 from operator_elements import ELEMENTS
 from operator_functions import FUNCTIONS
 from operator_layers import LAYERS, Case
+from operator_places import PLACES
 from operator_rest import REST
 from operator_scatters import SCATTERS
 from operator_windows import WINDOWS
 
 SEED = 5
-FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS)
+FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS, *PLACES)
 
 
 def export(case: Case) -> dict[str, np.ndarray]:

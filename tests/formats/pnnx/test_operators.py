@@ -220,7 +220,7 @@ def test_padding_that_keeps_the_size() -> None:
         ("F.softmax", {}, {}, "the argument 'dim' is missing; given: none"),
         ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*a whole number"),
         ("F.softmax", {"dim": 9}, {}, "axis 9"),
-        ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": True}, {}, "return_indices=True"),
+        ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": 2}, {}, "return_indices=2"),
         ("torch.matmul", {}, {}, "1 operand given\n.*'other'"),
     ],
 )

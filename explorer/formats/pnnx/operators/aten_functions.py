@@ -26,15 +26,15 @@ from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.elementwise.unary import absolute, sqrt
+from explorer.ops.elementwise.unary import absolute
 from explorer.ops.linalg.einsum import einsum
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.put import add_along_axis
-from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
+from explorer.ops.manipulation.reshape import reshape, transpose
 from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.sorting import argsort
-from explorer.ops.reduction.statistics import std, var, vector_norm
+from explorer.ops.reduction.statistics import std, var
 
 _INT64 = np.dtype(np.int64)
 
@@ -228,23 +228,6 @@ def diff(op: OperatorContext) -> Expr:
         later, earlier = x[(*front, slice(1, None))], x[(*front, slice(0, -1))]
         x = later != earlier if x.dtype.kind == "b" else later - earlier
     return x
-
-
-@file_operator("aten::cdist", operands=Count(2, 4), ignored=("compute_mode", 3))
-def distances(op: OperatorContext) -> Expr:
-    """The p-norms of the differences of all rows of one matrix and all rows of another."""
-    x, y, power = op.x, op.tensor(1, "x2"), number(op, 2, "p", 2.0)
-    if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1] or not power >= 0:
-        raise OperandError(
-            f"rows {x.type} and {y.type}, p={power!r}",
-            rule="aten::cdist: rows must be of one length, and p a number of 0 or more",
-        )
-    difference = expand_dims(x, -2) - expand_dims(y, -3)
-    if power == 2:
-        return sqrt(sum(difference * difference, -1))
-    if power == 1:
-        return sum(absolute(difference), -1)
-    return vector_norm(difference, power, (-1,), False)
 
 
 @file_operator("aten::median", "aten::kthvalue", operands=Count(1, 4))

@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import value
+from explorer.formats.pnnx.operators.base.arguments import integer, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.expression import modular, promoted
 from explorer.net.operators.context import OperatorContext
@@ -93,6 +93,21 @@ def select(op: OperatorContext) -> Expr:
     x = op.x
     axis = normalize_axis(op.integer("dim"), x.ndim, "select")
     return x[(*[slice(None)] * axis, op.integer("index"))]
+
+
+@file_operator("torch.narrow", "Tensor.narrow", "aten::narrow")
+def narrow(op: OperatorContext) -> Expr:
+    """So many parts of an axis from a start, which counts from the end where it is negative."""
+    x = op.x
+    axis = normalize_axis(integer(op, 1, "dim"), x.ndim, "narrow")
+    start, length, size = integer(op, 2, "start"), integer(op, 3, "length"), x.shape[axis]
+    first = start + size if start < 0 else start
+    if not 0 <= first <= first + length <= size:
+        raise OperandError(
+            f"start={start}, length={length} along {size} parts",
+            rule=f"{op.definition.type}: the range must lie within the axis",
+        )
+    return x[(*[slice(None)] * axis, slice(first, first + length))]
 
 
 @file_operator("Tensor.slice", "torch.slice")

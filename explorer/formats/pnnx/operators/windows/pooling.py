@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
 from typing import Any
-
-import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tensor import tensor
-from explorer.core.memory_budget import claim_steps
 from explorer.formats.pnnx.operators.base.arguments import sizes
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.operators.windows.pooling_places import even_spans, window_places, window_spans
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.manipulation.concat import stack
-from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
-from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze
+from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
-from explorer.ops.reduction.sorting import argmax
 
 _SHAPES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
@@ -60,19 +53,21 @@ def _strides(op: OperatorContext) -> tuple[int, ...]:
 
 
 @file_operator(*_types("MaxPool", "max_pool"))
-def max_pool(op: OperatorContext) -> Expr:
-    """The largest element of each window."""
-    op.only("return_indices", False)
+def max_pool(op: OperatorContext) -> Any:
+    """The largest element of each window, and its place where it is asked for."""
     pool: Callable[..., Expr] = max_pool3d if _axes(op) == 3 else max_pool2d
-    y = pool(
+    x, size, steps, sides, gaps = (
         _image(op),
         _window(op, "kernel_size"),
         _strides(op),
         _window(op, "padding", 0, 0),
         _window(op, "dilation", 1),
-        op.flag("ceil_mode", False),
     )
-    return _result(op, y)
+    y = pool(x, size, steps, sides, gaps, op.flag("ceil_mode", False))
+    if not op.flag("return_indices", False):
+        return _result(op, y)
+    spans = [window_spans(*each) for each in zip(x.shape[2:], y.shape[2:], size, steps, sides, gaps, strict=True)]
+    return _result(op, y), _result(op, window_places(x, spans))
 
 
 @file_operator(*_types("AvgPool", "avg_pool"))
@@ -140,21 +135,7 @@ def adaptive_max_pool_(op: OperatorContext) -> Any:
     x = _image(op)
     counts = _output(op, x)
     y = _result(op, adaptive_max_pool(x, counts))
-    return (y, _result(op, _places(x, counts))) if op.flag("return_indices", False) else y
-
-
-def _places(x: Expr, counts: tuple[int, ...]) -> Expr:
-    """Return the place of the largest element of each even window, in the image without its axes: int64."""
-    claim_steps("windows of a pooling", math.prod(counts))
-    lengths = x.shape[2:]
-    spans = [
-        [range(place * length // count, -(-(place + 1) * length // count)) for place in range(count)]
-        for length, count in zip(lengths, counts, strict=True)
-    ]
-    found = []
-    for window in product(*spans):
-        part = x[(slice(None), slice(None), *[slice(each.start, each.stop) for each in window])]
-        numbers = np.ravel_multi_index(np.meshgrid(*window, indexing="ij"), lengths).reshape(-1)
-        best = argmax(reshape(part, (*x.shape[:2], numbers.size)), -1)
-        found.append(take(tensor(numbers), best, 0))
-    return reshape(stack(found, -1), (*x.shape[:2], *counts))
+    if not op.flag("return_indices", False):
+        return y
+    spans = [even_spans(*each) for each in zip(x.shape[2:], counts, strict=True)]
+    return y, _result(op, window_places(x, spans))

@@ -1,0 +1,58 @@
+"""Places, likenesses, diagonals and grids: operands that are refused, and what hostile sizes cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.formats.pnnx.nets import computed, net_of
+from tests.support.refusals import refused
+
+ROW = np.float32([1, 2, 3])
+ROWS = np.float32([[1, 2, 3], [4, 5, 6]])
+WHOLE = np.array([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("type", "operands", "texts"),
+    [
+        ("aten::searchsorted", [ROW, ROW, False, True, "left", None], ["side='left', right=True", "left or right"]),
+        ("aten::searchsorted", [ROW, ROW, False, False, "middle", None], ["side='middle'"]),
+        ("aten::searchsorted", [ROWS, ROW], ["elements 3 float32 among 2×3 float32", "one for each row of elements"]),
+        ("aten::searchsorted", [ROW, ROW, False, False, None, WHOLE[:2]], ["sorter must have the shape (3,)"]),
+        ("aten::bucketize", [ROW, ROWS], ["boundaries 2×3 float32", "one sorted row"]),
+        ("aten::bucketize", [ROW, ROW, 1], ["out_int32=1", "out_int32 must be True or False"]),
+        ("aten::cosine_similarity", [WHOLE, WHOLE, 0], ["vectors 3 int64 and 3 int64", "real numbers"]),
+        ("aten::cosine_similarity", [ROW, ROWS[:, :2], 0], ["must be of real numbers and broadcast together"]),
+        ("aten::cosine_similarity", [ROW, ROW, 3], ["axis 3"]),
+        ("aten::narrow", [ROW, 0, 2, 2], ["start=2, length=2 along 3 parts", "the range must lie within the axis"]),
+        ("aten::narrow", [ROW, 0, -4, 2], ["start=-4"]),
+        ("aten::narrow", [ROW, 0, 1, -1], ["length=-1"]),
+        ("aten::diagonal", [ROWS, 0, 1, -1], ["dim1=1, dim2=-1", "the axes must be two"]),
+        ("torch.diag", [ROWS[None]], ["a vector or a matrix"]),
+        ("aten::diagflat", [ROW, 10**6], ["places of a diagonal claims a constant of"]),
+        ("aten::meshgrid", [ROW, "yx"], ["indexing='yx'", "one of ij, xy"]),
+        ("aten::meshgrid", [ROWS, "ij"], ["the operands must be vectors"]),
+    ],
+)
+def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:
+    with refused(ex.ExplorerError, *texts):
+        computed(type, *operands)
+
+
+def test_a_search_of_many_boundaries_takes_as_many_steps_as_their_number_has_digits() -> None:
+    """A hundred thousand elements among as many boundaries, where a comparison of all pairs would take 10¹⁰ steps."""
+    draw = np.random.default_rng(0)
+    boundaries, elements = np.sort(draw.normal(size=100_000)), draw.normal(size=100_000)
+    for right, side in ((False, "left"), (True, "right")):
+        (places,) = computed("aten::searchsorted", boundaries, elements, False, right)
+        np.testing.assert_array_equal(places, np.searchsorted(boundaries, elements, side))
+
+
+def test_places_of_windows_that_hold_too_much_are_refused_before_they_are_made() -> None:
+    net = net_of("F.max_pool2d", 1, {"kernel_size": 2000, "stride": 1, "padding": 999, "return_indices": True})
+    with refused(ex.ExplorerError, "places of windows claims a constant of"):
+        net.run(np.zeros((1, 1, 2000, 2000), np.float32))
