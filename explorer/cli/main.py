@@ -113,9 +113,9 @@ def _parsed(own_arguments: Sequence[str], handed: Sequence[str]) -> argparse.Nam
     return options
 
 
-def _near(given: str, known: Iterable[str]) -> str:
+def _near(word: str, known: Iterable[str]) -> str:
     """Return the known name that is near, as the end of a sentence, or ""."""
-    near = get_close_matches(given.partition("=")[0], known, 1)
+    near = get_close_matches(word.partition("=")[0], known, 1)
     return f": near is {near[0]}" if near else ""
 
 

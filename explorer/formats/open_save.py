@@ -62,7 +62,7 @@ def open(
         definition = torch_export.definition(path, example_inputs, dynamic_shapes)
         return Net(definition, FORMATS["onnx"].operators)
     if isinstance(path, type):
-        raise _class_given(path)
+        raise _class_error(path)
     if example_inputs is not None or dynamic_shapes is not None:
         argument = "example_inputs" if example_inputs is not None else "dynamic_shapes"
         raise OperandError(
@@ -206,12 +206,12 @@ def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mappi
     entry.write_expressions(_stem(path, entry), what, inputs, path)
 
 
-def _class_given(given: type) -> OperandError:
+def _class_error(type_: type) -> OperandError:
     """Return the error for the class of a module in place of a module."""
     return OperandError(
-        f"ex.open of the class {given.__name__}",
+        f"ex.open of the class {type_.__name__}",
         rule="a torch module must be an instance of its class, which holds the weights",
-        fix=f"ex.open({given.__name__}(…), example_inputs)",
+        fix=f"ex.open({type_.__name__}(…), example_inputs)",
     )
 
 

@@ -101,27 +101,27 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
 
     The members of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
     """
-    given = [(key, array) for text in texts for key, array in read(text).items()]
+    pairs = [(key, array) for text in texts for key, array in read(text).items()]
     names = list(net.inputs)
-    arrays: dict[str, Any] = dict(given)
-    if len(arrays) == len(given):  # a name that two files have says of neither which input it is
+    arrays: dict[str, Any] = dict(pairs)
+    if len(arrays) == len(pairs):  # a name that two files have says of neither which input it is
         for name, blob in net.inputs.items():
             if blob.is_sequence:
                 members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
                 arrays[name] = [arrays.pop(key) for key in [*members]]
         if all(name in arrays for name in names):
             return {name: arrays[name] for name in names}
-        given = [*arrays.items()]
-    if len(given) == len(names):
+        pairs = [*arrays.items()]
+    if len(pairs) == len(names):
         report(
-            f"inputs in order: {', '.join(f'{key} as {name!r}' for (key, _), name in zip(given, names, strict=True))}"
+            f"inputs in order: {', '.join(f'{key} as {name!r}' for (key, _), name in zip(pairs, names, strict=True))}"
         )
-        return {name: array for name, (_, array) in zip(names, given, strict=True)}
-    keys = [visible(key) for key, _ in given]
-    few = len(given) < len(names)
-    twice = next((key for key, times in Counter(key for key, _ in given).items() if times > 1), None)
+        return {name: array for name, (_, array) in zip(names, pairs, strict=True)}
+    keys = [visible(key) for key, _ in pairs]
+    few = len(pairs) < len(names)
+    twice = next((key for key, times in Counter(key for key, _ in pairs).items() if times > 1), None)
     raise FileError(
-        f"{counted_text(len(given), 'array')} for the input{'s' * (len(names) > 1)} "
+        f"{counted_text(len(pairs), 'array')} for the input{'s' * (len(names) > 1)} "
         f"{', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
         rule="each input must have an array, matched by name or in order",

@@ -92,14 +92,14 @@ class _Reader:
     def _dictionaries(self) -> dict[str, BlobType]:
         """Return the inputs that are maps with the keys that the operator behind them knows."""
         types = {value.name: value.type for value in self.graph.input if value.type.HasField("map_type")}
-        found = {}
+        dictionaries = {}
         for node in self.graph.node if types else ():
             if node.op_type == "DictVectorizer" and node.input and node.input[0] in types:
                 vocabulary = [[text(key) for key in a.strings] or [*a.ints] for a in node.attribute]
                 keys = tuple(dict.fromkeys(key for each in vocabulary for key in each))
                 if (type_ := dictionary_type(types[node.input[0]], keys)) is not None:
-                    found[node.input[0]] = type_
-        return found
+                    dictionaries[node.input[0]] = type_
+        return dictionaries
 
     def read(self, outside: Mapping[str, object] | None = None) -> NetDefinition:
         """Return the definition; ``outside`` are the values around an inner graph, of which it captures some."""

@@ -122,13 +122,13 @@ _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 def _converted(values: Any, dtype: np.dtype[Any]) -> Any:
     """Return plain values in a dtype, where it holds them; else as they are."""
-    given = np.asarray(values)
+    array = np.asarray(values)
     wanted = _KINDS.get(dtype.kind, 2)
-    if _KINDS.get(given.dtype.kind, len(_KINDS)) > wanted:
-        return given
+    if _KINDS.get(array.dtype.kind, len(_KINDS)) > wanted:
+        return array
     with np.errstate(over="ignore"):
-        cast = given.astype(dtype)
-    return cast if wanted > 1 or np.array_equal(cast, given) else given
+        cast = array.astype(dtype)
+    return cast if wanted > 1 or np.array_equal(cast, array) else array
 
 
 def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[Expr, Expr, Expr, int]:

@@ -129,7 +129,7 @@ def _axes(
     function: str, lengths: Shape, window: Numbers, strides: Numbers, padding: Sides, dilation: Numbers
 ) -> list[_Axis]:
     """Return the windows along each axis; raises OperandError for numbers of which no window can be made."""
-    given = [
+    settings = [
         _each(function, name, value, len(lengths))
         for name, value in (("window", window), ("strides", strides), ("dilation", dilation))
     ]
@@ -142,7 +142,7 @@ def _axes(
             fix="padding=1",
         )
     axes = []
-    for length, taps, step, gap, (before, after) in zip(lengths, *given, pairs, strict=True):
+    for length, taps, step, gap, (before, after) in zip(lengths, *settings, pairs, strict=True):
         before, after = (whole(side, f"{function}: padding") for side in (before, after))
         fits = min(taps, step, gap) > 0 and min(before, after) >= 0
         count = (length + before + after - gap * (taps - 1) - 1) // step + 1 if fits else 0

@@ -56,10 +56,10 @@ def check_numbers(owner: Any, name: str = "") -> None:
                 rule=f"a field must be annotated as one of {', '.join(FIELDS)}, so that it can be written to a file",
                 fix=f"{field.name}: float = 0.1",
             )
-        given: Any = getattr(owner, field.name)
+        own: Any = getattr(owner, field.name)
         limits = owner.ranges.get(field.name)
-        value = check_number(name or type(owner).__name__, field.name, annotation, given, limits)
-        if value is not given:
+        value = check_number(name or type(owner).__name__, field.name, annotation, own, limits)
+        if value is not own:
             object.__setattr__(owner, field.name, value)
 
 

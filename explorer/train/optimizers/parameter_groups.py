@@ -73,7 +73,7 @@ class ParameterGroup:
         """
         names = [*parameters]
         layers = {layer for name in names for layer in _layers(name)}
-        found: set[str] = set()
+        members: set[str] = set()
         for pattern in self.names:
             # A name as it stands first: those of layers may hold the signs of patterns.
             if pattern in names or pattern in layers:
@@ -87,8 +87,8 @@ class ParameterGroup:
                     known={*names, *layers},
                     fix='a name, or a pattern such as "*/bias"',
                 )
-            found.update(fitting)
-        return [name for name in names if name in found]
+            members.update(fitting)
+        return [name for name in names if name in members]
 
     def settings(self) -> dict[str, Any]:
         """Return the names and what it changes, as numbers and texts."""
@@ -96,8 +96,8 @@ class ParameterGroup:
         return {"names": [*self.names], "frozen": self.frozen, **changes}
 
     def _changes(self) -> dict[str, Any]:
-        given = {"rate": self.rate, "weight_decay": self.weight_decay}
-        return {name: value for name, value in given.items() if value is not None}
+        settings = {"rate": self.rate, "weight_decay": self.weight_decay}
+        return {name: value for name, value in settings.items() if value is not None}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "frozen" in vars(self):

@@ -67,10 +67,10 @@ def nodes_named(recording: Recording, name: str) -> list[int]:
 def named_inside(recording: Recording, name: str) -> list[int]:
     """Return the recorded nodes of a name inside functions, branches and loops; none if there is no such name."""
     try:
-        found = nodes_named(recording, name)
+        nodes = nodes_named(recording, name)
     except ValueError:
         return []
-    return [node for node in found if recording.nodes.body[node] > 0]
+    return [node for node in nodes if recording.nodes.body[node] > 0]
 
 
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
