@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from explorer.core.errors import FileError
 from explorer.core.progress import Progress, current_callback
+from explorer.formats.pnnx.attention_operands import with_named_operands
 from explorer.formats.pnnx.noted_dtypes import with_noted_dtype
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
 from explorer.formats.pnnx.recurrent_results import with_all_results
@@ -176,7 +177,8 @@ class _Reader:
             type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
         )
         operator = self._read_pairs(bare, [word[0] for word in words])
-        operator = with_noted_dtype(with_all_results(operator, self.blob_type), self.blob_type)
+        for rewrite in (with_all_results, with_named_operands, with_noted_dtype):
+            operator = rewrite(operator, self.blob_type)
         self.unwritten.extend(blob for blob in operator.outputs if blob not in bare.outputs)
         self._keep(operator)
 

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.pnnx.attention_operands import MASKS, SEQUENCES
 from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.formats.pnnx.recurrent_results import ONE_OF
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
 from explorer.ops.nn.attention import attention, attention_weights
@@ -47,8 +52,7 @@ def multi_head_attention(op: OperatorContext) -> Any:
             f"num_heads={heads}, embed_dim={width}",
             rule="the number of features must be a multiple of the number of heads",
         )
-    count = len(op.passed) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
-    sequences = [op.tensor(min(position, count - 1)) for position in range(3)]
+    sequences = _sequences(op)
     batch_first = op.flag("batch_first", False)
     for name, x in zip(("query", "key", "value"), sequences, strict=True):
         with_rank(op, name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
@@ -58,13 +62,34 @@ def multi_head_attention(op: OperatorContext) -> Any:
         _heads(matmul(x, weight.T) if bias is None else matmul(x, weight.T) + bias, heads)
         for x, (weight, bias) in zip(sequences, _projections(op, width, sequences), strict=True)
     )
-    weights = attention_weights(query, key, _mask(op, heads, query, key))
+    mask = _mask(op, heads, query, key)
+    weights = attention_weights(query, key, mask)
+    if mask is not None and mask.dtype.kind == "b" and len(op.definition.outputs) == 1:
+        # a query without any key gets zeros, as torch's function has it, which the module calls for values alone
+        weights = where(mask, weights, 0)
     mixed = transpose(matmul(weights, value), (0, 2, 1, 3))
     y = matmul(reshape(mixed, (*mixed.shape[:2], width)), _weight(op, "out_proj.weight", width, width).T)
     if op.flag("bias", True):
         y = y + _weight(op, "out_proj.bias", width)
     y = y if batch_first else transpose(y, (1, 0, 2))
     return y if len(op.definition.outputs) == 1 else (y, mean(weights, 1))
+
+
+def _sequences(op: OperatorContext) -> list[Expr]:
+    """Return queries, keys and values, by their names or in this order; the last operand serves for the rest."""
+    meant: Any = op.argument(ONE_OF, None)
+    if meant is not None:
+        raise OperandError(
+            f"operands that may be {' or '.join(map(str, meant))}",
+            rule="nn.MultiheadAttention: what an operand is must follow from its shape, since its name is not in the "
+            "file",
+            fix="export with inputs of as many samples, queries and keys as are different numbers, or open the module: "
+            "ex.open(module, inputs)",
+        )
+    named = op.definition.input_names
+    count = len(op.passed) - sum([name in named for name in MASKS])
+    places = [(0, name) if name in named else (min(at, count - 1), "") for at, name in enumerate(SEQUENCES)]
+    return [op.tensor(*place) for place in places]
 
 
 def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list[tuple[Expr, Expr | None]]:
@@ -94,24 +119,32 @@ def _heads(x: Expr, heads: int) -> Expr:
 
 
 def _mask(op: OperatorContext, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Both masks as numbers to add: the module's truths say which keys are hidden, the function's which are seen."""
-    if "key_padding_mask" in op.definition.input_names:
-        raise OperandError(
-            "a key_padding_mask", rule="nn.MultiheadAttention must not have one", fix="put it into attn_mask"
-        )
-    if "attn_mask" not in op.definition.input_names:
-        return None
-    mask = op.tensor(0, "attn_mask")
-    pairs, count = (query.shape[2], key.shape[2]), query.shape[0] * heads
-    if mask.shape not in (pairs, (count, *pairs)):
-        raise OperandError(
-            f"attn_mask is {mask.type}",
-            rule=f"nn.MultiheadAttention: attn_mask must have the shape {pairs}, or {(count, *pairs)}; pnnx notes a "
-            "mask of padding as one",
-            fix="put the padding into attn_mask, or export the model as ONNX",
-        )
-    if mask.dtype.kind == "b":
-        mask = ~mask
-    if mask.ndim == 3:
-        return reshape(mask, (mask.shape[0] // heads, heads, *mask.shape[1:]))
-    return expand_dims(mask, 0)
+    """Return what is added for each query and key, or which keys are seen: the module's truths say which are hidden."""
+    pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
+    masks = []
+    for name, shapes in ((MASKS[0], (pairs, (count * heads, *pairs))), (MASKS[1], ((count, pairs[1]),))):
+        if name not in op.definition.input_names:
+            continue
+        mask = op.tensor(0, name)
+        if mask.shape not in shapes:
+            raise OperandError(
+                f"{name} is {mask.type}",
+                rule=f"nn.MultiheadAttention: {name} must have the shape {', or '.join(map(str, shapes))}",
+                fix="export again with a pnnx that notes shapes, or open the module: ex.open(module, inputs)",
+            )
+        if name == MASKS[1]:
+            mask = expand_dims(mask, (1, 2))
+        elif mask.ndim == 3:
+            mask = reshape(mask, (count, heads, *pairs))
+        masks.append(~mask if mask.dtype.kind == "b" else mask)
+    if len(masks) < 2:
+        return masks[0] if masks else None
+    first, second = masks
+    if first.dtype.kind == second.dtype.kind == "b":
+        return first & second
+    return _added(first) + _added(second)
+
+
+def _added(mask: Expr) -> Expr:
+    """Return a mask as numbers to add: −∞ for keys that are not seen."""
+    return where(mask, np.float32(0), np.float32(-np.inf)) if mask.dtype.kind == "b" else mask

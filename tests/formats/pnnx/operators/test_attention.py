@@ -1,0 +1,75 @@
+"""Operands of attention modules, which pnnx writes without their names: told by their shapes, or refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.net.definition.definition import OperatorDefinition
+from tests.support.refusals import refused
+
+OPTIONS = "embed_dim=8 num_heads=2 batch_first=True bias=False"
+
+
+def attention(folder: Path, operands: str, types: str, options: str = OPTIONS) -> OperatorDefinition:
+    """Return the operator as it is read from a file, with operands in this order and types of the inputs."""
+    shapes = dict(pair.split("=") for pair in types.split())
+    inputs = "\n".join([f"pnnx.Input in{name} 0 1 {name} #{name}={shape}" for name, shape in shapes.items()])
+    noted = " ".join([f"#{name}={shape}" for name, shape in shapes.items()])
+    # the last operand is noted as the mask, whatever it is
+    mark = (
+        f" $attn_mask={operands.split()[-1]}"
+        if any(each.count(",") == 1 or "bool" in each for each in types.split())
+        else ""
+    )
+    path = folder / "m.pnnx.param"
+    path.write_text(
+        f"7767517\n{len(shapes) + 2} {len(shapes) + 1}\n{inputs}\n"
+        f"nn.MultiheadAttention op {len(operands.split())} 1 {operands} y {options}{mark} {noted}\n"
+        "pnnx.Output out 1 0 y\n"
+    )
+    (operator,) = [each for each in ex.open(path).definition.operators if each.name == "op"]
+    return operator
+
+
+@pytest.mark.parametrize(
+    ("operands", "types", "names"),
+    [
+        ("1 0", "0=(3,4,8)f32 1=(4,4)bool", "query=0 key=0 value=0 attn_mask=1"),
+        ("1 0", "0=(3,4,8)f32 1=(3,4)bool", "query=0 key=0 value=0 key_padding_mask=1"),
+        ("0 1", "0=(3,4,8)f32 1=(3,4)f32", "query=0 key=0 value=0 key_padding_mask=1"),
+        ("1 0", "0=(3,4,8)f32 1=(6,4,4)bool", "query=0 key=0 value=0 attn_mask=1"),
+        ("2 1 0", "0=(3,4,8)f32 1=(4,4)bool 2=(3,4)bool", "query=0 key=0 value=0 attn_mask=1 key_padding_mask=2"),
+        ("2 1 0", "0=(3,4,8)f32 1=(3,5,8)f32 2=(5,4)bool", "query=1 key=0 value=0 attn_mask=2"),
+        ("0 1", "0=(3,4,8)f32 1=(3,5,8)f32", "query=0 key=1 value=1"),
+        ("2 1 0", "0=(3,4,8)f32 1=(3,4,8)f32 2=(3,4,8)f32", "query=2 key=1 value=0"),
+    ],
+)
+def test_shapes_tell_what_an_operand_is(tmp_path: Path, operands: str, types: str, names: str) -> None:
+    assert attention(tmp_path, operands, types).input_names == dict(pair.split("=") for pair in names.split())
+
+
+@pytest.mark.parametrize(
+    ("operands", "types", "texts"),
+    [
+        ("0 1", "0=(3,4,8)f32 1=(3,4,8)f32", ["query 0, key 1, value 1 or query 0, key 0, value 1"]),
+        ("1 0", "0=(4,4,8)f32 1=(4,4)bool", ["value 0, attn_mask 1 or query 0", "key_padding_mask 1"]),
+        ("1 2 0", "0=(4,4,8)f32 1=(4,4)bool 2=(4,4)bool", ["attn_mask 1, key_padding_mask 2 or"]),
+    ],
+)
+def test_what_the_shapes_do_not_tell_is_refused(tmp_path: Path, operands: str, types: str, texts: list[str]) -> None:
+    """Queries and keys of one shape may be shared in several ways, and a mask of as many samples as steps be either."""
+    attention(tmp_path, operands, types)
+    net = ex.open(tmp_path / "m.pnnx.param")
+    with refused(ex.ExplorerError, "operands that may be", "must follow from its shape", *texts):
+        raise net.problems()["op"]
+
+
+def test_operands_by_name_are_written_and_read_again(tmp_path: Path) -> None:
+    operator = attention(tmp_path, "1 0", "0=(3,4,8)f32 1=(3,4)bool")
+    net = ex.open(tmp_path / "m.pnnx.param")
+    net.save(tmp_path / "again.pnnx.param")
+    (again,) = [each for each in ex.open(tmp_path / "again.pnnx.param").definition.operators if each.name == "op"]
+    assert again.input_names == operator.input_names
