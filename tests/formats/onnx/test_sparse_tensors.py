@@ -58,6 +58,8 @@ def test_a_number_may_be_sparse(tmp_path: Path) -> None:
     [
         (PLACES * 2, r"an element at \[2, 4\]\n.*must lie in 0 … 3, 0 … 2"),
         (np.array([-1, 0, 5]), r"an element at \[-1\]\n.*must lie in 0 … 11"),
+        (PLACES[[0, 2, 0]], r"two elements at \[0, 1\]\n.*must have one element at each place"),
+        (np.array([7, 5, 5]), r"two elements at \[5\]\n.*must have one element at each place"),
         (PLACES[:2], "at places of int64, shape"),
         (PLACES[:, :, None], "one axis of elements, and a place"),
     ],
@@ -65,6 +67,17 @@ def test_a_number_may_be_sparse(tmp_path: Path) -> None:
 def test_places_outside_a_sparse_tensor_are_refused(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match=words):
         opened(product(sparse(places)), tmp_path).run(X)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
+@pytest.mark.parametrize("places", [np.zeros((1, 2), np.int64), np.zeros(1, np.int64)])
+def test_a_sparse_tensor_with_a_size_of_0_has_no_elements(
+    places: NDArray[np.int64], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    net = opened(product(sparse(places, shape, 1)), tmp_path)
+    with pytest.raises(ex.FileError, match=r"an element at \[0.*\n.*no element where one of its sizes is 0"):
+        net.definition.weights["w"]
+    assert opened(product(sparse(places[:0], shape, 0)), tmp_path).definition.weights["w"].shape == shape
 
 
 def test_a_sparse_tensor_that_claims_too_much_is_opened_and_refused_before_it_is_made(tmp_path: Path) -> None:
