@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pnnx
 import torch
+from operator_algebra import ALGEBRA
 from operator_attention import ATTENTION
 from operator_dtypes import DTYPES
 from operator_elements import ELEMENTS
@@ -27,7 +28,7 @@ from operator_scatters import SCATTERS
 from operator_windows import WINDOWS
 
 SEED = 5
-FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS, *PLACES, *ATTENTION)
+FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS, *PLACES, *ATTENTION, *ALGEBRA)
 
 
 def export(case: Case) -> dict[str, np.ndarray]:

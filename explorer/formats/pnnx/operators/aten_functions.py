@@ -32,9 +32,8 @@ from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.put import add_along_axis
 from explorer.ops.manipulation.reshape import reshape, transpose
-from explorer.ops.reduction.reduce import mean, sum
+from explorer.ops.reduction.reduce import sum
 from explorer.ops.reduction.sorting import argsort
-from explorer.ops.reduction.statistics import std, var
 
 _INT64 = np.dtype(np.int64)
 
@@ -192,19 +191,6 @@ def together(op: OperatorContext) -> Any:
             ", ".join(str(each.type) for each in values), rule=f"{op.definition.type}: operands must broadcast together"
         )
     return tuple([broadcast_to(each, shape) for each in values])
-
-
-@file_operator("aten::std_mean", "aten::var_mean", operands=Count(1, 4))
-def spread_and_mean(op: OperatorContext) -> tuple[Expr, Expr]:
-    """The standard deviation or variance, and the mean, along axes."""
-    missing, keep = value(op, 2, "correction", None), flag(op, 3, "keepdim", False)
-    # torch's older word for one element less: True
-    missing = 1 if missing is None else missing
-    if not isinstance(missing, (int, float)) or missing % 1:
-        raise OperandError(f"correction={missing!r}", rule=f"{op.definition.type}: correction must be a whole number")
-    spread = std if "std" in op.definition.type else var
-    axes = axes_of(op)
-    return spread(op.x, axes, int(missing), keep), mean(op.x, axes, keepdims=keep)
 
 
 @file_operator("aten::count_nonzero", operands=Count(1, 2))

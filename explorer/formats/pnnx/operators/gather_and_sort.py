@@ -65,6 +65,13 @@ def sort(op: OperatorContext) -> tuple[Expr, Expr]:
     return TakeAlong(axis)(op.x, numbers), numbers
 
 
+@file_operator("torch.msort", "aten::msort")
+def msort(op: OperatorContext) -> Expr:
+    """The elements along the first axis in order."""
+    x = op.x
+    return TakeAlong(0)(x, argsort(x, 0))
+
+
 @file_operator("torch.argsort", "Tensor.argsort", "aten::argsort")
 def argsort_(op: OperatorContext) -> Expr:
     """The places of the elements along an axis in order."""
@@ -95,6 +102,13 @@ def gather(op: OperatorContext) -> Expr:
 def index_select(op: OperatorContext) -> Expr:
     """The parts of an axis at numbers."""
     return take(op.x, op.tensor(1 if op.has("dim") else 2, "index"), integer(op, 1, "dim"))
+
+
+@file_operator("torch.take", "Tensor.take", "aten::take")
+def take_(op: OperatorContext) -> Expr:
+    """The elements at places in the tensor without its axes."""
+    x = op.x
+    return take(reshape(x, (x.size,)), op.tensor(1, "index"), 0)
 
 
 @file_operator("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")

@@ -12,17 +12,43 @@ from explorer.formats.pnnx.operators.base.arguments import integer, integers, va
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.reshape import part
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.rearrange import flip, moveaxis, repeat, roll, tile
-from explorer.ops.manipulation.reshape import expand_dims, reshape
+from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
 
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")
 def flip_(op: OperatorContext) -> Expr:
     """Elements in reverse order along axes."""
     return flip(op.x, integers(op, 1, "dims"))
+
+
+@file_operator("aten::fliplr", "torch.fliplr", "aten::flipud", "torch.flipud", operands=Count(1, 1))
+def flip_sides(op: OperatorContext) -> Expr:
+    """Columns (lr) or rows (ud) in reverse order."""
+    x, axis = op.x, 1 if op.definition.type.endswith("lr") else 0
+    if x.ndim <= axis:
+        raise OperandError(
+            f"an operand {x.type}", rule=f"{op.definition.type}: the operand must have {axis + 1} axes or more"
+        )
+    return flip(x, axis)
+
+
+@file_operator("aten::rot90", "torch.rot90", operands=Count(1, 3))
+def rot90(op: OperatorContext) -> Expr:
+    """Matrices along two axes turned by so many quarters, from the first axis to the second."""
+    x, turns = op.x, integer(op, 1, "k", 1) % 4
+    axes = [normalize_axis(axis, x.ndim, "rot90") for axis in integers(op, 2, "dims", (0, 1))]
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise OperandError(f"dims={tuple(axes)}", rule=f"{op.definition.type}: there must be two axes")
+    if turns == 2:
+        return flip(x, tuple(axes))
+    order = [*range(x.ndim)]
+    order[axes[0]], order[axes[1]] = axes[1], axes[0]
+    return x if not turns else flip(transpose(x, tuple(order)), axes[0 if turns == 1 else 1])
 
 
 @file_operator("torch.roll", "Tensor.roll", "aten::roll")
@@ -44,8 +70,22 @@ def repeat_(op: OperatorContext) -> Expr:
 @file_operator("torch.repeat_interleave", "Tensor.repeat_interleave", ignored=("output_size",))
 def repeat_interleave(op: OperatorContext) -> Expr:
     """Each element repeated along an axis."""
-    axis = None if op.argument("dim", None) is None else op.integer("dim")
-    return repeat(op.x, op.integer("repeats"), axis)
+    x, axis = op.x, None if op.argument("dim", None) is None else op.integer("dim")
+    repeats = op.argument("repeats")
+    if not isinstance(repeats, Expr):
+        return repeat(x, op.integer("repeats"), axis)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    place = normalize_axis(axis, x.ndim, "repeat_interleave")
+    counts = op.value("the numbers of repetitions", repeats)
+    if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (x.shape[place],)) or counts.min(initial=0) < 0:
+        raise OperandError(
+            f"repeats={repeats.type} for {x.type}",
+            rule=f"{op.definition.type}: repeats must be a whole number of 0 or more, or one for each part of the axis",
+        )
+    each = np.broadcast_to(counts.reshape(-1), (x.shape[place],))
+    claim_constant("places of repeated parts", int(each.sum(dtype=np.float64)))
+    return take(x, np.repeat(np.arange(x.shape[place]), each), place)
 
 
 @file_operator("torch.movedim", "Tensor.movedim", "aten::movedim", "torch.moveaxis")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +13,12 @@ from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.creation import dtype_of
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import Count
 from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.softmax import logsumexp
 from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
-from explorer.ops.reduction.statistics import std, var, vector_norm
+from explorer.ops.reduction.statistics import std, var
 
 
 def axes_of(op: OperatorContext, position: int = 1) -> tuple[int, ...] | None:
@@ -65,15 +66,25 @@ for _reduce, _name in ((mean, "mean"), (sum, "sum"), (prod, "prod")):
     _enter_sum(_reduce, _name)
 
 
+def spread_arguments(op: OperatorContext) -> tuple[tuple[int, ...] | None, int, bool]:
+    """Return the axes of a variance, how many fewer than the elements it is divided by, and whether axes are kept.
+
+    The arguments are unbiased, or dim, unbiased or correction, and keepdim; torch divides by n − 1 unless told
+    otherwise, NumPy by n.
+    """
+    if len(op.passed) == 2 and isinstance(op.operand(1), bool):
+        return None, int(op.operand(1)), False
+    missing = value(op, 2, "unbiased" if op.has("unbiased") else "correction", None)
+    missing = 1 if missing is None else missing
+    if not isinstance(missing, (int, float)) or missing % 1:
+        raise OperandError(f"correction={missing!r}", rule=f"{op.definition.type}: correction must be a whole number")
+    return axes_of(op), int(missing), flag(op, 3, "keepdim", False)
+
+
 def _enter_spread(reduce: Callable[..., Expr], name: str) -> None:
-    @file_operator(f"torch.{name}", f"Tensor.{name}")
+    @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}", operands=Count(1, 4))
     def spread(op: OperatorContext) -> Expr:
-        axes = axes_of(op)
-        # torch divides by n − 1 unless told otherwise, NumPy by n
-        missing = op.integer("correction", 1) if op.argument("correction", None) is not None else 1
-        if op.has("unbiased"):
-            missing = int(op.flag("unbiased"))
-        return reduce(op.x, axes, missing, op.flag("keepdim", False))
+        return reduce(op.x, *spread_arguments(op))
 
     spread.__doc__ = reduce.__doc__
 
@@ -82,15 +93,39 @@ _enter_spread(var, "var")
 _enter_spread(std, "std")
 
 
-@file_operator("torch.norm", "Tensor.norm", "torch.linalg.vector_norm")
-def norm(op: OperatorContext) -> Expr:
-    """(Σ |x|ᵖ)^(1/p) over axes."""
-    op.only("dtype", None)
-    order: Any = op.argument("p", op.argument("ord", 2))
-    if order in (None, "fro"):
-        order = 2
-    if order in ("inf", "-inf"):
-        order = math.inf if order == "inf" else -math.inf
-    if isinstance(order, bool) or not isinstance(order, (int, float)):
-        raise OperandError(f"p={order!r}", rule=f"{op.definition.type}: p must be a number, fro, inf or -inf")
-    return vector_norm(op.x, order, axes_of(op, 2), op.flag("keepdim", False))
+@file_operator("aten::std_mean", "aten::var_mean", "torch.std_mean", "torch.var_mean", operands=Count(1, 4))
+def spread_and_mean(op: OperatorContext) -> tuple[Expr, Expr]:
+    """The standard deviation or variance, and the mean, along axes."""
+    axes, missing, keep = spread_arguments(op)
+    spread = std if "std" in op.definition.type else var
+    return spread(op.x, axes, missing, keep), mean(op.x, axes, keepdims=keep)
+
+
+@file_operator("aten::nansum", "torch.nansum", operands=Count(1, 4))
+def sum_of_numbers(op: OperatorContext) -> Expr:
+    """The sum along axes of all elements but NaN."""
+    x, dtype = op.x, _dtype(op, added_as(op, op.x))
+    return cast(sum(cast(where(x != x, 0, x), dtype), axes_of(op), flag(op, 2, "keepdim", False)), dtype)
+
+
+@file_operator("aten::nanmean", "torch.nanmean", operands=Count(1, 4))
+def mean_of_numbers(op: OperatorContext) -> Expr:
+    """The mean along axes of all elements but NaN."""
+    x, axes, keep = cast(op.x, _dtype(op, op.x.dtype)), axes_of(op), flag(op, 2, "keepdim", False)
+    count = sum(cast(x == x, x.dtype), axes, keep)
+    total: Expr = sum(where(x != x, 0, x), axes, keep)
+    return total / count
+
+
+def _dtype(op: OperatorContext, default: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the default dtype; raises OperandError where level 0 has a number for another."""
+    if len(op.passed) > 3 and op.operand(3) is not None:
+        raise OperandError(f"dtype={op.operand(3)!r}", rule=f"{op.definition.type}: dtype must be None, or a name")
+    return default
+
+
+@file_operator("aten::aminmax", "torch.aminmax", operands=Count(1, 3))
+def extremes(op: OperatorContext) -> tuple[Expr, Expr]:
+    """The smallest and the largest element, of all or along an axis."""
+    axes, keep = axes_of(op), flag(op, 2, "keepdim", False)
+    return min(op.x, axes, keep), max(op.x, axes, keep)

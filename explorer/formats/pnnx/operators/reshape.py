@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import integer, value
+from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.expression import modular, promoted
 from explorer.net.operators.context import OperatorContext
@@ -39,10 +39,11 @@ def ravel(op: OperatorContext) -> Expr:
     return reshape(op.x, (op.x.size,))
 
 
-@file_operator("Tensor.expand", "torch.expand")
+@file_operator("Tensor.expand", "torch.expand", "aten::broadcast_to", "torch.broadcast_to", "Tensor.broadcast_to")
 def expand(op: OperatorContext) -> Expr:
     """Axes of size 1 repeated; −1 keeps a size."""
-    x, sizes = op.x, op.integers("sizes" if op.has("sizes") else "shape")
+    name = next((name for name in ("sizes", "size", "shape") if op.has(name)), "shape")
+    x, sizes = op.x, integers(op, 1, name)
     extra = len(sizes) - x.ndim
     # new axes are in front: an axis of x is `extra` places further back in the result
     kept = [x.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(sizes)]
@@ -53,6 +54,18 @@ def expand(op: OperatorContext) -> Expr:
 def permute(op: OperatorContext) -> Expr:
     """The axes in another order."""
     return transpose(op.x, op.integers("dims"))
+
+
+@file_operator("aten::view_as", "Tensor.view_as", "aten::reshape_as", "Tensor.reshape_as")
+def view_as(op: OperatorContext) -> Expr:
+    """The same elements in the shape of another tensor."""
+    return reshape(op.x, op.tensor(1, "other").shape)
+
+
+@file_operator("aten::numpy_T", "Tensor.T")
+def reversed_axes(op: OperatorContext) -> Expr:
+    """The axes in reverse order."""
+    return op.x.T
 
 
 @file_operator("torch.transpose", "Tensor.transpose")
@@ -79,12 +92,12 @@ def unsqueeze(op: OperatorContext) -> Expr:
 
 @file_operator("torch.squeeze", "Tensor.squeeze")
 def squeeze_(op: OperatorContext) -> Expr:
-    """An axis of size 1 dropped; as torch has it, one of another size is kept."""
+    """Axes of size 1 dropped; as torch has it, those of another size are kept."""
     x = op.x
     if op.argument("dim", None) is None:
         return squeeze(x)
-    axis = normalize_axis(op.integer("dim"), x.ndim, "squeeze")
-    return squeeze(x, axis) if x.shape[axis] == 1 else x
+    axes = [normalize_axis(axis, x.ndim, "squeeze") for axis in op.integers("dim")]
+    return squeeze(x, tuple([axis for axis in axes if x.shape[axis] == 1]))
 
 
 @file_operator("Tensor.select", "torch.select")

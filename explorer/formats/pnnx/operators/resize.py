@@ -13,6 +13,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.pnnx.operators.base.arguments import integer
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, pixel_unshuffle
@@ -103,7 +104,7 @@ def pixel_unshuffle_(op: OperatorContext) -> Expr:
     return pixel_unshuffle(op.x, op.integer("downscale_factor"))
 
 
-@file_operator("nn.ChannelShuffle", "F.channel_shuffle")
+@file_operator("nn.ChannelShuffle", "F.channel_shuffle", "aten::channel_shuffle")
 def channel_shuffle_(op: OperatorContext) -> Expr:
     """Channels dealt out among groups."""
-    return channel_shuffle(op.x, op.integer("groups"))
+    return channel_shuffle(op.x, integer(op, 1, "groups"))
