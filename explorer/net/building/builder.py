@@ -22,7 +22,7 @@ from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.net.building.containers import leaves, with_leaves
 from explorer.net.building.declared_dimensions import declare
-from explorer.net.building.unsupported import UNSIZED, Opaque, is_unsized
+from explorer.net.building.unsupported import UNSIZED, Opaque, OpaqueCall, is_unsized
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.operator_digest import operator_digest
@@ -303,7 +303,13 @@ class NetBuilder:
             if schema is None or schema.planned
             else "runs in a workspace"
         )
-        whole = Opaque(operator.type, results, *key, note, operator_digest(operator))(*operands, *weights)
+        facts = operator.type, results, *key, note, operator_digest(operator)
+        recorded = error.body if isinstance(error, UnknownShapeError) else None
+        if recorded is None:
+            whole = Opaque(*facts)(*operands, *weights)
+        else:
+            body, own = recorded
+            whole = OpaqueCall(body, *facts)(*own)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

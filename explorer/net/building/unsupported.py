@@ -6,11 +6,11 @@ the kernel raises the reason for which the operator could not be built.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Item
+from explorer.core.ir.function import Call, Item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
@@ -53,7 +53,7 @@ class Opaque(Operation):
             fix=self.fix or f"net.check() lists all that keeps {self.operator!r} from running",
         )
 
-    def flops(self, result: AnyType, *types: TensorType) -> int:
+    def flops(self, result: AnyType, *types: AnyType) -> int:
         """Return 0: the work is unknown."""
         return 0
 
@@ -61,6 +61,12 @@ class Opaque(Operation):
     def label(self) -> str:
         """The operator type, marked as one that is not planned."""
         return f"{self.kind} ({self.note})"
+
+
+class OpaqueCall(Opaque, Call):
+    """Operator whose inner graph is known, and whose results are not: a loop of an unknown number of stacked turns."""
+
+    inlinable: ClassVar[bool] = False
 
 
 def is_unsized(value: object) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.net.definition.definition import OperatorDefinition
@@ -40,6 +41,9 @@ _UNNAMED = "input "
 
 class UnknownShapeError(OperandError):
     """A shape that depends on values of the net's inputs, where these have no values."""
+
+    body: tuple[Body, tuple[Expr, ...]] | None = None
+    """what the operator repeats or chooses from, with a call's operands: pictures show it before there are values"""
 
 
 def unknown_shape(type: str, name: str) -> UnknownShapeError:

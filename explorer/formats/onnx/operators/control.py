@@ -23,6 +23,7 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.base.operator_inputs import input_value
 from explorer.formats.onnx.operators.base.table import TABLE, operator
+from explorer.formats.onnx.operators.control_bodies import recorded_branches, recorded_turn
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape
 from explorer.ops.control.cond import cond
@@ -64,7 +65,11 @@ def if_(op: OperatorContext) -> Any:
         if _has_unknown(op) or not (_fits(then) or _fits(otherwise)):
             raise
         # The branches give other shapes, or one of them does not fit the inputs: the one that is taken decides.
-        taken = bool(op.value("cond", condition))
+        try:
+            taken = bool(op.value("cond", condition))
+        except UnknownShapeError as error:
+            error.body = recorded_branches(op, condition)
+            raise
     with scope(f"{names[not taken]}: cond is {taken}", "file"):
         return outputs(op.body(names[not taken]))
 
@@ -105,16 +110,34 @@ def loop(op: OperatorContext) -> Any:
             rule="Loop: the body must return the condition, each value of the state, and what is stacked",
         )
     probe = _probe(body, state)
+    try:
+        return _used(op, _turns(op, body, state, limit, condition, stacked, probe))
+    except UnknownShapeError as error:
+        if probe is not None:
+            error.body = recorded_turn(op, body, state, limit, condition)
+        raise
+
+
+def _turns(
+    op: OperatorContext,
+    body: BuildBody,
+    state: list[Any],
+    limit: Expr | None,
+    condition: Expr,
+    stacked: int,
+    probe: list[Any] | None,
+) -> list[Any]:
+    """Return the results of a loop; raises UnknownShapeError where they depend on the values of inputs without one."""
     if probe is None or not all(isinstance(value, Expr) for value in state):
-        return _used(op, _one_by_one(op, body, state, limit, condition, stacked, probe))
+        return _one_by_one(op, body, state, limit, condition, stacked, probe)
     if limit is not None and is_known(limit) and is_known(condition):
         turns = int(value_of(limit)) if bool(value_of(condition)) else 0
         again = probe[0]
         # Where the body may end the loop earlier, how many turns there are is known after them only.
         if is_known(again) and (value_of(again).all() or turns <= 1):
-            return _used(op, _repeated(op, body, state, turns, stacked, probe))
+            return _repeated(op, body, state, turns, stacked, probe)
     if any(before.shape != after.shape for before, after in zip(state, probe[1:], strict=False)):
-        return _used(op, _one_by_one(op, body, state, limit, condition, stacked, probe))
+        return _one_by_one(op, body, state, limit, condition, stacked, probe)
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
@@ -128,10 +151,10 @@ def loop(op: OperatorContext) -> Any:
     start = tensor(np.array(0, np.int64)), condition, *state
     final = [*while_loop(goes_on, turn, start, name=op.definition.name)]
     if not stacked:
-        return _used(op, final[2:])
+        return final[2:]
     # A stack has as many elements as there were turns: the loop runs without its stacks to count them.
     turns = int(op.value("the number of turns", final[0]))
-    return _used(op, _repeated(op, body, state, turns, stacked, probe))
+    return _repeated(op, body, state, turns, stacked, probe)
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:

@@ -315,7 +315,7 @@ def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
 def test_loops_that_are_recorded_at_the_run_only_differ_by_what_is_inside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Operators, numbers, weights and arguments inside count where the loop is drawn without its body, too."""
+    """Operators, numbers, weights and arguments inside count where the number of turns is not known, too."""
 
     def plan(name: str, body: GraphProto) -> Any:
         nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=body)]
@@ -340,6 +340,53 @@ def test_loops_that_are_recorded_at_the_run_only_differ_by_what_is_inside(
     plan("d.onnx", turn(weight=3.0))
     assert main(["diff", str(tmp_path / "a.onnx"), str(tmp_path / "d.onnx")]) == 1
     assert "weights: 0 with the same values, 1 with others" in capsys.readouterr().out
+
+
+def body_labels(net: ex.Net, name: str) -> list[str]:
+    """Labels of the nodes in the body of this name of a net that has not run."""
+    recording = net.preview_plan().recording
+    (number,) = [number for number, body in enumerate(recording.bodies) if body.name == name]
+    return [recording.label(node) for node, body in enumerate(recording.nodes.body) if body == number]
+
+
+def test_a_loop_whose_number_of_turns_is_an_input_shows_its_body_before_a_run(tmp_path: Path) -> None:
+    inputs = {"n": (INT64, ()), "x": (FLOAT, (2, 3))}
+    stacked = node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())
+    net = opened(model([stacked], inputs, ["last", "rows"]), tmp_path)
+    assert {"multiply", "add", "logical_and"} <= {*body_labels(net, "turns")}
+    grown = graph(
+        [node("Identity", ["go"], ["on"]), node("Concat", ["s", "x"], ["t"], axis=0)], ["i", "go", "s"], ["on", "t"]
+    )
+    growing = node("Loop", ["n", "", "x"], ["y"], "growing", body=grown)
+    net = opened(model([growing, node("Relu", ["y"], ["z"])], inputs, ["z"]), tmp_path)
+    assert net.unsized() == ["growing", "Relu_2"]
+    assert "concatenate" in body_labels(net, "growing")
+    np.testing.assert_array_equal(net.run(np.array(2), X), np.maximum(np.concatenate([X] * 3), 0))
+    row = graph(
+        [node("Identity", ["go"], ["on"]), node("SequenceInsert", ["s", "x"], ["t"])], ["i", "go", "s"], ["on", "t"]
+    )
+    nodes = [
+        node("SequenceEmpty", [], ["e"], dtype=FLOAT),
+        node("Loop", ["n", "", "e"], ["y"], "members", body=row),
+        node("ConcatFromSequence", ["y"], ["z"], axis=0),
+    ]
+    net = opened(model(nodes, inputs, ["z"]), tmp_path)
+    assert net.unsized() == ["members", "ConcatFromSequence_3"]
+    assert body_labels(net, "members")
+    np.testing.assert_array_equal(net.run(np.array(2), X), np.concatenate([X] * 2))
+
+
+def test_branches_of_different_shapes_show_those_that_fit_before_a_run(tmp_path: Path) -> None:
+    sums = graph([node("ReduceSum", ["x"], ["s"], keepdims=0)], [], ["s"])
+    inputs = {"which": (BOOL, ()), "x": (FLOAT, (2, 3))}
+    for other, labels in ((node("Tanh", ["x"], ["q"]), {"sum", "tanh"}), (node("Squeeze", ["x", "a"], ["q"]), {"sum"})):
+        branches = {"then_branch": sums, "else_branch": graph([other], [], ["q"])}
+        net = opened(
+            model([node("If", ["which"], ["y"], "chosen", **branches)], inputs, ["y"], {"a": np.array([0])}), tmp_path
+        )
+        assert net.unsized() == ["chosen"]
+        assert labels <= {*body_labels(net, "chosen")}
+        assert net.run(np.array(True), X) == X.sum()
 
 
 @pytest.mark.parametrize("known", [True, False])
