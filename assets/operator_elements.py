@@ -33,7 +33,7 @@ def binary() -> Iterator[Case]:
     calls: _Calls = {
         "aten::fmax": (torch.fmax, (_REAL, _OTHER)),
         "aten::fmin": (torch.fmin, (_REAL, _OTHER)),
-        "aten::fmax_long": (torch.fmax, (_LONG, torch.tensor(0.5))),
+        "aten::fmax_long": (torch.fmax, (_LONG, _OTHER[1, 4:])),
         "aten::logaddexp2": (torch.logaddexp2, (_REAL, _OTHER)),
         "aten::xlogy": (torch.xlogy, (_REAL, _OTHER)),
         "aten::xlogy_long": (torch.xlogy, (_LONG, _LONG + 7)),
@@ -72,4 +72,41 @@ def modular() -> Iterator[Case]:
             yield Case(f"modular_{name}_{kind}", Calls(call), (x,))
 
 
-ELEMENTS = (unary, binary, modular)
+def special() -> Iterator[Case]:
+    functions = {
+        "aten::erfc": torch.erfc, "aten::special_ndtr": torch.special.ndtr, "torch.lgamma": torch.lgamma,
+        "aten::digamma": torch.digamma, "aten::erfinv": torch.erfinv, "aten::i0": torch.i0,
+        "aten::special_i0e": torch.special.i0e,
+    }  # fmt: skip
+    finite = torch.clamp(torch.nan_to_num(_REAL, 0.75, 9.5, 8.0), max=60)
+    for name, function in functions.items():
+        # torch's i0 is NaN at infinity, and infinite in single precision from 89 on, where it is 2e37
+        x = finite if "i0" in name else _REAL
+        for kind, value in {"": x, "_long": _LONG, "_double": x.double()}.items():
+            yield Case(f"{name}{kind}", Calls(function), (value,))
+
+
+def bounds() -> Iterator[Case]:
+    short, x = _LONG.int(), torch.linspace(-1, 2, 12).reshape(3, 4) ** 3
+    calls: _Calls = {
+        "aten::clamp_min": (lambda x: x.clamp_min(0.5), (_REAL,)),
+        "aten::clamp_max": (lambda x: torch.clamp_max(x, 0.5), (_REAL,)),
+        "aten::clamp_min_long": (lambda x: x.clamp_min(0.5), (_LONG,)),
+        "aten::clamp_max_short": (lambda x: x.clamp_max(2), (short,)),
+        "torch.clamp_long": (lambda x: torch.clamp(x, -0.5, 2.5), (_LONG,)),
+        "aten::dist": (torch.dist, (x, x.flip(0))),
+        "aten::dist_3": (lambda x, y: torch.dist(x, y, 3), (x, x[0])),
+        "aten::trapezoid": (lambda x: torch.trapezoid(x, dim=0), (x,)),
+        "aten::trapezoid_step": (lambda x: torch.trapezoid(x, dx=0.3), (x,)),
+        "aten::trapezoid_points": (lambda x, p: torch.trapezoid(x, p, dim=0), (x, torch.tensor([0.0, 0.5, 2.0]))),
+        "aten::block_diag": (lambda a, b: torch.block_diag(a, b, a[0]), (x, x[:2, :3])),
+        "aten::hsplit": (lambda x: torch.hsplit(x, [1, 3]), (x,)),
+        "aten::hsplit_line": (lambda x: torch.hsplit(x, 2), (x[0],)),
+        "aten::vsplit": (lambda x: torch.vsplit(x, 3), (x,)),
+        "aten::dsplit": (lambda x: torch.dsplit(x, 2), (x.reshape(3, 2, 2),)),
+    }
+    for name, (call, inputs) in calls.items():
+        yield Case(name, Calls(call), inputs)
+
+
+ELEMENTS = (unary, binary, modular, special, bounds)

@@ -27,6 +27,7 @@ from explorer.formats.pnnx.operators import (
     sampling,
     scatter,
     search,
+    special,
     windows,
     yolo,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "sampling",
     "scatter",
     "search",
+    "special",
     "windows",
     "yolo",
 ]

@@ -216,6 +216,27 @@ def diff(op: OperatorContext) -> Expr:
     return x
 
 
+@file_operator("aten::trapezoid", "torch.trapezoid", "aten::trapz", operands=Count(1, 3))
+def trapezoid(op: OperatorContext) -> Expr:
+    """The integral along an axis by the trapezoidal rule, over equal steps or between the points x."""
+    y, step = op.x, value(op, 1, "dx", 1.0)
+    axis = normalize_axis(integer(op, 2, "dim", -1), y.ndim, "trapezoid")
+    front = (slice(None),) * axis
+    both = y[(*front, slice(1, None))] + y[(*front, slice(0, -1))]
+    if not isinstance(step, Expr):
+        return sum(both, axis) * (number(op, 1, "dx", 1.0) / 2)
+    if step.shape not in (y.shape, y.shape[axis : axis + 1]):
+        raise OperandError(
+            f"points {step.type} for {y.type}",
+            rule=f"{op.definition.type}: there must be one point for each element, or for each place of the axis",
+        )
+    place = (slice(None),) * (axis if step.ndim == y.ndim else 0)
+    widths = step[(*place, slice(1, None))] - step[(*place, slice(0, -1))]
+    if step.ndim < y.ndim:
+        widths = reshape(widths, (widths.size, *[1] * (y.ndim - axis - 1)))
+    return sum(both * widths, axis) / 2
+
+
 @file_operator("aten::median", "aten::kthvalue", operands=Count(1, 4))
 def ordered_place(op: OperatorContext) -> Any:
     """The lower of the two middle elements, of all or along an axis, or the k-th smallest, with its place."""

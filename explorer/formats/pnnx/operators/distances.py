@@ -47,6 +47,12 @@ def pairwise_distance(op: OperatorContext) -> Expr:
     return vector_norm(difference, power, -1, flag(op, 4, "keepdim", False))
 
 
+@file_operator("aten::dist", "torch.dist", operands=Count(2, 3))
+def distance(op: OperatorContext) -> Expr:
+    """The p-norm of the difference of two tensors."""
+    return vector_norm(op.x - op.tensor(1, "other"), number(op, 2, "p", 2.0))
+
+
 @file_operator("aten::cdist", operands=Count(2, 4), ignored=("compute_mode", 3))
 def distances(op: OperatorContext) -> Expr:
     """The p-norms of the differences of all rows of one matrix and all rows of another."""

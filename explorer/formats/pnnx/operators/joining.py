@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_constant
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.expression import promoted
@@ -11,6 +12,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to
 from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape
 
 _GRIDS = ("ij", "xy")
@@ -55,6 +57,23 @@ for _name, _rank, _axis in (("hstack", 1, 1), ("vstack", 2, 0), ("dstack", 3, 2)
 def column_stack(op: OperatorContext) -> Expr:
     """Vectors as columns, and the columns of matrices, beside each other."""
     return concatenate([reshape(x, (x.size, 1)) if x.ndim < 2 else x for x in promoted(op.tensors())], 1)
+
+
+@file_operator("aten::block_diag", "torch.block_diag")
+def block_diag(op: OperatorContext) -> Expr:
+    """Matrices along the diagonal of one, with zeros elsewhere."""
+    parts = [_at_least(x, 2) for x in promoted(op.tensors())]
+    start, rows = 0, []
+    if any(x.ndim != 2 for x in parts):
+        raise OperandError(
+            f"operands {', '.join([str(x.type) for x in parts])}", rule=f"{op.definition.type}: there must be matrices"
+        )
+    width = sum([x.shape[1] for x in parts])
+    claim_constant("the matrix of all blocks", width * sum([x.shape[0] for x in parts]))
+    for x in parts:
+        rows.append(padded(x, ((0, 0), (start, width - start - x.shape[1]))))
+        start += x.shape[1]
+    return concatenate(rows, 0)
 
 
 @file_operator("aten::meshgrid", "torch.meshgrid")

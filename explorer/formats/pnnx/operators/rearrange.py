@@ -103,11 +103,28 @@ def unbind(op: OperatorContext) -> tuple[Expr, ...]:
     return tuple([x[(*[slice(None)] * axis, index)] for index in range(x.shape[axis])])
 
 
-@file_operator("torch.tensor_split", "Tensor.tensor_split")
+@file_operator("torch.tensor_split", "Tensor.tensor_split", "aten::tensor_split")
 def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts of an axis: so many, the first ones one longer where it does not divide, or between given places."""
     x = op.x
-    axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "tensor_split")
+    return _split(op, x, normalize_axis(integer(op, 2, "dim", 0), x.ndim, "tensor_split"))
+
+
+def _enter_split(name: str, axis: int) -> None:
+    @file_operator(f"aten::{name}", f"torch.{name}", operands=Count(1, 2))
+    def split(op: OperatorContext) -> tuple[Expr, ...]:
+        # lists are split along their only axis by hsplit
+        place = 0 if name == "hsplit" and op.x.ndim == 1 else axis
+        return _split(op, op.x, normalize_axis(place, op.x.ndim, name))
+
+    split.__doc__ = f"Parts of axis {axis}, as tensor_split makes them."
+
+
+for _name, _axis in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
+    _enter_split(_name, _axis)
+
+
+def _split(op: OperatorContext, x: Expr, axis: int) -> tuple[Expr, ...]:
     cuts = value(op, 1, "sections" if op.has("sections") else "indices")
     length = x.shape[axis]
     if isinstance(cuts, tuple):

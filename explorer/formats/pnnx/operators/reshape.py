@@ -15,7 +15,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import modular, promoted
+from explorer.formats.pnnx.operators.expression import modular, promoted, real
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where
@@ -215,7 +215,21 @@ def clamp(op: OperatorContext) -> Expr:
     low, high = (
         op.argument(name + "_val" * hard, (-1.0, 1.0)[i] if hard else None) for i, name in enumerate(("min", "max"))
     )
-    return clip(op.x, low, high)
+    x = op.x
+    return clip(real(x) if any(isinstance(each, float) for each in (low, high)) else x, low, high)
+
+
+def _enter_bound(name: str, records: str) -> None:
+    @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
+    def bound(op: OperatorContext) -> Expr:
+        bounded: Expr = function(records)(*promoted([op.x, value(op, 1, name.removeprefix("clamp_"))]))
+        return bounded
+
+    bound.__doc__ = f"The {records} of each element and a bound."
+
+
+_enter_bound("clamp_min", "maximum")
+_enter_bound("clamp_max", "minimum")
 
 
 def _enter_comparison(name: str, records: str) -> None:
