@@ -14,3 +14,8 @@ NEAREST_BY_SCALE = "nearest_by_scale"
 """an argument of Resize in opset 10: where an axis shrinks the nearest element is the one above, else the one below"""
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 """note of torch's exporter with a node: the lines of the program that led to it, as a traceback"""
+
+
+def left_out(operator: str, formal: str) -> str:
+    """Return the name of an operator's output that a file leaves out, for the standard's name of it."""
+    return f"{operator}:{formal}"

@@ -18,6 +18,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
+from explorer.formats.common.onnx_words import left_out
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.node_attributes import arguments, constant, text
@@ -314,7 +315,7 @@ class _Reader:
         used = [index for index, blob in enumerate(outputs) if blob]
         count = used[-1] + 1 if used else 0
         formal = output_names(node.domain, node.op_type, count)
-        return tuple(outputs[index] or f"{name}:{formal[index]}" for index in range(count))
+        return tuple(outputs[index] or left_out(name, formal[index]) for index in range(count))
 
     def _types(self) -> dict[str, BlobType]:
         types = {}

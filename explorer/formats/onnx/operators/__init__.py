@@ -3,6 +3,7 @@
 from explorer.formats.onnx.operators import (
     activation,
     control,
+    dynamic_lstm,
     elementwise,
     linalg,
     losses,
@@ -32,6 +33,7 @@ __all__ = [
     "activation",
     "control",
     "delegated",
+    "dynamic_lstm",
     "elementwise",
     "linalg",
     "losses",

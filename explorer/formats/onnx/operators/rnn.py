@@ -12,22 +12,24 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
-from explorer.formats.common.known_inputs import is_given, is_known, optional, required, value_of
+from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.rnn_cells import CellOptions, options_of
+from explorer.formats.onnx.operators.recurrent_directions import (
+    Direction,
+    Operands,
+    directions_of,
+    each_direction,
+    lengths_of,
+)
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.control.recurrence import recurrence
 from explorer.ops.control.scan import scan_operands
-from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.manipulation.concat import concatenate, stack
+from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.reshape import reshape, transpose
-
-_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 @operator("LSTM")
@@ -54,48 +56,30 @@ def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -
     x, batch_first = required(op, "X"), bool(op.integer("layout", 0))
     with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
-    lengths = _lengths(op, x)
-    directions = _DIRECTIONS[op.word("direction", "forward", tuple(_DIRECTIONS))]
-    options = options_of(op, len(directions))
+    lengths = lengths_of(op, "sequence_lens", x)
+    directions = directions_of(op)
     hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
     # fetched here: a weight stands in the box where it was fetched last, and both directions read these
     both, peepholes = (required(op, "W"), required(op, "R"), optional(op, "B")), optional(op, "P")
-    starts = [optional(op, state) for state in states]
-    sequences: list[Expr] = []
-    last: list[tuple[Expr, ...]] = []
-    for number, backwards in enumerate(directions):
-        start = tuple(
-            zeros((x.shape[1], hidden), x.dtype)
-            if whole is None
-            else whole[:, number]
-            if batch_first
-            else whole[number]
-            for whole in starts
-        )
-        peephole = None if peepholes is None else peepholes[number]
-        with scope("reversed" if backwards else "forward", "file"):
-            weights = _weights(x, both, number, hidden, order)
-            sequence, state = _steps(op, options[number], weights, peephole, start, lengths, backwards)
-            state = _of_sequences(x, lengths, state)
-        sequences.append(sequence)
-        last.append(state)
-    results = [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(states))]]
+    starts = tuple([optional(op, state) for state in states])
+
+    def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
+        weights = _weights(x, both, direction.number, hidden, order)
+        return _steps(op, direction, weights, lengths)
+
+    operands = Operands(x, lengths, starts, peepholes, hidden)
+    results = each_direction(op, op.definition.type, operands, directions, steps, batch_first)
     if batch_first:
         results = [transpose(results[0], (2, 0, 1, 3)), *[transpose(state, (1, 0, 2)) for state in results[1:]]]
     return tuple(results[: len(op.definition.outputs)])
 
 
 def _steps(
-    op: OperatorContext,
-    options: CellOptions,
-    parts: tuple[Expr, Expr, Expr | None],
-    peephole: Expr | None,
-    start: tuple[Expr, ...],
-    lengths: Expr | None,
-    backwards: bool,
+    op: OperatorContext, direction: Direction, parts: tuple[Expr, Expr, Expr | None], lengths: Expr | None
 ) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the sequence and the last states of one direction: a recurrence of a known cell, or a scan."""
     entering, weights, bias = parts
+    _, backwards, options, peephole, start = direction
     name = op.definition.type.lower()
     if options.known and peephole is None:
         return recurrence(options.known, name, entering, weights, bias, start, 0, backwards, lengths)
@@ -112,15 +96,6 @@ def _steps(
     sequences = [entering, *numbers]
     *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, backwards, name)
     return sequence, tuple(last)
-
-
-def _of_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Return the last states, which are zeros for a sequence without steps, as ONNX Runtime has it."""
-    if not x.shape[0]:
-        return tuple([zeros(each.shape, each.dtype) for each in state])
-    if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
-        return state
-    return tuple([where(reshape(lengths > 0, (-1, 1)), each, 0) for each in state])
 
 
 def _check_shapes(
@@ -161,13 +136,3 @@ def _weights(
     # B holds the biases of the inputs' part, and behind them those of the state's part.
     count = len(order) * hidden
     return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
-
-
-def _lengths(op: OperatorContext, x: Expr) -> Expr | None:
-    """Return the lengths of the sequences; None where all have all steps."""
-    if not is_given(op, "sequence_lens"):
-        return None
-    lengths = with_shape(op, "sequence_lens", required(op, "sequence_lens"), (x.shape[1],))
-    if is_known(lengths) and (value_of(lengths) == x.shape[0]).all():
-        return None
-    return lengths

@@ -71,7 +71,7 @@ class CellOptions:
     def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
         """Compute the next state; ``x`` is the input's part of the gates, in torch's order, as those of weights."""
         if self.type == "LSTM":
-            return self._lstm(x, weights, bias, peephole, *state)
+            return self.lstm(affine(state[0], weights, bias) + x, peephole, state[1])
         (h,) = state
         if self.type == "RNN":
             return (self.activations[0](self._clipped(affine(h, weights, bias) + x)),)
@@ -80,11 +80,10 @@ class CellOptions:
     def _clipped(self, x: Expr) -> Expr:
         return x if self.clip is None else clip(x, -self.clip, self.clip)
 
-    def _lstm(
-        self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, h: Expr, c: Expr
-    ) -> tuple[Expr, ...]:
+    def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
+        """Compute the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
         of_gates, of_candidate, of_memory = self.activations
-        entry, forget, candidate, leave = gates(affine(h, weights, bias) + x, 4)
+        entry, forget, candidate, leave = gates(sums, 4)
         to_entry, to_leave, to_forget = (None,) * 3 if peephole is None else gates(peephole, 3)
         entered = of_gates(self._clipped(entry if to_entry is None else entry + to_entry * c))
         kept = 1 - entered
@@ -108,9 +107,12 @@ class CellOptions:
         return (fresh + kept * (h - fresh),)
 
 
-def options_of(op: OperatorContext, directions: int) -> list[CellOptions]:
-    """Return the choices of a file for each direction; raises OperandError for an activation that ONNX has not."""
-    type, usual = op.definition.type, _USUAL[op.definition.type]
+def options_of(op: OperatorContext, type: str, directions: int) -> list[CellOptions]:
+    """Return the choices of a file for each direction of a cell of this type, ``LSTM``, ``GRU`` or ``RNN``.
+
+    Raises OperandError for an activation that ONNX has not.
+    """
+    usual = _USUAL[type]
     names = op.argument("activations", usual * directions)
     names = names if isinstance(names, tuple) else (names,)
     # one list for both directions is what some exporters write

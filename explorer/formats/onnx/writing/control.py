@@ -98,6 +98,7 @@ def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
     raise graph.refuse(node, "it cannot run")
 
 
+unwritten("what it repeats or chooses from is known, and its results are not", "opaque_call")
 unwritten("a mapped call is what a plan makes of equal calls, and is not recorded by users", "mapped_call")
 unwritten("a plan makes it of a mapped call for workers, and it is not recorded by users", "part_call")
 unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")

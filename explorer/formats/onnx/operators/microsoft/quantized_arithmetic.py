@@ -128,13 +128,22 @@ def dynamically_quantized_product(op: OperatorContext) -> Expr:
         required(op, "input 2"),
         optional(op, "input 3"),
     )
+    return _plus_bias(op, product_on_the_way(a, b, scale, zero), 4)
+
+
+def product_on_the_way(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
+    """Return A · B in float32: A is quantised to 8 bits between its own extremes, B has its scale and zero point.
+
+    ``extent`` is the array whose extremes count, A by default.
+    """
+    extent = a if extent is None else extent
     # 0 must be among the numbers that are kept exactly: padding and activations give it everywhere.
-    low, high = minimum(least(a), np.float32(0)), maximum(greatest(a), np.float32(0))
+    low, high = minimum(least(extent), np.float32(0)), maximum(greatest(extent), np.float32(0))
     step = where(high > low, (high - low) / np.float32(255), np.float32(1))
     middle = clip(round_half_even(-low / step), 0.0, 255.0)
     whole = saturated(a / step, middle, np.dtype(np.uint8))
     product = exact_product(whole, cast(middle, whole.dtype), b, zero)
-    return _plus_bias(op, cast(product, _FLOAT32) * (step * columns(scale)), 4)
+    return cast(product, _FLOAT32) * (step * columns(scale))
 
 
 @operator("com.microsoft.MatMulIntegerToFloat")
