@@ -94,6 +94,14 @@ def bounds() -> Iterator[Case]:
         "aten::clamp_min_long": (lambda x: x.clamp_min(0.5), (_LONG,)),
         "aten::clamp_max_short": (lambda x: x.clamp_max(2), (short,)),
         "torch.clamp_long": (lambda x: torch.clamp(x, -0.5, 2.5), (_LONG,)),
+        "aten::fake_quantize_per_tensor_affine": (
+            lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -128, 127),
+            (_REAL,),
+        ),
+        "aten::fake_quantize_per_channel_affine": (
+            lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z.int(), 0, 0, 255),
+            (x, torch.tensor([0.1, 0.02, 0.003]), torch.tensor([3, 0, 128])),
+        ),
         "aten::dist": (torch.dist, (x, x.flip(0))),
         "aten::dist_3": (lambda x, y: torch.dist(x, y, 3), (x, x[0])),
         "aten::trapezoid": (lambda x: torch.trapezoid(x, dim=0), (x,)),

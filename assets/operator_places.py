@@ -34,6 +34,16 @@ def poolings() -> Iterator[Case]:
         yield Case(f"F.max_pool2d_places{kind}", Calls(nn.MaxPool2d(**options)), (x,))
         adaptive = nn.AdaptiveMaxPool2d((3, 5), return_indices=True)
         yield Case(f"F.adaptive_max_pool2d_places{kind}", Calls(adaptive), (x,))
+    calls: _Calls = {
+        # a window that is computed is an operand
+        "aten::avg_pool2d": (
+            lambda x: functional.avg_pool2d(x.abs() ** 3.0, (x.size(-2), x.size(-1))) ** 0.5,
+            (image,),
+        ),
+        "aten::max_pool2d": (lambda x: functional.max_pool2d(x.abs(), (x.size(-2) // 2, x.size(-1) // 3)), (image,)),
+        "aten::avg_pool1d": (lambda x: functional.avg_pool1d(x.abs(), x.size(-1) // 3, x.size(-1) // 4), (line,)),
+    }
+    yield from _cases(calls)
     dilated = nn.MaxPool2d((2, 3), (1, 2), (1, 0), dilation=(3, 2), ceil_mode=True, return_indices=True)
     yield Case("F.max_pool2d_places_dilated", Calls(dilated), (image,))
     yield Case("F.max_pool2d_places_ceil", Calls(nn.MaxPool2d(3, 2, ceil_mode=True, return_indices=True)), (image,))

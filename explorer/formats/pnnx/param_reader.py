@@ -17,6 +17,7 @@ from explorer.core.progress import Progress, current_callback
 from explorer.formats.pnnx.attention_operands import with_named_operands
 from explorer.formats.pnnx.noted_dtypes import with_noted_dtype
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
+from explorer.formats.pnnx.positional_names import with_positional_names
 from explorer.formats.pnnx.recurrent_results import with_all_results
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 from explorer.record.reasons import counted_text
@@ -177,7 +178,7 @@ class _Reader:
             type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
         )
         operator = self._read_pairs(bare, [word[0] for word in words])
-        for rewrite in (with_all_results, with_named_operands, with_noted_dtype):
+        for rewrite in (with_positional_names, with_all_results, with_named_operands, with_noted_dtype):
             operator = rewrite(operator, self.blob_type)
         self.unwritten.extend(blob for blob in operator.outputs if blob not in bare.outputs)
         self._keep(operator)

@@ -12,6 +12,7 @@ from tests.formats.pnnx.nets import computed
 from tests.support.refusals import refused
 
 TRUTHS = np.array([True, False])
+REAL = np.float32([1, 2, 3])
 COMPLEX = np.array([1 + 2j], np.complex64)
 
 
@@ -23,6 +24,9 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::isposinf", [COMPLEX], ["aten::isposinf: the operand must be real"]),
         ("aten::sgn", [COMPLEX], ["aten::sgn: the operand must be real"]),
         ("aten::xlogy", [2.0, 3.0], ["operands [2.0, 3.0]", "one of both must be a tensor"]),
+        ("aten::fake_quantize_per_tensor_affine", [REAL, 0.1, 0, 9, 2], ["9 … 2", "quant_min must not be above"]),
+        ("aten::fake_quantize_per_tensor_affine", [REAL, "fine", 0, 0, 2], ["'fine'", "there must be real numbers"]),
+        ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one for each channel"]),
         ("aten::log2", [COMPLEX, 1], ["2 operands given", "aten::log2 must have 1 operand"]),
     ],
 )

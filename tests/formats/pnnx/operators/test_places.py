@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,3 +57,13 @@ def test_places_of_windows_that_hold_too_much_are_refused_before_they_are_made()
     net = net_of("F.max_pool2d", 1, {"kernel_size": 2000, "stride": 1, "padding": 999, "return_indices": True})
     with refused(ex.ExplorerError, "places of windows claims a constant of"):
         net.run(np.zeros((1, 1, 2000, 2000), np.float32))
+
+
+def test_a_pooling_with_more_operands_than_torch_has_is_refused(tmp_path: Path) -> None:
+    """Operands of level 0 have the names of torch's signature; further ones have none."""
+    path = tmp_path / "m.pnnx.param"
+    inputs = [f"pnnx.Input in{place} 0 1 {place} #{place}=(1)f32" for place in range(8)]
+    line = "aten::avg_pool2d op 8 1 0 1 2 3 4 5 6 7 y"
+    path.write_text("\n".join(["7767517", "10 9", *inputs, line, "pnnx.Output out 1 0 y", ""]))
+    with refused(ex.ExplorerError, "operator 'op' (aten::avg_pool2d)"):
+        raise ex.open(path).problems()["op"]

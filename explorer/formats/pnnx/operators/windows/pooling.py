@@ -26,7 +26,7 @@ def _axes(op: OperatorContext) -> int:
 
 
 def _types(name: str, function: str, axes: tuple[int, ...] = (1, 2, 3)) -> tuple[str, ...]:
-    return tuple([f"{kind}{count}d" for count in axes for kind in (f"nn.{name}", f"F.{function}")])
+    return tuple([f"{kind}{count}d" for count in axes for kind in (f"nn.{name}", f"F.{function}", f"aten::{function}")])
 
 
 def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1) -> tuple[int, ...]:
@@ -49,7 +49,7 @@ def _result(op: OperatorContext, y: Expr) -> Expr:
 
 
 def _strides(op: OperatorContext) -> tuple[int, ...]:
-    return _window(op, "kernel_size" if op.argument("stride", None) is None else "stride")
+    return _window(op, "kernel_size" if op.argument("stride", None) in (None, ()) else "stride")
 
 
 @file_operator(*_types("MaxPool", "max_pool"))
