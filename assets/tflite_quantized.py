@@ -74,6 +74,14 @@ def _pairs(drawn: _Drawn) -> dict[str, Case]:
             cases[f"{type} {dtype} {word}"] = Case(
                 type, [x, y], _PAIRS[type], _activation(word) if _PAIRS[type] else {}, [drawn.tensor(0.061, True)]
             )
+    own = _Drawn(dtype, 77)
+    for type in ("ADD", "SUB") if dtype == "int16" else ():
+        # scales that are powers of two: the finer operand is rounded alone, and without the option the sum is
+        for bits, other, is_shifted in ((8, 10, True), (12, 8, True), (8, 8, True), (8, 10, False)):
+            pair = [own.input(2.0 ** (8 - bits), 64, 16), own.input(2.0 ** (8 - other), 64, 16, second=True)]
+            values = {"PotScaleInt16": is_shifted, **_activation("RELU6" if bits == other else "NONE")}
+            name = f"{type} int16 {bits} {other}{'' if is_shifted else ' unshifted'}"
+            cases[name] = Case(type, pair, _PAIRS[type], values, [own.tensor(1)])
     for type in ("MAXIMUM", "MINIMUM"):
         pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.047, 8, 16)]
         cases[f"{type} {dtype}"] = Case(type, pair, results=[drawn.tensor(0.047)])

@@ -116,6 +116,16 @@ def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.zeros(3, np.int32)), np.array([2, 5, 8], np.int32), strict=True)
 
 
+@pytest.mark.parametrize("scales", [(2.0**-6, 2.0**-8), (2.0**-10, 2.0**-10)])
+def test_sums_of_powers_of_two_are_in_the_scale_of_an_operand(scales: tuple[float, float], tmp_path: Path) -> None:
+    """LiteRT refuses them, too: one operand must have the scale of the result, and none a coarser one."""
+    wide = Tensor((3,), dtype="int16", zero_point=(0,))
+    inputs = [Input(replace(wide, scale=(scale,)), np.zeros(3, np.int16)) for scale in scales]
+    case = Case("ADD", inputs, "AddOptions", {"PotScaleInt16": True}, [replace(wide, scale=(2.0**-8,), shape=())])
+    with pytest.raises(ex.FileError, match="one operand must have the scale of the result"):
+        opened(case.file(), tmp_path).run(*case.inputs())
+
+
 WHOLE = Tensor(dtype="int8", scale=(0.05,), zero_point=(3,))
 BYTES = Input(replace(WHOLE, shape=(2, 3)), np.zeros((2, 3), np.int8))
 WORDS = Input(replace(WHOLE, shape=(2, 3), dtype="int16", zero_point=(0,)), np.zeros((2, 3), np.int16))

@@ -47,6 +47,8 @@ _QUANTIZED: dict[str, Callable[[OperatorContext, Expr, Expr], Expr]] = {
     "DIV": quotient,
 }
 """types that quantised numbers have by arithmetic of their own"""
+_WIDE = ("pot_scale_int16",)
+"""options that count for sums of 16 bits alone"""
 _REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
 """types whose result is a real number in NumPy's terms; those of whole numbers round by rules of their own"""
 
@@ -76,7 +78,9 @@ for _type, _records in _UNARY.items():
 
 
 def _enter_binary(type: str, records: str, real: bool) -> None:
-    @operator(type, moves=type in _EXTREMES, quantized=type in (*_QUANTIZED, *_ORDERS))
+    @operator(
+        type, moves=type in _EXTREMES, quantized=type in (*_QUANTIZED, *_ORDERS), ignored=_WIDE if type == "SUB" else ()
+    )
     def binary(op: OperatorContext) -> Expr:
         x, y = operands(op)
         if is_quantized(op, "x") and is_quantized(op, "y"):
@@ -97,7 +101,7 @@ for _type, _records in {**_BINARY, **_REAL}.items():
     _enter_binary(_type, _records, _type in _REAL)
 
 
-@operator("ADD", quantized=True)
+@operator("ADD", quantized=True, ignored=_WIDE)
 def add(op: OperatorContext) -> Expr:
     """The sum of broadcast operands; of quantised numbers, that in a finer scale of both."""
     x, y = operands(op)
@@ -147,7 +151,7 @@ def select(op: OperatorContext) -> Expr:
 
 
 # the numbers as they are stored, whatever they stand for
-@operator("CAST", quantized=True)
+@operator("CAST", quantized=True, ignored=("in_data_type", "out_data_type"))
 def cast(op: OperatorContext) -> Expr:
     """The same numbers in another dtype; fractions are cut off."""
     target = op.argument("output.dtype")

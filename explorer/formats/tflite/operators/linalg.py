@@ -29,7 +29,8 @@ from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 
 
-@operator("FULLY_CONNECTED", quantized=True)
+# floating operands of quantised weights are not computed, which is where the first one counts
+@operator("FULLY_CONNECTED", quantized=True, ignored=("asymmetric_quantize_inputs", "quantized_bias_type"))
 def fully_connected(op: OperatorContext) -> Expr:
     """Rows of the input times the weights (outputs, inputs), transposed, plus the bias."""
     op.only("weights_format", "DEFAULT")
@@ -67,7 +68,7 @@ def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | N
     return requantized(op, with_bias(op, total, bias, "weights", count, x), factors, x, rounding=rounded_once)
 
 
-@operator("BATCH_MATMUL", quantized=True)
+@operator("BATCH_MATMUL", quantized=True, ignored=("asymmetric_quantize_inputs",))
 def batch_matmul(op: OperatorContext) -> Expr:
     """Products of matrices in the last two axes, each of which may be transposed."""
     x, y = operands(op)

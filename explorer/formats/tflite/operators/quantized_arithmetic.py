@@ -37,6 +37,10 @@ _FINER_SQUARE = 7
 """the same for a difference that is squared"""
 _FINER_ORDER = 8
 """bits by which numbers are finer where they are compared"""
+_NEAR = 1e-3
+"""difference of a logarithm from a whole number that counts as none"""
+_WIDEST = 31
+"""bits by which a number of 16 bits may be shifted"""
 _STEEPEST = 1 << 14
 """scale whose finer numbers have no room in 31 bits"""
 
@@ -44,10 +48,41 @@ _STEEPEST = 1 << 14
 def combined(op: OperatorContext, x: Expr, y: Expr, *, minus: bool = False) -> Expr:
     """Return the sum, or the difference, of broadcast operands."""
     of_bytes(op, wide=True, x=x, y=y)
+    if x.dtype == np.int16 and op.flag("pot_scale_int16", False):
+        nearest = [_exponent(single(op, name)[0]) for name in ("x", "y", "output")]
+        exponents = [exponent for exponent in nearest if exponent is not None]
+        if len(exponents) == len(nearest):
+            return _shifted(op, x, y, exponents, minus)
     bits = _FINER_WIDE if x.dtype == np.int16 else _FINER
     twice, terms = _finer(op, x, y, bits)
     factor = np.array(twice / (_FLOAT64(1 << bits) * _FLOAT64(single(op, "output")[0])))
     return requantized(op, terms[0] - terms[1] if minus else terms[0] + terms[1], factor, x)
+
+
+def _exponent(scale: np.float32) -> int | None:
+    """Return the exponent of a scale that is a power of two, or as near to one as TensorFlow Lite asks; else None."""
+    exact = float(np.log2(scale))
+    return round(exact) if abs(exact - round(exact)) < _NEAR else None
+
+
+def _shifted(op: OperatorContext, x: Expr, y: Expr, exponents: list[int], minus: bool) -> Expr:
+    """Return the sum, or the difference, where scales are powers of two: the finer operand is rounded alone."""
+    *own, result = exponents
+    shifts = [result - exponent for exponent in own]
+    if min(shifts) < 0 or max(shifts) > _WIDEST or 0 not in shifts:
+        raise OperandError(
+            f"scales of 2^{own[0]} and 2^{own[1]}, and of 2^{result} for the result",
+            rule=f"{op.definition.type}: with pot_scale_int16 and scales that are powers of two, one operand must have "
+            f"the scale of the result, and the other one that is finer by at most 2^{_WIDEST}",
+        )
+    left, right = (
+        cast(value, _INT64)
+        if not shift
+        else sign(value) * function("right_shift")(absolute(cast(value, _INT64)) + (1 << (shift - 1)), shift)
+        for value, shift in zip((x, y), shifts, strict=True)
+    )
+    low, high = limits(op, single(op, "output")[0], 0, x.dtype)
+    return cast(clip(left - right if minus else left + right, low, high), x.dtype)
 
 
 def squared(op: OperatorContext, x: Expr, y: Expr) -> Expr:

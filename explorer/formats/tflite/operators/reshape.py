@@ -34,7 +34,8 @@ from explorer.record.reasons import counted_text
 _BLOCKS = ("N", "H", "W", "C")
 
 
-@operator("RESHAPE", moves=True)
+# the operand counts where there are both
+@operator("RESHAPE", moves=True, ignored=("new_shape",))
 def reshape_(op: OperatorContext) -> Expr:
     """Another shape, of which one length may be −1."""
     x = required(op, "input")
@@ -102,7 +103,7 @@ def _rescaled(op: OperatorContext, place: int, x: Expr) -> Expr:
     return cast(clip(nearest, 0, 255), x.dtype)
 
 
-@operator("PACK", moves=True)
+@operator("PACK", moves=True, ignored=("values_count",))
 def pack(op: OperatorContext) -> Expr:
     """Operands along an axis of their own."""
     return stack(_members(op), op.integer("axis", 0))
@@ -114,7 +115,7 @@ def _members(op: OperatorContext) -> tuple[Expr, ...]:
     return values
 
 
-@operator("UNPACK", moves=True)
+@operator("UNPACK", moves=True, ignored=("num",))
 def unpack(op: OperatorContext) -> tuple[Expr, ...]:
     """The elements along an axis, one by one."""
     x = required(op, "input")

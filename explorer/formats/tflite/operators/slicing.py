@@ -76,7 +76,7 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     return _parts(x, axis, (x.shape[axis] // count,) * count)
 
 
-@operator("SPLIT_V", moves=True)
+@operator("SPLIT_V", moves=True, ignored=("num_splits",))
 def split_by_sizes(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts of an axis by their lengths, of which one may be −1: what is left."""
     x, sizes = required(op, "input"), integers(op, "size_splits")

@@ -14,17 +14,23 @@ from explorer.core.errors import OperandError
 from explorer.formats.common.known_inputs import folded
 from explorer.formats.tflite.formal_inputs import LISTS, MEMBER
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
 TABLE = OperatorTable("tflite")
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
+_FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
+"""words and the dtype that stand for 0 in a file"""
 
 
-def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[Builder], Builder]:
+def operator(
+    *types: str, moves: bool = False, quantized: bool = False, ignored: Ignored = ()
+) -> Callable[[Builder], Builder]:
     """Decorate the builder of operator types; shapes and other small values that depend on no input are computed.
 
     ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they stand
-    for; ``quantized`` that the builder knows scales and zero points.
+    for; ``quantized`` that the builder knows scales and zero points. It must read all options that differ from the
+    schema's defaults but the ``ignored`` ones, which change no value.
     """
 
     def enter(builder: Builder) -> Builder:
@@ -33,11 +39,26 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
             _check_count(op)
             if not quantized:
                 check_real(op, moves)
-            return folded(op, builder(op))
+            result = folded(op, builder(op))
+            _allow_unread(op)
+            return result
 
-        return TABLE.register(*types)(build)
+        return TABLE.register(*types, ignored=ignored)(build)
 
     return enter
+
+
+def _allow_unread(op: OperatorContext) -> None:
+    """Note what may go unread: options with the schema's defaults, and facts of operands, which have a dot in them."""
+    definition, reads = op.definition, op.reads
+    facts = [name for name in (*definition.arguments, *definition.weights) if "." in name]
+    reads.arguments.update(facts, [name for name, value in definition.arguments.items() if is_default(value)])
+    reads.weights.update(facts)
+
+
+def is_default(value: object) -> bool:
+    """Whether an option has the schema's default: 0, False, an empty list, or the first word or dtype of its kind."""
+    return not value or value in _FIRST
 
 
 def _check_count(op: OperatorContext) -> None:

@@ -128,7 +128,8 @@ def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None,
     )
 
 
-@operator("CONV_2D", quantized=True)
+# the bias has a dtype of its own in the file
+@operator("CONV_2D", quantized=True, ignored=("quantized_bias_type",))
 def convolution(op: OperatorContext) -> Expr:
     """Cross-correlation with filters (O, h, w, C / groups)."""
     filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
@@ -141,7 +142,7 @@ def convolution(op: OperatorContext) -> Expr:
     return _convolved(op, transpose(filters, _TO_CHANNELS_FIRST), channels // filters.shape[3])
 
 
-@operator("DEPTHWISE_CONV_2D", quantized=True)
+@operator("DEPTHWISE_CONV_2D", quantized=True, ignored=("depth_multiplier",))
 def depthwise(op: OperatorContext) -> Expr:
     """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
     filters = with_rank(op, "filter", required(op, "filter"), "1", "h", "w", "C")
@@ -154,7 +155,7 @@ def depthwise(op: OperatorContext) -> Expr:
     return _convolved(op, transpose(filters, (3, 0, 1, 2)), channels)
 
 
-@operator("TRANSPOSE_CONV", quantized=True)
+@operator("TRANSPOSE_CONV", quantized=True, ignored=("quantized_bias_type",))
 def transposed(op: OperatorContext) -> Expr:
     """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
     filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
