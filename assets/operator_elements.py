@@ -72,6 +72,24 @@ def modular() -> Iterator[Case]:
             yield Case(f"modular_{name}_{kind}", Calls(call), (x,))
 
 
+def kept() -> Iterator[Case]:
+    """Whole numbers and truths whose dtype NumPy would change."""
+    calls: _Calls = {
+        "torch.round_long": (torch.round, (_LONG,)),
+        "torch.round_uint8": (torch.round, (_BYTES,)),
+        "torch.square_truths": (lambda x: torch.square(x > 1), (_LONG,)),
+        "torch.sign_truths": (lambda x: torch.sign(x > 1), (_LONG,)),
+        "torch.masked_fill_truths": (lambda x: (x > 1).masked_fill(x > 3, 0), (_LONG,)),
+        "aten::heaviside_long": (torch.heaviside, (_LONG, _LONG + 3)),
+        "aten::copysign_long": (torch.copysign, (_LONG, _LONG.flip(0))),
+        "aten::copysign_mixed": (torch.copysign, (_LONG, _REAL[:1, 4:])),
+        "torch.logsumexp_long": (lambda x: torch.logsumexp(x, 1), (_LONG,)),
+        "torch.logsumexp_uint8": (lambda x: torch.logsumexp(x, 1), (_BYTES,)),
+    }
+    for name, (call, inputs) in calls.items():
+        yield Case(name, Calls(call), inputs)
+
+
 def special() -> Iterator[Case]:
     functions = {
         "aten::erfc": torch.erfc, "aten::special_ndtr": torch.special.ndtr, "torch.lgamma": torch.lgamma,
@@ -117,4 +135,4 @@ def bounds() -> Iterator[Case]:
         yield Case(name, Calls(call), inputs)
 
 
-ELEMENTS = (unary, binary, modular, special, bounds)
+ELEMENTS = (unary, binary, modular, kept, special, bounds)

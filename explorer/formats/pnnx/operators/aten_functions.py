@@ -141,9 +141,12 @@ def frac(op: OperatorContext) -> Expr:
 def _enter(name: str) -> None:
     @file_operator(f"aten::{name}", f"torch.{name}", operands=Count(2, 2))
     def binary(op: OperatorContext) -> Expr:
-        result: Expr = function(name)(op.x, op.operand(1, "other"))
+        x, other = promoted([op.x, op.operand(1, "other")], is_floating=name == "copysign")
+        result: Expr = function(name)(x, other)
+        if name != "heaviside":
+            return result
         # torch counts a number that is none as one below 0
-        return where(op.x != op.x, 0, result) if name == "heaviside" and result.dtype.kind == "f" else result
+        return where(x != x, 0, result) if x.dtype.kind == "f" else cast(result, x.dtype)
 
     binary.__doc__ = f"{name}, element by element."
 

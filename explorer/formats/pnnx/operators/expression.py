@@ -43,6 +43,8 @@ _MODULAR = frozenset((
     "add", "sub", "mul", "floor_divide", "remainder", "fmod", "and", "or", "xor", "lshift", "rshift",
 ))  # fmt: skip
 """functions of whole numbers in which a plain number is one of the tensor's dtype, whatever its size"""
+_UNCHANGED: Mapping[str, str] = {"round": "iu", "sign": "b"}
+"""function → kinds of dtypes whose elements it leaves as they are"""
 _CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,
@@ -71,6 +73,10 @@ def apply(name: str, values: list[Any]) -> Any:
             raise OperandError(f"{name} of {value!r}", rule="a function must be applied to tensors and numbers")
     if name in _CASTS:
         return cast(values[0], np.dtype(_CASTS[name]))
+    if name in _UNCHANGED and values[0].dtype.kind in _UNCHANGED[name]:
+        return values[0]
+    if name == "square" and values[0].dtype.kind == "b":
+        values = [cast(values[0], np.dtype(np.int64))]
     elements = modular(values) if name in _MODULAR else values
     recorded: Expr = function(_WORDS.get(name, name))(*promoted(elements, name in _FLOATING))
     # torch's signs of numbers that are none

@@ -115,6 +115,8 @@ def take_(op: OperatorContext) -> Expr:
 def masked_fill(op: OperatorContext) -> Expr:
     """A value where the mask holds, the elements elsewhere."""
     x, fill = op.x, value(op, 2, "value")
+    if x.dtype.kind == "b" and isinstance(fill, (int, float)):
+        fill = bool(fill)
     return where(op.tensor(1, "mask"), cast(fill, x.dtype) if isinstance(fill, Expr) else fill, x)
 
 

@@ -12,6 +12,7 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.creation import dtype_of
+from explorer.formats.pnnx.operators.expression import real
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import cast
@@ -36,7 +37,7 @@ def added_as(op: OperatorContext, x: Expr) -> np.dtype[Any]:
 def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def reduction(op: OperatorContext) -> Expr:
-        x = op.x
+        x = real(op.x) if name == "logsumexp" else op.x
         result = reduce(x, axes_of(op), flag(op, 2, "keepdim", False))
         # as in torch, where truths were uint8 once
         return cast(result, x.dtype) if name in ("all", "any") and x.dtype == np.uint8 else result
