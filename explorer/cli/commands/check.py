@@ -50,6 +50,7 @@ _LISTED = 4
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
     from explorer.formats import open
+    from explorer.formats.weight_tables.table import TABLE
 
     if options.update and options.plan is None:
         raise ExplorerError(
@@ -64,9 +65,11 @@ def execute(options: argparse.Namespace) -> int:
     count = len(net.definition.operators)
     if findings:
         say(f"{net.name}: {counted_text(len(findings), 'finding')} in {counted_text(count, 'operator')}")
-    elif net.definition.is_table:
+    elif net.definition.is_table or net.table is TABLE:
         held = len(net.definition.blobs)
-        say(f"{net.name}: {counted_text(held, 'weight')} can be read; there is no graph that could run")
+        strange = [f"{each.name}.{own}" for each in net.definition.operators for own in each.arguments]
+        others = f", {len(strange):,} cannot ({_first(strange)})" if strange else ""
+        say(f"{net.name}: {counted_text(held, 'weight')} can be read{others}; there is no graph that could run")
     else:
         waiting = net.unsized()
         verb = "has a shape that depends" if len(waiting) == 1 else "have shapes that depend"

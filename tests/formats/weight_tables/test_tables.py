@@ -147,6 +147,21 @@ def test_one_array_of_numpy_is_a_table(tmp_path: Path) -> None:
         ex.open(tmp_path / "w.npy")
 
 
+def test_check_says_which_arrays_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of which none can be read has no operator that could run, either."""
+    path = tmp_path / "mixed.npz"
+    for arrays, words in (
+        ({"a.names": np.array(["x"]), "a.numbers": np.ones(2)}, "1 weight can be read, 1 cannot (a.names)"),
+        (
+            {"a.names": np.array(["x"]), "b.names": np.array(["y"])},
+            "0 weights can be read, 2 cannot (a.names, b.names)",
+        ),
+    ):
+        np.savez(path, **arrays)
+        assert main(["check", str(path)]) == 0
+        assert f"mixed: {words}; there is no graph that could run" in capsys.readouterr().out
+
+
 def test_arrays_without_numbers_are_named(tmp_path: Path) -> None:
     """Texts and objects have a line, no value."""
     path = tmp_path / "mixed.npz"
