@@ -88,6 +88,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "tflite",
         "weight_tables",
         "pnnx.operators.base",
+        "pnnx.operators.elements",
+        "pnnx.operators.places",
         "pnnx.operators.windows",
         "pnnx.operators",
         "tflite.operators",

@@ -15,7 +15,7 @@ import explorer as ex
 from explorer.core.errors import DeclarationError
 from explorer.formats.pnnx.expression_tree import ARITY
 from explorer.formats.pnnx.operators import TABLE
-from explorer.formats.pnnx.operators.expression import apply
+from explorer.formats.pnnx.operators.elements.expression import apply
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, WeightReference
 from tests.formats.pnnx.nets import net_of

@@ -14,7 +14,7 @@ from explorer.core.memory_budget import listed
 from explorer.formats.pnnx.expression_tree import ARITY
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import apply
+from explorer.formats.pnnx.operators.elements.expression import apply
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 

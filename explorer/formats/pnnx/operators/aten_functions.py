@@ -17,8 +17,8 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, number, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import promoted
-from explorer.formats.pnnx.operators.indexing import coordinates
+from explorer.formats.pnnx.operators.elements.expression import promoted
+from explorer.formats.pnnx.operators.places.indexing import coordinates
 from explorer.formats.pnnx.operators.reduce import axes_of
 from explorer.formats.pnnx.operators.reshape import chunked
 from explorer.net.operators.context import OperatorContext

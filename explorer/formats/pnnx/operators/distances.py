@@ -7,7 +7,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, number
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import promoted
+from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to

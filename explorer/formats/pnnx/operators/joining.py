@@ -7,7 +7,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import promoted
+from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to

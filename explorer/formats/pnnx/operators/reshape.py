@@ -15,7 +15,7 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import modular, promoted, real
+from explorer.formats.pnnx.operators.elements.expression import modular, promoted, real
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where

@@ -11,7 +11,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.pnnx.operators.base.arguments import value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import apply, promoted, real
+from explorer.formats.pnnx.operators.elements.expression import apply, promoted, real
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import cast

@@ -15,7 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.pnnx.operators.base.special_tables import CENTRE, ENDS, HARMONIC, LARGE, SMALL, STIRLING, TAIL
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.expression import real
+from explorer.formats.pnnx.operators.elements.expression import real
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import cast

@@ -12,8 +12,8 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.creation import dtype_of
-from explorer.formats.pnnx.operators.expression import real
+from explorer.formats.pnnx.operators.elements.creation import dtype_of
+from explorer.formats.pnnx.operators.elements.expression import real
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
