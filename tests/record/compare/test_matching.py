@@ -274,7 +274,10 @@ def test_a_graph_compared_with_another_plan_of_it_is_the_same(roots: list[ex.Exp
     one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
     found = compare(one, two)
     assert found.nodes.equal
-    assert all(node == other for node, other in found.nodes.pairs.items())
+    nodes, others = one.nodes, two.nodes
+    # inside functions the numbers differ where another plan batches calls: their bodies stand before
+    assert all(node == other for node, other in found.nodes.pairs.items() if nodes.body[node] == 0)
+    assert all(nodes.label[node] == others.label[other] for node, other in found.nodes.pairs.items())
     assert len(set(found.counterparts.values())) == len(found.counterparts)
 
 
