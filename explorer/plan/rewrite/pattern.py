@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr, make_replacement
@@ -125,6 +126,8 @@ class Pattern:
         return copies.get(root.uid, root)
 
     def _answers(self, roots: Iterable[Expr]) -> Iterator[Match | NearMiss]:
+        for root in roots:
+            check_type(root, "root", Expr, "an expression", f"ex.pattern({self.formula!r}).find(y)")
         for node in reachable(roots):
             if node.operation.name == self._tree.operation:
                 yield self._answer(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -142,3 +144,12 @@ def test_a_deep_graph_is_searched_and_copied(depth: int) -> None:
 
 def test_axes_of_other_kinds_than_whole_numbers_match_nothing(x: ex.Tensor) -> None:
     assert ex.pattern("max(a, axis=('rows', 1))").find(ex.max(x, -1)) == []
+
+
+@pytest.mark.parametrize("root", [[ex.tanh(ex.tensor(1.0))], 3, None])
+def test_a_root_that_is_no_expression_is_refused(root: object) -> None:
+    silu = ex.pattern("x * sigmoid(x)")
+    calls: list[Any] = [silu.find, silu.near_misses, silu.overlay, lambda root: silu.replace(root, "x")]
+    for call in calls:
+        with pytest.raises(ex.OperandError, match="root must be an expression"):
+            call(root)
