@@ -144,7 +144,7 @@ def base() -> ex.Net:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda n: n.FC("x", "y"), r"operator 'fc' \(FC\): it reads 1 blobs: x\n.*it must read 2 to 3: FC\(x, w"),
+        (lambda n: n.FC("x", "y"), r"operator 'fc' \(FC\): it reads 1 blob: x\n.*it must read 2 to 3 blobs: FC\(x, w"),
         (lambda n: n.Relu("x", ["y", "z"]), r"it writes 2 blobs: y, z\n.*it must write 1"),
         (lambda n: n.FC(["x", "w"], "x"), r"reads 'x' and writes over it\n.*must not be an input\n.*fix"),
         (lambda n: n.Softmax("x", "y", axes=1), r"unknown argument of Softmax 'axes'\n.*known: axis"),
@@ -374,8 +374,8 @@ def test_every_type_computes_what_its_words_say(
     net = ex.Net("one")
     names = [net.input(f"i{index}", array.shape, array.dtype) for index, array in enumerate(inputs)]
     net.output(net.add(type, names, "y", **arguments))
-    found = net.run(*inputs)
-    np.testing.assert_allclose(found, expected(*inputs), rtol=2e-5, atol=1e-6)
+    result = net.run(*inputs)
+    np.testing.assert_allclose(result, expected(*inputs), rtol=2e-5, atol=1e-6)
 
 
 def test_every_type_is_shown_above() -> None:
@@ -400,11 +400,11 @@ def test_several_outputs_and_constants() -> None:
     net.SoftmaxWithLoss(["h", "n"], ["p", "loss"])
     net.Split("h", ["left", "right"], split=(1, 2))
     net.output("p", "loss", "left", "right")
-    found = net.run(x43, labels % 3)
+    result = net.run(x43, labels % 3)
     expected = softmax(x43 + 1)
-    np.testing.assert_allclose(found["p"], expected, rtol=1e-5)
-    np.testing.assert_allclose(found["loss"], -np.log(expected[np.arange(4), labels % 3]).mean(), rtol=1e-5)
-    np.testing.assert_array_equal(np.hstack([found["left"], found["right"]]), x43 + 1)
+    np.testing.assert_allclose(result["p"], expected, rtol=1e-5)
+    np.testing.assert_allclose(result["loss"], -np.log(expected[np.arange(4), labels % 3]).mean(), rtol=1e-5)
+    np.testing.assert_array_equal(np.hstack([result["left"], result["right"]]), x43 + 1)
 
 
 def test_stacks_of_unequal_length_are_multiplied_only_where_that_is_asked_for() -> None:
@@ -515,9 +515,9 @@ def test_a_written_net_is_planned_run_and_explored() -> None:
     net.output("a", "b", "h")
     x = rng.normal(size=(3, 4)).astype(np.float32)
     h = softmax(x)
-    found = net.run(x)
-    np.testing.assert_allclose(found["h"], h, rtol=1e-5)
-    np.testing.assert_allclose(found["a"], h[:, :2] * h[:, 2:], rtol=1e-5)
+    result = net.run(x)
+    np.testing.assert_allclose(result["h"], h, rtol=1e-5)
+    np.testing.assert_allclose(result["a"], h[:, :2] * h[:, 2:], rtol=1e-5)
     plan = net.plan(x, record="values").eval()
     assert plan.recording.run is not None
     assert plan.recording.run.values

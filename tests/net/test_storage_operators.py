@@ -98,11 +98,11 @@ def test_training_is_stored_every_so_many_steps_and_goes_on_from_there(tmp_path:
     """Forward, gradient, update and checkpoint are operators of one net; Load continues where it was."""
 
     def workspace() -> ex.Workspace:
-        made = ex.Workspace()
+        instance = ex.Workspace()
         for name, value in (("w", [1.0, -2.0]), ("one", 1.0), ("rate", -0.1), ("iter", np.int64(0))):
-            made.feed_blob(name, value)
-        made.create_net(_training(tmp_path))
-        return made
+            instance.feed_blob(name, value)
+        instance.create_net(_training(tmp_path))
+        return instance
 
     through = workspace()
     through.run_net("step", 5)
@@ -199,7 +199,7 @@ def test_an_operator_of_ones_own_reaches_blobs_of_any_type_by_their_places() -> 
     np.testing.assert_array_equal(workspace.fetch_blob("x"), [21.0, 210.0])
     with refused(ex.OperandError, "(Tally)", "tims", "times"):
         net.Tally(["word", "y"], "w", tims=3)
-    with refused(ex.OperandError, "reads 1 blobs"):
+    with refused(ex.OperandError, "reads 1 blob"):
         net.Tally("word", "w")
 
     @ex.blob_operator("Beyond", outputs=(1,))

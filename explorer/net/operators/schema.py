@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, UnknownNameError
 from explorer.core.ir.tensor import Tensor
 from explorer.net.definition.operator_definition import OperatorDefinition
+from explorer.record.reasons import counted_text
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 """positions of an input and an output"""
@@ -54,6 +55,11 @@ class Count:
         if self.most is None:
             return f"{self.least} or more" if self.least else "any number of"
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+    @property
+    def text(self) -> str:
+        """The number with its noun: ``2 to 3 blobs``, ``1 blob``."""
+        return f"{self} blob{'s' * (str(self) != '1')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +215,8 @@ class OperatorSchema:
         ):
             if len(names) not in count:
                 raise self._refusal(
-                    f"it {what} {len(names)} blobs: {', '.join(names) or 'none'}",
-                    f"it must {what.removesuffix('s')} {count}: {self}",
+                    f"it {what} {counted_text(len(names), 'blob')}: {', '.join(names) or 'none'}",
+                    f"it must {what.removesuffix('s')} {count.text}: {self}",
                 )
         if operator.input_names:
             raise self._refusal(
@@ -279,8 +285,8 @@ class OperatorSchema:
     @cached_property
     def help(self) -> str:
         """All of it as text."""
-        lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs} blobs"]
-        lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs} blobs"]
+        lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs.text}"]
+        lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs.text}"]
         lines += [f"input {a} and output {b} may be one blob" for a, b in self.in_place]
         lines += [f"input {a} and output {b} are one blob" for a, b in self.enforced]
         lines += [f"weight {name}{'' if required else ', optional'}" for name, required in self.weights.items()]

@@ -134,8 +134,8 @@ class FuseReasons:
     )
     product = Reason(
         "product",
-        "`{reader}` is not fused into one loop with `{operand}`, because `{operand}` is computed in the loop of "
-        "`{product}`, over blocks smaller than rows, and `{reader}` needs whole rows.",
+        "`{reader}` is not fused into one loop with `{operand}`, because the loop of `{product}`, which computes it, "
+        "runs over blocks smaller than rows, and `{reader}` needs whole rows.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
     )
     long_rows = Reason(
