@@ -123,9 +123,9 @@ def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
     plan = ex.EvalPlan()
     plan.register(first @ ex.transpose(ex.relu(shared)))
     plan.prepare()
-    told = plan.explain(first)
-    assert told.index("[other_consumers]") < told.index("what it would take:")
-    assert "✓ if negative alone read add, and relu another value: " in told
+    explanation = plan.explain(first)
+    assert explanation.index("[other_consumers]") < explanation.index("what it would take:")
+    assert "✓ if negative alone read add, and relu another value: " in explanation
 
 
 @pytest.mark.spec("P-16")
@@ -135,9 +135,9 @@ def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program
     plan = ex.EvalPlan()
     plan.register(ex.log(inner))
     plan.prepare()
-    told = plan.explain(inner)
-    assert "absorbed: what replaced its readers does its work" in told
-    assert "computed in kernel 2 tanh → add → log_softmax, line " in told
+    explanation = plan.explain(inner)
+    assert "absorbed: what replaced its readers does its work" in explanation
+    assert "computed in kernel 2 tanh → add → log_softmax, line " in explanation
 
 
 def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
@@ -146,8 +146,8 @@ def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
     plan = ex.EvalPlan()
     plan.register(root)
     plan.prepare()
-    told = plan.explain(product)
-    assert told.startswith("product = matmul · 3×2 float32\nrecorded at test_api.py line ")
+    text = plan.explain(product)
+    assert text.startswith("product = matmul · 3×2 float32\nrecorded at test_api.py line ")
     assert "other_consumers" in plan.explain(root.operands[0])
     assert f"recording · {plan.recording.fingerprint}" in plan.explain().splitlines()
 
@@ -160,11 +160,11 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
     view.focus("conv2")
     assert (view.selected_scope, recording.nodes.label[view.selected]) == ("conv2", "add")
     line = recording.sources[recording.nodes.source[view.selected]]
-    found = view.from_line(line.line, cell="digits.pnnx.param")
-    assert view.selected == found[0]
-    assert {recording.label(node) for node in found} >= {"conv2d", "conv2.weight"}
-    assert view.from_line(line.text) == found
-    assert view.selected_expression.type.shape == recording.type_of(found[0]).shape
+    result = view.from_line(line.line, cell="digits.pnnx.param")
+    assert view.selected == result[0]
+    assert {recording.label(node) for node in result} >= {"conv2d", "conv2.weight"}
+    assert view.from_line(line.text) == result
+    assert view.selected_expression.type.shape == recording.type_of(result[0]).shape
     view.focus("residual / convbn2d_1")
     assert view.selected_scope == "residual / convbn2d_1"
     with pytest.raises(
@@ -237,13 +237,13 @@ def test_a_misspelt_option_of_explore_is_refused_with_near_names(
 ) -> None:
     """Every explore refuses an option that it does not know, before anything is planned or computed."""
     monkeypatch.setattr(ex.EvalPlan, "eval", lambda plan: pytest.fail("it was evaluated"))
-    with pytest.raises(ex.UnknownNameError) as told:
+    with pytest.raises(ex.UnknownNameError) as error:
         explored()[name](**{wrong: 300})
     near = {"heigth": "height", "thema": "theme"}.get(wrong)
-    assert repr(wrong) in str(told.value)
-    assert "near are none" not in str(told.value)
+    assert repr(wrong) in str(error.value)
+    assert "near are none" not in str(error.value)
     if near:
-        assert told.value.rule.startswith(f"known: {near}")
+        assert error.value.rule.startswith(f"known: {near}")
 
 
 @pytest.mark.spec("V-21")

@@ -47,21 +47,21 @@ class Test(NamedTuple):
 
 def marked(tests: Path) -> list[Test]:
     """Every test that names rows, in order of path and line."""
-    found = []
+    results = []
     for path in sorted(tests.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         settings = [
             n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "pytestmark"
         ]
-        found += _tests(tree.body, settings, path.relative_to(tests.parent).as_posix(), "")
-    return found
+        results += _tests(tree.body, settings, path.relative_to(tests.parent).as_posix(), "")
+    return results
 
 
 def _tests(body: list[ast.stmt], marks: list[ast.expr], path: str, owner: str) -> list[Test]:
-    found = []
+    results = []
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            found += _tests(node.body, [*marks, *node.decorator_list], path, f"{owner}{node.name}::")
+            results += _tests(node.body, [*marks, *node.decorator_list], path, f"{owner}{node.name}::")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
             calls = [mark for expression in [*marks, *node.decorator_list] for mark in ast.walk(expression)]
             names = {ast.unparse(mark) for mark in calls if isinstance(mark, ast.Attribute)}
@@ -75,8 +75,8 @@ def _tests(body: list[ast.stmt], marks: list[ast.expr], path: str, owner: str) -
             if rows and not names & {f"pytest.mark.{mark}" for mark in OUT}:
                 sentence = _sentence(ast.get_docstring(node) or "")
                 spoken = node.name.removeprefix("test_").replace("_", " ")
-                found.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows, headline))
-    return found
+                results.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows, headline))
+    return results
 
 
 def _sentence(docstring: str) -> str:
@@ -85,12 +85,12 @@ def _sentence(docstring: str) -> str:
 
 
 def _order(row: str) -> tuple[int, int]:
-    found = ROW.fullmatch(row)
-    if not found:
+    result = ROW.fullmatch(row)
+    if not result:
         raise ValueError(
             f"{row!r} is no row id: it is a family ({', '.join(FAMILIES)}) and a number, as in V-1 or M-D3"
         )
-    return list(FAMILIES).index(found["family"]), int(found["number"])
+    return list(FAMILIES).index(result["family"]), int(result["number"])
 
 
 class Row(NamedTuple):
@@ -114,9 +114,9 @@ def _preference(test: Test, place: int) -> tuple[bool, bool, int, int]:
 
 def table(tests: Path) -> str:
     """FEATURES.md as the tests and tests/rows.toml have it; raises ValueError where the two contradict each other."""
-    rows, found = rows_of(tests), marked(tests)
+    rows, result = rows_of(tests), marked(tests)
     naming: dict[str, list[tuple[Test, int]]] = {}
-    for test in found:
+    for test in result:
         for place, row in enumerate(test.rows):
             _order(row)
             naming.setdefault(row, []).append((test, place))

@@ -165,17 +165,17 @@ class Import(NamedTuple):
 
 def modules(source: Path) -> dict[str, Path]:
     """Module name → file; a package is named like its folder."""
-    found = {}
+    results = {}
     for path in sorted(source.rglob("*.py")):
         parts = (source.name, *path.relative_to(source).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        results[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return results
 
 
 def imports(source: Path) -> list[Import]:
     """Every import in a package, also inside functions, with the module that it reaches."""
     known = modules(source)
-    found = []
+    results = []
     for name, path in known.items():
         package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
         for node, typing_only, at_import in _imports_in(path.read_text(encoding="utf-8")):
@@ -185,8 +185,8 @@ def imports(source: Path) -> list[Import]:
                 above = package[: len(package) - node.level + 1] if node.level else []
                 base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".")
                 targets = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
-            found += [Import(name, target, node.lineno, typing_only, at_import) for target in dict.fromkeys(targets)]
-    return found
+            results += [Import(name, target, node.lineno, typing_only, at_import) for target in dict.fromkeys(targets)]
+    return results
 
 
 @cache
@@ -305,9 +305,9 @@ def room_faults(source: Path) -> list[str]:
         if len(lines) > LINES:
             faults.append(f"{path.relative_to(source)}: {len(lines)} lines; a room has at most {LINES}")
         faults += [
-            f"{path.relative_to(source)}:{number}: {found[0]}"
+            f"{path.relative_to(source)}:{number}: {result[0]}"
             for number, line in enumerate(lines, 1)
-            if (found := FORBIDDEN.search(line))
+            if (result := FORBIDDEN.search(line))
         ]
     return faults
 
@@ -427,8 +427,8 @@ def test_a_house_in_order(house: Path) -> None:
 def test_an_import_upwards_is_found(house: Path, file: str, line: str, fault: str) -> None:
     (house / file).parent.mkdir(exist_ok=True)
     (house / file).write_text(line)
-    (found,) = floor_faults(house)
-    assert fault in found
+    (result,) = floor_faults(house)
+    assert fault in result
 
 
 def test_a_cycle_is_found(house: Path) -> None:
@@ -481,8 +481,8 @@ def test_knots_are_of_types_alone(house: Path) -> None:
 )
 def test_an_import_from_outside_is_found(house: Path, file: str, line: str, fault: str) -> None:
     (house / file).write_text(line)
-    (found,) = outside_faults(house)
-    assert fault in found
+    (result,) = outside_faults(house)
+    assert fault in result
 
 
 def test_an_optional_import_where_it_is_used_is_fine(house: Path) -> None:
@@ -499,4 +499,4 @@ def test_an_optional_import_where_it_is_used_is_fine(house: Path) -> None:
 )
 def test_a_bad_room_is_found(house: Path, file: str, text: str, fault: str) -> None:
     (house / file).write_text(text)
-    assert [found[: len(fault)] for found in room_faults(house)] == [fault]
+    assert [result[: len(fault)] for result in room_faults(house)] == [fault]

@@ -32,13 +32,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = folder.glob("*.whl")
-    return found
+    (result,) = folder.glob("*.whl")
+    return result
 
 
 def needs(name: str) -> list[Distribution]:
     """The installed distributions that a distribution declares to need at run time, and what those need."""
-    found: dict[str, Distribution] = {}
+    results: dict[str, Distribution] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = [Requirement(name)]
     while waiting:
@@ -47,13 +47,13 @@ def needs(name: str) -> list[Distribution]:
         if key in seen:
             continue
         seen.add(key)
-        found[key[0]] = dist = distribution(requirement.name)
+        results[key[0]] = dist = distribution(requirement.name)
         for need in map(Requirement, dist.requires or []):
             extras = [{"extra": extra} for extra in ("", *requirement.extras)]
             if need.marker is None or any(need.marker.evaluate(environment) for environment in extras):
                 waiting.append(need)
-    del found[name]
-    return list(found.values())
+    del results[name]
+    return list(results.values())
 
 
 @pytest.fixture(scope="module")

@@ -75,8 +75,8 @@ def compared(title: str, times: Mapping[str, float], packages: Sequence[str], ou
 
 def machine(packages: Sequence[str]) -> str:
     """Processor, cores, Python and package versions in one line."""
-    found = [f"{name} {_version(name)}" for name in packages]
-    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(found)}"
+    results = [f"{name} {_version(name)}" for name in packages]
+    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(results)}"
 
 
 def _version(name: str) -> str:

@@ -41,13 +41,13 @@ class Model:
 
         from assets import architectures
 
-        made = getattr(architectures, self.architecture)().eval()
+        module = getattr(architectures, self.architecture)().eval()
         drawn = {
             name: torch.from_numpy(np.asarray(seeded.weight(name, tuple(value.shape)))) if value.ndim else value
-            for name, value in made.state_dict().items()
+            for name, value in module.state_dict().items()
         }
-        made.load_state_dict(drawn)
-        return made
+        module.load_state_dict(drawn)
+        return module
 
     def input(self) -> np.ndarray[Any, Any]:
         """The input, the same in every run."""
@@ -58,11 +58,11 @@ class Model:
         folder = kept() / f"{self.name}-{'x'.join(map(str, self.shape))}"
         if not folder.is_dir():
             kept().mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=kept()) as made:
-                self._export(Path(made))
+            with tempfile.TemporaryDirectory(dir=kept()) as value:
+                self._export(Path(value))
                 with contextlib.suppress(OSError):  # somebody else was faster
-                    Path(made).rename(folder)
-                    Path(made).mkdir()
+                    Path(value).rename(folder)
+                    Path(value).mkdir()
         return folder / f"{self.name}.{ending}"
 
     def _export(self, folder: Path) -> None:

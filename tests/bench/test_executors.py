@@ -35,13 +35,13 @@ def convolutions() -> list[ex.Expr]:
 
 
 def elementwise() -> list[ex.Expr]:
-    found = []
+    results = []
     for scale in range(2, 10):
         x = tensor(1_000_000)
         for _ in range(5):
             x = ex.tanh(x * (1.0 / scale)) + 0.5
-        found.append(x)
-    return found
+        results.append(x)
+    return results
 
 
 def sums() -> list[ex.Expr]:

@@ -90,10 +90,10 @@ def test_a_page_costs_what_its_nodes_do() -> None:
     for name, build in shapes.items():
         row = []
         for size in SIZES:
-            made = ex.EvalPlan(record="off")
+            plan = ex.EvalPlan(record="off")
             for root in build(size):
-                made.register(root)
-            recording = made.prepare().recording
+                plan.register(root)
+            recording = plan.prepare().recording
             row.append(micros(lambda recording=recording: html(recording), size))
         rows.append([name, *[f"{figure:.1f}" for figure in row]])
     print(table("a page, µs a node", ["program", *[f"{size:,}" for size in SIZES]], rows, ["numpy"]))

@@ -51,8 +51,8 @@ def by_torch(model: Model) -> Run:
 
     def run() -> np.ndarray[Any, Any]:
         with torch.inference_mode():
-            found: np.ndarray[Any, Any] = module(given).numpy()
-        return found
+            result: np.ndarray[Any, Any] = module(given).numpy()
+        return result
 
     return run
 
@@ -70,12 +70,12 @@ def by_ncnn(model: Model) -> Run:
     given = [part.astype(np.int32) if model.tokens else part for part in model.input()]
 
     def run() -> np.ndarray[Any, Any]:
-        found = []
+        results = []
         for part in given:
             with net.create_extractor() as extractor:
                 extractor.input("in0", ncnn.Mat(part))
-                found.append(np.array(extractor.extract("out0")[1]))
-        return np.stack(found)
+                results.append(np.array(extractor.extract("out0")[1]))
+        return np.stack(results)
 
     return run
 
@@ -89,9 +89,9 @@ def test_times(name: str) -> None:
     """All contestants compute the same (to 1e-4 of the largest value); medians in ms and explorer's ratio to each."""
     model = MODELS[name]
     runs = {contestant: make(model) for contestant, make in CONTESTANTS.items()}
-    found = {contestant: run() for contestant, run in runs.items()}
-    expected = found["torch"]
-    for contestant, values in found.items():
+    results = {contestant: run() for contestant, run in runs.items()}
+    expected = results["torch"]
+    for contestant, values in results.items():
         assert _apart(values, expected) <= 1e-4, contestant
     times = samples(runs, rounds=3, burst=20 if name == "encoder" else 3)
     middle = {contestant: median(spent) for contestant, spent in times.items()}
@@ -101,7 +101,7 @@ def test_times(name: str) -> None:
             f"{middle[contestant]:.2f}",
             f"{min(spent):.2f}",
             f"{middle['explorer'] / middle[contestant]:.2f}",
-            f"{_apart(found[contestant], expected):.1e}",
+            f"{_apart(results[contestant], expected):.1e}",
         ]
         for contestant, spent in times.items()
     ]

@@ -28,8 +28,8 @@ def program(tanh: Any, x: Any, count: int) -> Any:
 
 def record(count: int) -> ex.Expr:
     """Explorer's recording: operations, types, scope and line of every node."""
-    found: ex.Expr = program(ex.tanh, ex.tensor(np.ones(8, np.float32)), count)
-    return found
+    result: ex.Expr = program(ex.tanh, ex.tensor(np.ones(8, np.float32)), count)
+    return result
 
 
 def prepare(root: ex.Expr) -> None:
@@ -72,8 +72,8 @@ def of_dask(count: int) -> dict[str, Run]:
     def delayed() -> Any:
         return program(dask.delayed(np.tanh), dask.delayed(np.ones(8, np.float32)), count)
 
-    made = delayed()
-    return {"dask.delayed": delayed, "dask.optimize": lambda: dask.optimize(made)}
+    graph = delayed()
+    return {"dask.delayed": delayed, "dask.optimize": lambda: dask.optimize(graph)}
 
 
 def of_tinygrad(count: int) -> dict[str, Run]:
@@ -98,11 +98,11 @@ def test_recording_and_planning() -> None:
         runs: dict[str, Run] = {}
         for make in (of_explorer, of_jax, of_torch, of_dask, of_tinygrad):
             runs |= make(count)
-        found = contest(runs, rounds=5 if count < 100_000 else 2, clock=process_time)
+        result = contest(runs, rounds=5 if count < 100_000 else 2, clock=process_time)
         nodes = 3 * (count // 3)
-        header = header or ["nodes", *found, "record : jaxpr"]
-        row = [f"{found[name] / nodes * 1000:.2f}" if name in found else "–" for name in header[1:-1]]
-        rows.append([f"{nodes:,}", *row, f"1/{found['jax.make_jaxpr'] / found['record']:.1f}"])
+        header = header or ["nodes", *result, "record : jaxpr"]
+        row = [f"{result[name] / nodes * 1000:.2f}" if name in result else "–" for name in header[1:-1]]
+        rows.append([f"{nodes:,}", *row, f"1/{result['jax.make_jaxpr'] / result['record']:.1f}"])
     packages = ["numpy", "jax", "torch", "dask", "tinygrad"]
     print(table("µs a node: recording and planning, 1 thread", header, rows, packages))
     assert [row[0] for row in rows] == ["999", "9,999", "99,999"]

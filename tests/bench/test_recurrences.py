@@ -59,8 +59,8 @@ def test_times(kind: str, tmp_path: Path) -> None:
         for steps in STEPS:
             x = np.random.default_rng(1).normal(size=(steps, members, FEATURES)).astype("float32")
             runs = contestants(saved(tmp_path / "m.onnx", kind, steps, members, hidden), x)
-            found = {name: run() for name, run in runs.items()}
-            np.testing.assert_allclose(found["explorer"], found["onnxruntime"], rtol=1e-3, atol=1e-5)
+            results = {name: run() for name, run in runs.items()}
+            np.testing.assert_allclose(results["explorer"], results["onnxruntime"], rtol=1e-3, atol=1e-5)
             times = samples(runs, rounds=3, burst=10, clock=time.process_time)
             middle = {name: median(spent) for name, spent in times.items()}
             rows.append(

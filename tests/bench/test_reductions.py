@@ -101,11 +101,11 @@ def contestants(work: Work, x: Array, y: Array) -> dict[str, Run]:
     def program(*without: str) -> Run:
         plan = ex.EvalPlan(without=without)
         plan.register(work.explorer(x_, y_))
-        made = Program(plan.prepare().planned)
+        value = Program(plan.prepare().planned)
 
         def execute() -> Any:
-            run_simple(made)
-            return made.take()[0]
+            run_simple(value)
+            return value.take()[0]
 
         return execute
 

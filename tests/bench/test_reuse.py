@@ -41,11 +41,11 @@ def test_second_evaluation() -> None:
             root = program(x, ex.tanh, count)
             plan = ex.EvalPlan()
             plan.register(root)
-            made = Program(plan.prepare().planned)
+            value = Program(plan.prepare().planned)
 
-            def execute(made: Program = made) -> Any:
-                run_simple(made)
-                return made.take()
+            def execute(value: Program = value) -> Any:
+                run_simple(value)
+                return value.take()
 
             def loop(count: int = count) -> Any:
                 return program(given, np.tanh, count)

@@ -37,12 +37,12 @@ def of_explorer(given: Samples) -> dict[str, Compute]:
 
     @ex.function
     def network(x: ex.Expr) -> ex.Expr:
-        found: ex.Expr = given.network(x, weights, biases, ex.tanh)
-        return found
+        result: ex.Expr = given.network(x, weights, biases, ex.tanh)
+        return result
 
     def bulk() -> list[Any]:
-        found: list[Any] = ex.evaluate(ex.map(network, given.inputs))
-        return found
+        result: list[Any] = ex.evaluate(ex.map(network, given.inputs))
+        return result
 
     def record() -> list[ex.Expr]:
         return [network(ex.tensor(x)) for x in given.inputs]
@@ -99,9 +99,9 @@ def of_dynet(given: Samples) -> dict[str, Compute]:
 
     def run() -> list[Any]:
         dy.renew_cg()
-        found = [network(x) for x in given.inputs]
-        dy.forward(found)
-        return [each.npvalue() for each in found]
+        results = [network(x) for x in given.inputs]
+        dy.forward(results)
+        return [each.npvalue() for each in results]
 
     return {"DyNet autobatch": run}
 
@@ -173,8 +173,8 @@ def gradients_of_explorer(given: Samples) -> dict[str, Compute]:
 
     def bulk() -> list[Any]:
         total = ex.map(loss, given.inputs).stacked.sum()
-        found: list[Any] = ex.evaluate(ex.grad(total, [*weights, *biases]))
-        return found
+        result: list[Any] = ex.evaluate(ex.grad(total, [*weights, *biases]))
+        return result
 
     return {
         "ex.map, planned": planned_anew(bulk),
@@ -250,8 +250,8 @@ def test_gradients() -> None:
             runs |= make(given)
         expected = runs["NumPy hand-batched"]()
         for name, run in runs.items():
-            for found, wanted in zip(run(), expected, strict=True):
-                np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-2, err_msg=name)
+            for result, wanted in zip(run(), expected, strict=True):
+                np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-2, err_msg=name)
         times = contest(runs, rounds=5, clock=process_time)
     print(compared("gradients of the parameters for 1000 samples through 128-256-256-10, 1 thread", times, PACKAGES, 4))
     assert times.keys() == runs.keys()

@@ -34,11 +34,11 @@ def departure(net: ex.Net, module: Any, inputs: Any) -> float:
             wanted = results(module(*arrays))
     plain = [(x.float() if x.dtype == torch.bfloat16 else x).numpy() for x in arrays]
     given = net.run(*plain)
-    found = [*given.values()] if isinstance(given, dict) else [given]
-    assert [x.shape for x in found] == [x.shape for x in wanted]
+    result = [*given.values()] if isinstance(given, dict) else [given]
+    assert [x.shape for x in result] == [x.shape for x in wanted]
     return max(
         float(np.max(np.abs(x.astype(np.float64) - y), initial=0) / max(np.max(np.abs(y), initial=0), 1e-12))
-        for x, y in zip(found, wanted, strict=True)
+        for x, y in zip(result, wanted, strict=True)
     )
 
 
@@ -145,6 +145,6 @@ def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
     x = torch.randn(4, 7, generator=torch.Generator().manual_seed(2))
     x[0, 3] = x[0, 5] = float("nan")
     inputs = x, torch.tensor([-1.0, 0.0, 0.5, 1.0])
-    found = [*ex.open(Edges(), inputs).run(*[each.numpy() for each in inputs]).values()]
-    for value, wanted in zip(found, Edges()(*inputs), strict=True):
+    results = [*ex.open(Edges(), inputs).run(*[each.numpy() for each in inputs]).values()]
+    for value, wanted in zip(results, Edges()(*inputs), strict=True):
         np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)

@@ -104,8 +104,8 @@ def of_torch(digits: Digits, adam: bool) -> tuple[Epoch, Callable[[], list[np.nd
         for layer, weight in zip((net[0], net[2]), digits.weights, strict=True):
             layer.weight.copy_(torch.tensor(weight.T))
             layer.bias.zero_()
-    made = partial(torch.optim.Adam, lr=0.003) if adam else partial(torch.optim.SGD, lr=0.3)
-    optimizer, criterion = made(net.parameters()), torch.nn.CrossEntropyLoss()
+    factory = partial(torch.optim.Adam, lr=0.003) if adam else partial(torch.optim.SGD, lr=0.3)
+    optimizer, criterion = factory(net.parameters()), torch.nn.CrossEntropyLoss()
 
     def epoch() -> None:
         for images, labels in digits:
@@ -122,8 +122,8 @@ def of_torch(digits: Digits, adam: bool) -> tuple[Epoch, Callable[[], list[np.nd
 @pytest.mark.parametrize(("batch", "hidden"), [(64, 128), (256, 512)])
 def test_one_epoch(batch: int, hidden: int, adam: bool) -> None:
     digits = Digits(batch, hidden)
-    made = {"explorer": of_explorer, "NumPy by hand": of_numpy, "torch eager": of_torch}
-    contestants = {name: make(digits, adam) for name, make in made.items()}
+    runs = {"explorer": of_explorer, "NumPy by hand": of_numpy, "torch eager": of_torch}
+    contestants = {name: make(digits, adam) for name, make in runs.items()}
     with one_thread():
         for epoch, _ in contestants.values():
             epoch()

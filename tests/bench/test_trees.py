@@ -32,8 +32,8 @@ def of_explorer(given: Trees) -> dict[str, Compute]:
         return ex.tanh(a @ left + b @ right + bias)
 
     def fold() -> list[Any]:
-        found: list[Any] = ex.evaluate(ex.fold_trees(compose, given.trees, word))
-        return found
+        result: list[Any] = ex.evaluate(ex.fold_trees(compose, given.trees, word))
+        return result
 
     def values() -> list[Any]:
         return evaluated(given.roots(words.__getitem__, compose))
@@ -86,9 +86,9 @@ def of_dynet(given: Trees) -> dict[str, Compute]:
     composition = DynetComposition(given)
 
     def run() -> list[Any]:
-        found = composition.roots(given)
-        dynet().forward(found)
-        return [each.npvalue() for each in found]
+        result = composition.roots(given)
+        dynet().forward(result)
+        return [each.npvalue() for each in result]
 
     return {"DyNet autobatch": run}
 
@@ -102,8 +102,8 @@ def of_torch(given: Trees) -> dict[str, Compute]:
 
     def run() -> list[Any]:
         with torch.inference_mode():
-            found = given.roots(words.__getitem__, lambda a, b: torch.tanh(a @ left + b @ right + bias))
-            return [each.numpy() for each in found]
+            result = given.roots(words.__getitem__, lambda a, b: torch.tanh(a @ left + b @ right + bias))
+            return [each.numpy() for each in result]
 
     return {"torch loop": run}
 
@@ -144,8 +144,8 @@ def gradients_of_explorer(given: Trees) -> dict[str, Compute]:
 
     def fold() -> list[Any]:
         roots = ex.fold_trees(compose, given.trees, word).stacked
-        found: list[Any] = ex.evaluate(ex.grad((roots * roots).sum() * 0.5, [left, right, bias]))
-        return found
+        result: list[Any] = ex.evaluate(ex.grad((roots * roots).sum() * 0.5, [left, right, bias]))
+        return result
 
     return {
         "ex.fold_trees, planned": planned_anew(fold),
@@ -193,8 +193,8 @@ def test_gradients() -> None:
         runs = gradients_of_explorer(given) | gradients_of_dynet(given) | gradients_of_torch(given)
         expected = runs["torch loop"]()
         for name, run in runs.items():
-            for found, wanted in zip(run(), expected, strict=True):
-                np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-2, err_msg=name)
+            for result, wanted in zip(run(), expected, strict=True):
+                np.testing.assert_allclose(result, wanted, rtol=1e-3, atol=1e-2, err_msg=name)
         times = contest(runs, rounds=4, clock=process_time)
     print(compared("gradients of the composition's parameters over 200 trees, 1 thread", times, PACKAGES, 4))
     assert times.keys() == runs.keys()

@@ -194,7 +194,7 @@ ZOOMED = """async (count) => {
 
 def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
     """Reach for 8 s of processor time at 100,000 operations, each on two of the thousand before; then the browser."""
-    made, seen = [], []
+    values, seen = [], []
     for count in (25_000, 100_000):
         began = time.process_time()
         plan = read_at_random(count, 1000)
@@ -204,7 +204,7 @@ def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Pa
         text = html(recording)
         drawn_at = time.process_time()
         spent = (planned_at - began, recorded_at - planned_at, drawn_at - recorded_at, drawn_at - began)
-        made.append([f"{count:,}", *[f"{seconds:.1f}" for seconds in spent], f"{len(text.encode()) / 1e6:.1f}"])
+        values.append([f"{count:,}", *[f"{seconds:.1f}" for seconds in spent], f"{len(text.encode()) / 1e6:.1f}"])
         page_path = tmp_path / f"{count}.html"
         page_path.write_text(text, encoding="utf-8")
         page = open_page()
@@ -218,10 +218,10 @@ def test_a_page_of_wide_random_nodes(open_page: Callable[..., Any], tmp_path: Pa
         figures = [first, *map(statistics.median, (work, zoomed, searched)), memory]
         seen.append([f"{count:,}", *[f"{figure:,.0f}" for figure in figures]])
         page.close()
-    print(table("a page, s", ["nodes", "recorded, planned", "recording", "page", "all", "MB"], made, ["numpy"]))
+    print(table("a page, s", ["nodes", "recorded, planned", "recording", "page", "all", "MB"], values, ["numpy"]))
     columns = ["nodes", "first picture", "a step", "a zoom", "a search", "heap, MB"]
     print(table("that page in a browser, ms", columns, seen, ["playwright"]))
-    assert len(made) == 2
+    assert len(values) == 2
 
 
 def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
@@ -361,7 +361,7 @@ def test_netron_draws_the_same_file(browser: Any, tmp_path: Path) -> None:  # no
     rows = []
     began = time.perf_counter()
     alone.write_text(html(ex.open(RESNET).preview_plan().recording), encoding="utf-8")
-    made = (time.perf_counter() - began) * 1000
+    milliseconds = (time.perf_counter() - began) * 1000
     with netron_at(RESNET) as url:
         for name, address, drawn in (
             ("Netron", url, "#target .node, svg .node"),
@@ -380,7 +380,7 @@ def test_netron_draws_the_same_file(browser: Any, tmp_path: Path) -> None:  # no
                 spent.append((time.perf_counter() - begin) * 1000)
                 context.close()
             rows.append(row(name, spent))
-    title = f"ResNet-18, navigation → drawn, ms (explorer's page was made in {made:,.0f} ms)"
+    title = f"ResNet-18, navigation → drawn, ms (explorer's page was made in {milliseconds:,.0f} ms)"
     print(table(title, ["", "first", "median", "least"], rows, ["netron", "playwright"]))
     assert len(rows) == 2
 

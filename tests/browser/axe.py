@@ -26,5 +26,5 @@ def complaints(page: Page, where: str | dict[str, list[list[str]]] = "html", rul
     """List what breaks a rule inside an element, or inside all of axe's ``include`` but its ``exclude``."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
-    found: list[str] = page.evaluate(FOUND, [where, list(rules)])
-    return found
+    result: list[str] = page.evaluate(FOUND, [where, list(rules)])
+    return result

@@ -203,5 +203,5 @@ def _document(cells: list[str]) -> dict[str, object]:
 
 def cells(name: str) -> list[str]:
     """The code of a notebook, cell by cell."""
-    found = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
+    result = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in result if cell["cell_type"] == "code"]

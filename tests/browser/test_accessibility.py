@@ -38,12 +38,12 @@ def test_axe_finds_nothing_on_a_page(open_page, tmp_path, wide, theme):
     (tmp_path / "page.html").write_text(html(sample.mlp(), position=3, theme=theme), encoding="utf-8")
     page = open_page(viewport={"width": wide, "height": 900})
     page.goto((tmp_path / "page.html").as_uri())
-    found = {}
+    results = {}
     for state, keys in STATES.items():
         for key in keys:
             page.keyboard.press(key)
-        found[state] = complaints(page, rules=rules_of(theme))
-    assert found == {state: [] for state in STATES}
+        results[state] = complaints(page, rules=rules_of(theme))
+    assert results == {state: [] for state in STATES}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, r
     for stage, chapter in enumerate(recording.stages):
         if chapter.kind not in ("record", "rewrite") or (chapter.first == chapter.last and stage):
             continue
-        told = []
+        texts = []
         for each in (recording, until(recording, stage)):
             view = show(each)
             press(view, "Home", *["."] * min(chapter.last, chapter.first + 1))
@@ -86,10 +86,10 @@ def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, r
                 if node(view, name).count():
                     node(view, name).click(force=True)
                     said[name] = view.evaluate(SAID, list(LATER))
-            told.append(said)
-        assert told[0].keys() == told[1].keys()
-        for name, words in told[0].items():
-            assert words == told[1][name], (chapter.name, name)
+            texts.append(said)
+        assert texts[0].keys() == texts[1].keys()
+        for name, words in texts[0].items():
+            assert words == texts[1][name], (chapter.name, name)
             compared += 1
     assert compared > 12
 

@@ -128,18 +128,18 @@ def test_a_filter_says_what_it_leaves_out_and_goes_with_one_click(show, resnet):
     """A filter stays from stage to stage and is told at each, with how much it leaves; one button takes it away."""
     view = show(resnet, position=0)
     open_stage(view, "fuse")
-    told = view.locator(".ex-filtered")
-    expect(told).to_be_hidden()
+    element = view.locator(".ex-filtered")
+    expect(element).to_be_hidden()
     view.get_by_role("button", name="✗ declined").click()
-    expect(told).to_have_text("filter ✗ declined: 8 of 30 · show all")
+    expect(element).to_have_text("filter ✗ declined: 8 of 30 · show all")
     open_stage(view, "buffers")
     buffers = next(stage for stage in resnet.stages if stage.name == "buffers")
     count = buffers.last - buffers.first
-    expect(told).to_have_text(f"filter ✗ declined: 0 of {count} · show all")
+    expect(element).to_have_text(f"filter ✗ declined: 0 of {count} · show all")
     view.get_by_role("searchbox", name="filter decisions").fill("memory")
-    expect(told).to_contain_text("filter ✗ declined, “memory”: 0 of")
-    told.get_by_role("button", name="show all").click()
-    expect(told).to_be_hidden()
+    expect(element).to_contain_text("filter ✗ declined, “memory”: 0 of")
+    element.get_by_role("button", name="show all").click()
+    expect(element).to_be_hidden()
     expect(view.get_by_role("searchbox", name="filter decisions")).to_be_focused()
     assert len(numbers(view)) > 1
 

@@ -34,14 +34,14 @@ def select(view, name):
 def reached(recording, node, way):
     """The nodes on one side of a node of the recorded graph, found by walking all edges until nothing is added."""
     edges = [(operand, reader) for reader, operands in enumerate(recording.nodes.operands) for operand in operands]
-    found, size = {node}, 0
-    while size < len(found):
-        size = len(found)
+    results, size = {node}, 0
+    while size < len(results):
+        size = len(results)
         for operand, reader in edges:
             start, end = (reader, operand) if way == "inputs" else (operand, reader)
-            if start in found:
-                found.add(end)
-    return found - {node}
+            if start in results:
+                results.add(end)
+    return results - {node}
 
 
 @pytest.mark.spec("V-9")

@@ -31,9 +31,9 @@ def page(lab_page: Page) -> Page:
 @pytest.fixture
 def folder(lab: Lab, request: pytest.FixtureRequest) -> Path:
     """A folder of its own for one test."""
-    made = lab.root / "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    made.mkdir()
-    return made
+    folder = lab.root / "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
+    folder.mkdir()
+    return folder
 
 
 def opened(page: Page, folder: Path, theme: str = "JupyterLab Light") -> Notebook:

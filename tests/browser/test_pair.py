@@ -50,8 +50,8 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
     recording = make()
     nodes = [number for number in range(len(recording.nodes)) if recording.nodes.kind[number] != "constant"][:24]
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
-    told = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
-    for (one, other), (codes, sentences) in zip(pairs, told, strict=True):
+    answers = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
+    for (one, other), (codes, sentences) in zip(pairs, answers, strict=True):
         numbers = decisions_between(recording, [one], [other])
         assert codes == [recording.decisions[number].code for number in numbers], (one, other)
         wanted = [] if numbers else accounts(recording, [one], [other])

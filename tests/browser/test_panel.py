@@ -115,14 +115,14 @@ def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
 def test_a_decision_is_explained_below_its_sentence(show, digits):
     """Folded under a decision stand its meaning and what would change it; a click shows them."""
     declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
-    (told,) = [each for each in digits.explanations if (each.code, each.reason) == (declined.code, declined.reason)]
+    (decision,) = [each for each in digits.explanations if (each.code, each.reason) == (declined.code, declined.reason)]
     view = show(digits, position=digits.decisions.index(declined) + 1)
     card = view.locator(".ex-why .ex-explained").first
-    expect(card.get_by_text(told.meaning)).to_be_hidden()
+    expect(card.get_by_text(decision.meaning)).to_be_hidden()
     card.locator("summary").click()
-    expect(card.get_by_text(told.meaning)).to_be_visible()
-    expect(card.get_by_text(told.change)).to_be_visible()
-    expect(card).to_contain_text(f"assets/reasons.md#{told.anchor}")
+    expect(card.get_by_text(decision.meaning)).to_be_visible()
+    expect(card.get_by_text(decision.change)).to_be_visible()
+    expect(card).to_contain_text(f"assets/reasons.md#{decision.anchor}")
 
 
 @pytest.mark.spec("V-2")
@@ -233,7 +233,7 @@ def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(
     view = show(digits, position=digits.end)
     press(view, "End")
     expect(view.locator("path.ex-frame")).to_have_count(len(drawn))
-    found = view.locator("path.ex-frame").evaluate_all(
+    result = view.locator("path.ex-frame").evaluate_all(
         "paths => paths.map(path => path.getBBox()).map(({ x, y, width, height }) => [x, y, x + width, y + height])"
     )
     wanted = [
@@ -245,7 +245,7 @@ def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(
         ]
         for f in drawn
     ]
-    assert sorted(found) == [pytest.approx(corners, abs=1) for corners in sorted(map(list, wanted))]
+    assert sorted(result) == [pytest.approx(corners, abs=1) for corners in sorted(map(list, wanted))]
     member = model.tree.boxes[next(frame.boxes[0] for frame in drawn if frame.boxes)]
     assert member.is_operator
     assert view.locator(".ex-closed.ex-member").count() == len({one for frame in drawn for one in frame.boxes})
@@ -265,8 +265,8 @@ def test_a_box_is_there_only_while_it_holds_something(show):
     first = make.node("half", x, type=kind, scope=late, born=born)
     second = make.node("twice", first, type=kind, scope=late, born=born)
     joined = make.node("add", second, x, type=kind, born=born)
-    made = (first, second, joined)
-    make.decide("Split", "three", "{node} becomes three", (old,), made, replace=[(old, joined)], node={"node": old})
+    values = (first, second, joined)
+    make.decide("Split", "three", "{node} becomes three", (old,), values, replace=[(old, joined)], node={"node": old})
     view = show(make.roots(old))
     drawn = box(view, "late")
     expect(drawn).to_have_count(1)

@@ -49,10 +49,10 @@ Open = Callable[..., Notebook]
 
 def outputs(notebook: Notebook, index: int) -> list[dict[str, object]]:
     """The outputs of a cell, as the notebook's file would hold them."""
-    found: list[dict[str, object]] = notebook.page.evaluate(
+    result: list[dict[str, object]] = notebook.page.evaluate(
         "index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()", index
     )
-    return found
+    return result
 
 
 def start(notebook: Open, steps: int) -> Notebook:

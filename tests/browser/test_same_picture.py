@@ -65,16 +65,16 @@ SEEN = """(explorer, [payload, turns]) => {
 
 def moments(recording: Recording) -> list[tuple[int, int, int, int, int]]:
     """Position, instant, decision, kernel and stage of each step."""
-    found = [(0, 1, -1, -1, 0)]
+    results = [(0, 1, -1, -1, 0)]
     picked = range(len(recording.schedule.kernels)) if recording.schedule else ()
     ran = [step.kernel for step in recording.run.steps] if recording.run else ()
     for number, stage in enumerate(recording.stages):
         decisions = range(stage.first, stage.last)
-        found += [(decision + 1, 2 * decision + 2, decision, -1, number) for decision in decisions]
+        results += [(decision + 1, 2 * decision + 2, decision, -1, number) for decision in decisions]
         instant = 2 * stage.last + (stage.first == stage.last)
         kernels = {"order": picked, "run": ran}.get(stage.kind, ())
-        found += [(stage.last, instant, -1, kernel, number) for kernel in kernels]
-    return found
+        results += [(stage.last, instant, -1, kernel, number) for kernel in kernels]
+    return results
 
 
 def expected(placed: PlacedModel, position: int, is_open: set[int]) -> dict[str, Any]:
@@ -127,20 +127,22 @@ def check(module: Any, recording: Recording, seed: int, count: int, direction: D
     for step in chosen_steps:
         wanted = {*tree.bodies, *(box for box in range(len(tree.boxes)) if pick.random() < 0.7)}
         turns.append((step, wanted, {box for box in wanted if pick.random() < 0.3}))
-    told = module(SEEN, [payload(recording, position=0, drawing=placed), [[step, [*a], [*b]] for step, a, b in turns]])
-    for (step, wanted, chosen), seen in zip(turns, json.loads(told), strict=True):
+    answers = module(
+        SEEN, [payload(recording, position=0, drawing=placed), [[step, [*a], [*b]] for step, a, b in turns]]
+    )
+    for (step, wanted, chosen), seen in zip(turns, json.loads(answers), strict=True):
         position, instant, *_ = steps[step]
         assert seen["moment"] == [*steps[step]], step
         is_open = drawn_open(spans, wanted, instant) | chosen | {*tree.bodies}
-        found = expected(placed, position, is_open)
+        result = expected(placed, position, is_open)
         for part in ("places", "labels", "boxes", "open", "shown", "ghosts", "copies", "outputs", "segments"):
             seen[part] = sorted(seen[part])
-        found["open"] = sorted(found["open"])
+        result["open"] = sorted(result["open"])
         if position == recording.end:  # in the end a static picture has other ghosts: a few duplicates
-            for side in (seen, found):
+            for side in (seen, result):
                 side["ghosts"] = []
                 side["segments"] = [row for row in side["segments"] if row[7]]
-        for part, value in found.items():
+        for part, value in result.items():
             assert seen[part] == value, (step, part)
 
 

@@ -122,9 +122,9 @@ def test_a_result_does_not_hide_under_the_list(open_page, tmp_path):
     page.keyboard.type("operation:softmax")
     for _ in range(3):
         page.keyboard.press("Enter")
-        found = view.locator(".ex-node.ex-selected .ex-shape").bounding_box()
+        result = view.locator(".ex-node.ex-selected .ex-shape").bounding_box()
         panel = view.locator(".ex-search").bounding_box()
-        assert found["x"] + found["width"] <= panel["x"]
+        assert result["x"] + result["width"] <= panel["x"]
 
 
 @pytest.mark.spec("V-7", "V-19")

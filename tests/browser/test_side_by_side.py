@@ -67,9 +67,9 @@ def net(activation=ex.tanh, *, more: bool = False, depth: int = 1, **options) ->
 def camera(view: Locator) -> tuple[float, float, float]:
     """Where the world of a view stands, and how large it is."""
     style = view.locator(".ex-graph").first.get_attribute("style") or ""
-    found = re.search(r"translate\((-?[\d.]+)px, ?(-?[\d.]+)px\) scale\((-?[\d.]+)\)", style)
-    assert found, style
-    return float(found[1]), float(found[2]), float(found[3])
+    match = re.search(r"translate\((-?[\d.]+)px, ?(-?[\d.]+)px\) scale\((-?[\d.]+)\)", style)
+    assert match, style
+    return float(match[1]), float(match[2]), float(match[3])
 
 
 def place(view: Locator, name: str) -> tuple[float, float]:
@@ -189,13 +189,13 @@ def test_differences_are_walked_by_keyboard(pair, page):
     head, first, second = pair(net().compare(net(ex.sin, more=True)))
     where = head.locator(".ex-place")
     expect(where).to_have_text("4 differ")
-    found = []
+    results = []
     for step in range(1, 5):
         press(first, "d")
         expect(where).to_have_text(f"{step} of 4")
-        found.append(page.locator(".ex-node.ex-selected").first.get_attribute("aria-label").split(",")[0])
-    found = [name.rpartition(" = ")[2] for name in found]  # behind the variables
-    assert sorted(found) == ["relu", "sin", "softmax", "tanh"]
+        results.append(page.locator(".ex-node.ex-selected").first.get_attribute("aria-label").split(",")[0])
+    results = [name.rpartition(" = ")[2] for name in results]  # behind the variables
+    assert sorted(results) == ["relu", "sin", "softmax", "tanh"]
     page.keyboard.press("D")
     expect(where).to_have_text("3 of 4")
     page.keyboard.press("o")

@@ -82,11 +82,11 @@ def walk(module: Callable[[str, Any], Any], recording: Recording, seed: int, len
                 "measure": measure,
             }
         )
-    found = module(WALK, [payload(recording, position=pick.randrange(recording.end + 1)), turns])
-    for what, step, seen, expected in found["wrong"][:1]:
+    result = module(WALK, [payload(recording, position=pick.randrange(recording.end + 1)), turns])
+    for what, step, seen, expected in result["wrong"][:1]:
         assert seen == expected, (what, step)
-    assert found["wrong"] == []
-    return int(found["steps"])
+    assert result["wrong"] == []
+    return int(result["steps"])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -113,8 +113,8 @@ def test_reason_rule_and_fix_of_an_operator_that_cannot_run_have_lines_of_their_
     file.write_text("\n".join(["7767517", "4 3", *lines]) + "\n")
     view = show(ex.open(file).preview_plan().recording)
     node(view, "torch.matmul (cannot run)").click()
-    told = view.locator(".ex-why .ex-sub").all_inner_texts()
-    assert "reason: matmul of 2×5 float32, 4×3 float32" in told
-    assert "rule: the last axis of a (5) and the second last axis of b (4) must be equal" in told
-    assert "fix: transpose an operand (.T), or check which axis is contracted" in told
-    assert "· kind torch.matmul ·" in told[0]
+    text = view.locator(".ex-why .ex-sub").all_inner_texts()
+    assert "reason: matmul of 2×5 float32, 4×3 float32" in text
+    assert "rule: the last axis of a (5) and the second last axis of b (4) must be equal" in text
+    assert "fix: transpose an operand (.T), or check which axis is contracted" in text
+    assert "· kind torch.matmul ·" in text[0]

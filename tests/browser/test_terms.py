@@ -47,9 +47,9 @@ def test_labels_have_tips_and_what_the_user_wrote_has_none(show):
     node(view, "tanh").click()
     labels = view.locator(".ex-facts dt .ex-term")
     expect(labels.filter(has_text="level")).to_have_attribute("aria-label", f"level: {GLOSSARY['level']}")
-    told = recording.explanations[0] = replace(recording.explanations[0], meaning="Fusion is what a Batch is not.")
+    decision = recording.explanations[0] = replace(recording.explanations[0], meaning="Fusion is what a Batch is not.")
     keys = [(row.code, row.reason) for row in recording.decisions]
-    number = keys.index((told.code, told.reason))
+    number = keys.index((decision.code, decision.reason))
     view = show(recording, position=number + 1)
     meaning = view.locator(".ex-why .ex-explained").first
     meaning.locator("summary").click()

@@ -97,10 +97,10 @@ def test_an_interrupt_that_cannot_be_raised_comes_again() -> None:
         Last()
         time.sleep(60)
 
-    with interrupts.raised() as found:
+    with interrupts.raised() as result:
         with pytest.raises(KeyboardInterrupt):
             work()
-        assert found.came
+        assert result.came
 
 
 def test_a_program_that_imports_explorer_keeps_its_interrupts() -> None:

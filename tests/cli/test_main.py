@@ -61,8 +61,8 @@ def test_show_lets_a_picture_flow_to_the_right(folder: Path) -> None:
     sides = {}
     for direction in ("down", "right"):
         assert main(["show", MODEL, "--direction", direction, "-o", "out.svg"]) == 0
-        found = re.search(r' width="(\d+)" height="(\d+)" style=', (folder / "out.svg").read_text())
-        sides[direction] = int(found[1]), int(found[2])
+        match = re.search(r' width="(\d+)" height="(\d+)" style=', (folder / "out.svg").read_text())
+        sides[direction] = int(match[1]), int(match[2])
     assert sides["down"][0] < sides["down"][1]
     assert sides["right"][0] > sides["right"][1]
 
@@ -178,9 +178,9 @@ def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[
     assert "kernels" in said.out
     assert "15: float32 (12, 10)" in said.out
     assert "  3: 3 0." in said.out
-    with np.load(folder / "out.npz") as found, np.load(ARRAYS) as expected:
-        assert found.files == ["15"]
-        np.testing.assert_allclose(found["15"], expected["probability"], atol=1e-5)
+    with np.load(folder / "out.npz") as result, np.load(ARRAYS) as expected:
+        assert result.files == ["15"]
+        np.testing.assert_allclose(result["15"], expected["probability"], atol=1e-5)
 
 
 def test_run_counts_what_is_no_finite_number(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -556,8 +556,8 @@ def test_show_says_that_the_file_of_weights_is_absent(folder: Path, capsys: pyte
     """`explorer show` draws a model without its weights, and says that it cannot run."""
     shutil.copy(MODEL, folder / "alone.pnnx.param")
     assert main(["show", "alone.pnnx.param"]) == 0
-    told = capsys.readouterr().err
-    assert re.search(r"cannot run: alone\.pnnx\.bin: the file is absent, and with it \d+ weights: ", told)
+    text = capsys.readouterr().err
+    assert re.search(r"cannot run: alone\.pnnx\.bin: the file is absent, and with it \d+ weights: ", text)
 
 
 def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -570,5 +570,5 @@ def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture
 def test_a_shape_that_the_file_fixes_is_told_with_a_fix_for_shapes(capsys: pytest.CaptureFixture[str]) -> None:
     """`explorer check --shape` for a length that the file fixes says so, and speaks of no array."""
     assert main(["check", str(ASSETS / "digits.pnnx.param"), "--shape", "0=1x3"]) == 2
-    told = capsys.readouterr().err
-    assert "fix: give lengths that the file leaves open" in told
+    text = capsys.readouterr().err
+    assert "fix: give lengths that the file leaves open" in text

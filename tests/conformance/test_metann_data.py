@@ -64,12 +64,12 @@ def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shap
 @pytest.mark.parametrize("shape", [(), (10,), (10, 20), (4, 5, 6, 7), (2, 1, 3, 0, 2, 2)])
 def test_a_tensor_of_any_rank_is_made_by_its_sizes(shape: tuple[int, ...]) -> None:
     """Tensor<int, CPU, 4>(4, 5, 6, 7) is ex.Tensor(4, 5, 6, 7, dtype=int): zeros, to be written to."""
-    for made in (ex.Tensor(*shape, dtype=int), ex.Tensor(shape, dtype=int)):
-        assert type(made) is ex.Tensor
-        assert (made.shape, made.dtype, made.device) == (shape, np.dtype(int), ex.cpu)
-        assert not made.array.any()
-        made[...] = 3
-        assert (ex.evaluate(made + 1) == 4).all()
+    for value in (ex.Tensor(*shape, dtype=int), ex.Tensor(shape, dtype=int)):
+        assert type(value) is ex.Tensor
+        assert (value.shape, value.dtype, value.device) == (shape, np.dtype(int), ex.cpu)
+        assert not value.array.any()
+        value[...] = 3
+        assert (ex.evaluate(value + 1) == 4).all()
     assert ex.Tensor(*shape).dtype == np.float32
     assert ex.Tensor(*shape, name="w").label == "w"
     assert ex.Tensor(*shape, dtype=fixed.dtype).dtype == fixed.dtype
@@ -664,8 +664,8 @@ def test_copies_between_devices_are_seen() -> None:
     plan.register(loss)
     plan.eval()
     assert "to cpu" in plan.recording.nodes.label
-    told = {plan.recording.type_text(node) for node in range(len(plan.recording.nodes))}
-    assert {"2 float64 on conformance", "2 float64"} <= told
+    texts = {plan.recording.type_text(node) for node in range(len(plan.recording.nodes))}
+    assert {"2 float64 on conformance", "2 float64"} <= texts
     (value,), taken = decisions(here.to_device(there).to_device(ex.cpu) + 1)
     assert value.tolist() == [2.0, 3.0]
     assert "RoundTripCopy" in {decision.rule for decision in taken}
@@ -721,10 +721,10 @@ def test_memory_of_a_device_is_given_back() -> None:
 
     def empty(shape: Any, dtype: Any) -> Any:
         nonlocal most
-        made = real(shape, dtype)
-        alive.add(made)
+        tensor = real(shape, dtype)
+        alive.add(tensor)
         most = max(most, len(alive))
-        return made
+        return tensor
 
     x = ex.tensor(np.ones(4), device=there)
     y = x
@@ -800,7 +800,7 @@ def test_positions_count_from_zero() -> None:
 @pytest.mark.spec("M-D2", "M-D11")
 def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
     """ZeroTensor(5, 10, 20) is ZeroTensor((5, 10, 20)); a dtype and a device may follow by place, as ever."""
-    for made, shape, dtype in (
+    for value, shape, dtype in (
         (ex.ZeroTensor(5, 10, 20), (5, 10, 20), np.float32),
         (ex.ZeroTensor((5, 10), np.int8), (5, 10), np.int8),
         (ex.ZeroTensor(5, 10, np.float64, ex.cpu), (5, 10), np.float64),
@@ -810,8 +810,8 @@ def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
         (ex.TrivialTensor(4, (10, 20), np.int16), (10, 20), np.int16),
         (ex.TrivialTensor(4, [2], dtype=np.int16), (2,), np.int16),
     ):
-        assert (made.shape, made.dtype) == (shape, dtype)
-        assert ex.evaluate(made).shape == shape
+        assert (value.shape, value.dtype) == (shape, dtype)
+        assert ex.evaluate(value).shape == shape
     for wrong in (
         lambda: ex.ZeroTensor(),
         lambda: ex.ZeroTensor(np.float32),
@@ -831,9 +831,9 @@ def test_the_element_type_is_the_given_scalars() -> None:
     """BiasVector(100, 37, Scalar(3, int32)) is int32; Python's numbers are float32; dtype= says otherwise."""
     for make in (lambda v, **o: ex.TrivialTensor(v, 2, 3, **o), lambda v, **o: ex.BiasVector(100, 37, v, **o)):
         for dtype in (np.int32, np.float64, np.uint8, np.complex64):
-            made = make(ex.Scalar(3, dtype=dtype))
-            assert made.dtype == dtype
-            assert ex.evaluate(made).max() == 3
+            tensor = make(ex.Scalar(3, dtype=dtype))
+            assert tensor.dtype == dtype
+            assert ex.evaluate(tensor).max() == 3
         assert make(3).dtype == make(0.3).dtype == np.float32
         assert make(ex.Scalar(0.3, dtype=np.float64), dtype=np.float32).dtype == np.float32
         with refused(ex.OperandError, "Scalar"):

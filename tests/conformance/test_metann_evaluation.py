@@ -217,9 +217,9 @@ def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
         y = write(x)
         return y, ex.grad(y, x, seed=np.ones(y.shape, dtype))
 
-    found, gradient = planned(*both())[0]
+    result, gradient = planned(*both())[0]
     tolerance = {"rtol": 1e-12, "atol": 1e-14} if dtype == np.float64 else {"rtol": 2e-6, "atol": 2e-6}
-    np.testing.assert_allclose(found, value, **tolerance)
+    np.testing.assert_allclose(result, value, **tolerance)
     np.testing.assert_allclose(gradient, slope, **tolerance)
     with np.errstate(all="ignore"):
         plain = planned(*both(), without=["simplify"])[0]
@@ -332,9 +332,9 @@ def test_characteristics_that_a_users_operation_declares_are_used(
     (general,), _ = planned(fresh(), without=["simplify", "dedup", "fuse"])
     np.testing.assert_allclose(value, general, rtol=1e-14)
     assert code in codes(decisions)
-    told = next(decision for decision in decisions if decision.code == code)
-    assert told.reason
-    assert told.facts or told.subjects
+    text = next(decision for decision in decisions if decision.code == code)
+    assert text.reason
+    assert text.facts or text.subjects
 
     with pytest.warns(ex.OperationRedefined):
         space = cell(without=characteristic)

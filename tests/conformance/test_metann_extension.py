@@ -76,9 +76,9 @@ def test_the_new_combination_has_gradients_is_planned_batched_and_drawn(cell: di
     x, scale = ex.tensor(MATRIX, name="x"), ex.tensor(0.5, name="scale")
     loss = ex.tanh(scale @ x).sum()
     inner = 1 - np.tanh(0.5 * MATRIX) ** 2
-    found = ex.evaluate(ex.grad(loss, [scale, x]))
-    np.testing.assert_allclose(found[0], (inner * MATRIX).sum(), rtol=1e-13)
-    np.testing.assert_allclose(found[1], inner * 0.5, rtol=1e-13)
+    result = ex.evaluate(ex.grad(loss, [scale, x]))
+    np.testing.assert_allclose(result[0], (inner * MATRIX).sum(), rtol=1e-13)
+    np.testing.assert_allclose(result[1], inner * 0.5, rtol=1e-13)
 
     one = ex.function(lambda row: ex.tanh(scale @ row) * 2.0)
     plan = ex.EvalPlan()
@@ -151,9 +151,9 @@ def test_a_combination_has_the_attributes_of_the_operation_that_it_extends(cell:
         def flops(self, result: Any, *types: Any) -> int:
             return int(result.size)
 
-    found = ex.evaluate(ex.tensor([3 + 4j]).astype(np.float32))
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, [5.0])
+    outcome = ex.evaluate(ex.tensor([3 + 4j]).astype(np.float32))
+    assert outcome.dtype == np.float32
+    np.testing.assert_array_equal(outcome, [5.0])
     with pytest.raises(ex.DeclarationError, match=r"with the attributes slope\n.*it has none"):
 
         class Wrong(ex.Elementwise, extends=ex.matmul):

@@ -42,8 +42,8 @@ def check(layer: layers.Layer, inputs: Mapping[str, Array], value: Callable[...,
     upstream = RANDOM.uniform(0.5, 2, expected.shape)
     gradients = layer.feed_backward(upstream)
     gradients = {layer.inputs[0]: gradients} if isinstance(gradients, ex.Expr) else dict(gradients)
-    found, slopes = ex.evaluate((y, gradients))
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    result, slopes = ex.evaluate((y, gradients))
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
     layer.neutral_invariant()
     assert slopes.keys() == inputs.keys()
     for port, given in inputs.items():
@@ -122,8 +122,8 @@ def test_dot_contracts_as_many_axes_as_its_policy_says() -> None:
         inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
         check(layer, inputs, lambda left, right, n=count: np.tensordot(left, right, n), 1e-12)
     layer = layers.Dot("dot", policies=[layers.DimensionPolicy.count(2)])
-    found = ex.evaluate(layer(steps(0, 1, 5, 4, 3), steps(0, 1, 4, 3, 2)))
-    np.testing.assert_array_equal(found[:2], [[1012, 1078], [2596, 2806]])
+    result = ex.evaluate(layer(steps(0, 1, 5, 4, 3), steps(0, 1, 4, 3, 2)))
+    np.testing.assert_array_equal(result[:2], [[1012, 1078], [2596, 2806]])
 
 
 @pytest.mark.spec("M-L2")
@@ -420,7 +420,7 @@ def test_a_layer_is_neutral_only_when_its_gradients_were_collected() -> None:
 def test_composites_say_their_sublayers() -> None:
     """The documentation of every composite names its sublayers, which Sub overrides policies of."""
     chosen = [layers.PerceptronPolicy.activation(layers.Tanh), layers.RecurrentPolicy.step(layers.GRUStep)]
-    made: list[layers.Composite] = [
+    values: list[layers.Composite] = [
         layers.Weight("l", 2, 3),
         layers.Bias("l", 3),
         layers.Linear("l", 2, 3),
@@ -428,9 +428,9 @@ def test_composites_say_their_sublayers() -> None:
         layers.GRUStep("l", 2, 3),
         layers.Recurrent("l", {"in_features": 2, "out_features": 3}, policies=chosen),
     ]
-    for layer in made:
-        told = " ".join((inspect.getdoc(type(layer)) or "").split()).partition("Sublayers: ")[2].partition(".")[0]
-        assert {*re.split("[,;] ", told)} == {*layer.sublayers}, layer
+    for layer in values:
+        text = " ".join((inspect.getdoc(type(layer)) or "").split()).partition("Sublayers: ")[2].partition(".")[0]
+        assert {*re.split("[,;] ", text)} == {*layer.sublayers}, layer
 
 
 @pytest.mark.spec("M-L11")
@@ -464,10 +464,10 @@ def test_gradients_of_a_shared_parameter_are_summed() -> None:
         layer(x)
     for layer, seed in zip((first, second, first), (seeds[2], seeds[1], seeds[0]), strict=True):
         layer.feed_backward(seed)
-    found = collected(first, second)
-    assert set(found) == {"a/weight/parameter", "a/bias/parameter", "b/bias/parameter"}
-    np.testing.assert_allclose(found["a/weight/parameter"], x.T @ seeds.sum(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(found["a/bias/parameter"], (seeds[0] + seeds[2]).sum(axis=0), rtol=1e-5)
+    result = collected(first, second)
+    assert set(result) == {"a/weight/parameter", "a/bias/parameter", "b/bias/parameter"}
+    np.testing.assert_allclose(result["a/weight/parameter"], x.T @ seeds.sum(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(result["a/bias/parameter"], (seeds[0] + seeds[2]).sum(axis=0), rtol=1e-5)
     third = layers.Linear("a", 2, 3)
     third.init(layers.Initializer(), buffer)
     assert third["weight/parameter"].parameters()[""] is first["weight/parameter"].parameters()[""]

@@ -25,15 +25,15 @@ MANY = RANDOM.uniform(0, 1, (3, 5000)).astype(np.float32)
 
 def under(*nodes: ex.Expr) -> list[str]:
     """The operations under policies that nodes are made of, also inside calls."""
-    found: list[str] = []
+    results: list[str] = []
     pending = reachable(nodes)
     while pending:
         operation = pending.pop().operation
         if isinstance(operation, Call):
             pending += operation.body.nodes
         elif isinstance(operation, Adjusted):
-            found.append(operation.name)
-    return found
+            results.append(operation.name)
+    return results
 
 
 def planned_codes(*roots: ex.Expr, **options: Any) -> list[tuple[str, str]]:
@@ -115,8 +115,8 @@ def test_policies_of_a_scope_reach_the_operations_in_it() -> None:
 
 def policies_of(*nodes: ex.Expr) -> set[tuple[str, str]]:
     """Of the operations under policies that nodes are made of the names, and the policies."""
-    made = [node.operation for node in reachable(nodes) if isinstance(node.operation, Adjusted)]
-    return {(operation.name, repr(policy)) for operation in made for policy in operation.policies}
+    operations = [node.operation for node in reachable(nodes) if isinstance(node.operation, Adjusted)]
+    return {(operation.name, repr(policy)) for operation in operations for policy in operation.policies}
 
 
 @pytest.mark.spec("M-E9")
@@ -127,8 +127,8 @@ def test_a_scope_inside_another_adds_to_it_and_ends_however_it_is_left() -> None
     narrow = ("sum", "AccumulationPolicy.dtype = float64")
     with ex.policies(WIDE):
         with ex.policies(direct):
-            found = policies_of(ex.conv2d(images, filters).sum())
-        assert found == {narrow, ("conv2d", "ConvolutionPolicy.algorithm = 'direct'")}
+            result = policies_of(ex.conv2d(images, filters).sum())
+        assert result == {narrow, ("conv2d", "ConvolutionPolicy.algorithm = 'direct'")}
         with pytest.raises(ValueError, match="left"), ex.policies(ex.PAccumulateIn(None), direct):
             raise ValueError("left")
         assert policies_of(ex.conv2d(images, filters).sum()) == {narrow}
@@ -248,9 +248,9 @@ def test_policies_are_told_with_the_node_and_reproduced() -> None:
     plan.register(ex.sum(x, axis=1, policies=[BY_PRODUCT, WIDE]))
     plan.prepare()
     nodes = plan.recording.nodes
-    (told,) = [given for given in nodes.attributes.values() if "AccumulationPolicy.by" in given]
-    assert told["AccumulationPolicy.by"] == "product"
-    assert told["AccumulationPolicy.dtype"] == "float64"
+    (texts,) = [given for given in nodes.attributes.values() if "AccumulationPolicy.by" in given]
+    assert texts["AccumulationPolicy.by"] == "product"
+    assert texts["AccumulationPolicy.dtype"] == "float64"
     for decision in plan.recording.decisions:
         if decision.rule == "UnderPolicies":
             source = plan.reproducer(decision)
@@ -306,8 +306,8 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
 
         def under(self, policies: Any) -> ex.Operation:
             """Something of another type."""
-            made: ex.Operation = ex.operation("equal")()
-            return made
+            operation: ex.Operation = ex.operation("equal")()
+            return operation
 
         def infer(self, *types: Any) -> Any:
             return types[0]
@@ -335,13 +335,13 @@ def test_a_layers_policies_reach_its_operations_and_their_gradients() -> None:
     wide.feed_backward(np.ones((3, 2)))
     collector = layers.GradCollector()
     wide.grad_collect(collector)
-    found = {parameter.name: under(gradient) for parameter, gradient in collector}
-    assert "matmul" in found["l/weight/parameter"]
-    assert "sum" in found["l/bias/parameter"]
+    results = {parameter.name: under(gradient) for parameter, gradient in collector}
+    assert "matmul" in results["l/weight/parameter"]
+    assert "sum" in results["l/bias/parameter"]
     assert under(linear(WIDE, layers.Sub("weight", ex.PAccumulateIn(None)))(MANY)) == []
     shown = wide.explore({"input": ex.TensorType((3, 5000), np.dtype(np.float32))}, run=False).recording.nodes
-    told = [shown.label[node] for node, given in shown.attributes.items() if "AccumulationPolicy.dtype" in given]
-    assert {*told} == {"matmul", "sum"}
+    labels = [shown.label[node] for node, given in shown.attributes.items() if "AccumulationPolicy.dtype" in given]
+    assert {*labels} == {"matmul", "sum"}
     weight = wide.save_weights()["l/weight/parameter"].astype(np.float64)
     bias = wide.save_weights()["l/bias/parameter"]
     np.testing.assert_array_equal(ex.evaluate(y), (MANY.astype(np.float64) @ weight).astype(np.float32) + bias)
@@ -353,8 +353,8 @@ def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
     x = Parameter(ex.TensorType((2, 32, 15, 14), np.dtype(np.float32)), "x")()
     w = ex.tensor(RANDOM.normal(size=(32, 32, 3, 3)).astype(np.float32))
     for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
-        found = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.decisions
-        assert [decision.code for decision in found if decision.rule == "Winograd"] == expected
+        result = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.decisions
+        assert [decision.code for decision in result if decision.rule == "Winograd"] == expected
 
 
 class Centred(ex.Operation):

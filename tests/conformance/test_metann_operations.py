@@ -60,10 +60,10 @@ def test_elementwise_operations_and_the_gradient_of_each(name: str, dtype: Any) 
         given, upstream = (RANDOM.uniform(*span, shape).astype(dtype) for span in ((low, high), (-2, 2)))
         x = ex.tensor(given)
         y = record(x)
-        found, gradient = ex.evaluate((y, ex.grad(y, x, seed=upstream)))
+        result, gradient = ex.evaluate((y, ex.grad(y, x, seed=upstream)))
         tolerance = 1e-12 if dtype == np.float64 else 2e-5
         exact = given.astype(np.float64)
-        for got, expected in ((found, value(exact)), (gradient, upstream * slope(exact))):
+        for got, expected in ((result, value(exact)), (gradient, upstream * slope(exact))):
             assert (got.shape, got.dtype) == (shape, dtype)
             np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
@@ -75,14 +75,14 @@ def test_gradients_of_sigmoid_and_tanh_read_the_output_and_the_others_the_input(
     y = ex.tensor(RANDOM.uniform(0.1, 0.9, 5))
     outputs = {"Sigmoid": g.array * y.array * (1 - y.array), "Tanh": g.array * (1 - y.array**2)}
     for name, expected in outputs.items():
-        (made,) = ELEMENTWISE[name][0].gradient(g, y, x)
-        assert not reads(made, x)
-        np.testing.assert_allclose(ex.evaluate(made), expected, rtol=1e-14)
+        (value,) = ELEMENTWISE[name][0].gradient(g, y, x)
+        assert not reads(value, x)
+        np.testing.assert_allclose(ex.evaluate(value), expected, rtol=1e-14)
     np.testing.assert_allclose(ex.evaluate(ex.sigmoid_gradient(g, y)), outputs["Sigmoid"], rtol=1e-14)
     for name in ("Abs", "Acos", "Acosh", "Asin", "Asinh", "Cos", "Sin", "Log", "Square"):
-        (made,) = ELEMENTWISE[name][0].gradient(g, y, x)
-        assert reads(made, x), name
-        assert not reads(made, y), name
+        (value,) = ELEMENTWISE[name][0].gradient(g, y, x)
+        assert reads(value, x), name
+        assert not reads(value, y), name
 
 
 def reads(node: ex.Expr, wanted: ex.Expr) -> bool:
@@ -113,18 +113,18 @@ def test_arithmetic_of_tensors_and_of_a_number_on_either_side(record: Make, valu
                     record(ex.tensor(np.ones(left)), np.ones(right))
                 continue
             a, b = RANDOM.uniform(1, 2, left), RANDOM.uniform(1, 2, right)
-            made = record(ex.tensor(a), ex.tensor(b))
-            assert made.shape == shape
-            np.testing.assert_allclose(ex.evaluate(made), value(a, b), rtol=1e-14)
+            instance = record(ex.tensor(a), ex.tensor(b))
+            assert instance.shape == shape
+            np.testing.assert_allclose(ex.evaluate(instance), value(a, b), rtol=1e-14)
     for dtype in (np.float32, np.float64, np.int32):
         a = RANDOM.integers(1, 9, (2, 3)).astype(dtype)
         for number in (3, 0.5):
-            for made, expected in (
+            for instance, expected in (
                 (record(ex.tensor(a), number), value(a, number)),
                 (record(number, ex.tensor(a)), value(number, a)),
             ):
-                assert made.dtype == expected.dtype
-                np.testing.assert_allclose(ex.evaluate(made), expected, rtol=1e-6)
+                assert instance.dtype == expected.dtype
+                np.testing.assert_allclose(ex.evaluate(instance), expected, rtol=1e-6)
 
 
 @pytest.mark.spec("M-O1")
@@ -133,8 +133,8 @@ def test_interpolate() -> None:
     np.testing.assert_allclose(ex.evaluate(ex.interpolate(ex.tensor(3.0), 9.0, 0.3)), 7.2)
     np.testing.assert_allclose(ex.evaluate(ex.interpolate(3.0, ex.tensor(9.0), 0.3)), 7.2)
     a, b, weight = RANDOM.normal(size=(2, 1, 3)), RANDOM.normal(size=(4, 1)), RANDOM.uniform(size=3)
-    made = ex.interpolate(ex.tensor(a), ex.tensor(b), ex.tensor(weight))
-    np.testing.assert_allclose(ex.evaluate(made), a * weight + b * (1 - weight), rtol=1e-13)
+    value = ex.interpolate(ex.tensor(a), ex.tensor(b), ex.tensor(weight))
+    np.testing.assert_allclose(ex.evaluate(value), a * weight + b * (1 - weight), rtol=1e-13)
     with pytest.raises(ex.OperandError, match=r"interpolate.*\n.*aligned"):
         ex.interpolate(ex.tensor(a), ex.tensor(np.ones(2)), 0.5)
     with pytest.raises(ex.OperandError, match="operands are numbers"):
@@ -155,8 +155,8 @@ def test_reduce_sum() -> None:
     for leading in range(5):
         axes = tuple(range(leading))
         for kept in (False, True):
-            found = ex.evaluate(x.sum(axis=axes, keepdims=kept))
-            np.testing.assert_allclose(found, solid.sum(axis=axes, keepdims=kept), rtol=1e-12)
+            result = ex.evaluate(x.sum(axis=axes, keepdims=kept))
+            np.testing.assert_allclose(result, solid.sum(axis=axes, keepdims=kept), rtol=1e-12)
     np.testing.assert_allclose(ex.evaluate(x.sum(axis=(3, 1))), solid.sum(axis=(1, 3)), rtol=1e-12)
     for wrong in (4, (0, 0), 0.5):
         with pytest.raises(ex.OperandError, match="sum"):
@@ -166,14 +166,14 @@ def test_reduce_sum() -> None:
 @pytest.mark.spec("M-O1", "M-L2")
 def test_dot_contracts_the_last_k_dimensions_with_the_first_k() -> None:
     """tensordot(a, b, k) contracts the last k of a with the first k of b: MetaNN's 5×2 of 5×4×3 and 4×3×2."""
-    found = ex.evaluate(ex.tensordot(ex.tensor(steps(0, 1, 5, 4, 3)), steps(0, 1, 4, 3, 2), 2))
-    assert found.shape == (5, 2)
-    np.testing.assert_array_equal(found[:2], [[1012, 1078], [2596, 2806]])
+    result = ex.evaluate(ex.tensordot(ex.tensor(steps(0, 1, 5, 4, 3)), steps(0, 1, 4, 3, 2), 2))
+    assert result.shape == (5, 2)
+    np.testing.assert_array_equal(result[:2], [[1012, 1078], [2596, 2806]])
     a, b = RANDOM.normal(size=(2, 3, 4)), RANDOM.normal(size=(3, 4, 5))
     x, y = ex.tensor(a), ex.tensor(b)
     for axes, right in ((2, b), (((1,), (0,)), b), (((2, 1), (1, 0)), b), (1, b[0]), (0, b[0, 0]), ((-1, 1), b)):
-        made = np.tensordot(x, right, axes=axes)
-        np.testing.assert_allclose(ex.evaluate(made), np.tensordot(a, right, axes=axes), rtol=1e-12, atol=1e-14)
+        value = np.tensordot(x, right, axes=axes)
+        np.testing.assert_allclose(ex.evaluate(value), np.tensordot(a, right, axes=axes), rtol=1e-12, atol=1e-14)
     product = ex.tensordot(x, y, 2)
     gradients = ex.evaluate(ex.grad(product, [x, y], seed=np.ones((2, 5))))
     np.testing.assert_allclose(gradients[0], np.broadcast_to(b.sum(axis=2), a.shape), rtol=1e-12)
@@ -198,10 +198,10 @@ def test_permute_its_inverse_and_transpose() -> None:
     """Permute ⟨2,0,1⟩ of 3×2×5 is 5×3×2 with out[k,i,j] = in[i,j,k]; the inverse undoes every permutation."""
     solid = steps(0, 1, 3, 2, 5)
     x = ex.tensor(solid)
-    found = ex.evaluate(ex.transpose(x, (2, 0, 1)))
-    assert found.shape == (5, 3, 2)
+    result = ex.evaluate(ex.transpose(x, (2, 0, 1)))
+    assert result.shape == (5, 3, 2)
     for i, j, k in np.ndindex(3, 2, 5):
-        assert found[k, i, j] == solid[i, j, k]
+        assert result[k, i, j] == solid[i, j, k]
     for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0), (-1, 0, 1)):
         back = ex.inverse_transpose(ex.transpose(x, order), order)
         np.testing.assert_array_equal(ex.evaluate(back, without=["simplify"]), solid)
@@ -324,8 +324,8 @@ def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> No
         handle = plan.register(y)
         plan.eval()
         np.testing.assert_array_equal(handle.data(), np.arange(6.0).reshape(2, 3))
-        (told,) = [decision for decision in plan.recording.decisions if decision.verdict == "applied"]
-        assert (told.rule, told.code) == ("NoOp", "nothing_to_do")
+        (decisions,) = [decision for decision in plan.recording.decisions if decision.verdict == "applied"]
+        assert (decisions.rule, decisions.code) == ("NoOp", "nothing_to_do")
 
 
 @pytest.mark.spec("M-O6")

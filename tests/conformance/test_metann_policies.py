@@ -281,15 +281,15 @@ def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:
     layer.feed_backward(np.ones(y.shape, y.dtype))
     nodes = reachable([*collected(layer).values()])
     (call,) = {node.operation for node in nodes if node.label == "Linear gradient"}
-    found: list[str] = []
+    results: list[str] = []
     pending = [*call.body.nodes]
     while pending:
         node = pending.pop()
         if isinstance(node.operation, Call):
             pending += node.operation.body.nodes
         else:
-            found.append(node.label)
-    return found
+            results.append(node.label)
+    return results
 
 
 @pytest.mark.spec("M-L13")
@@ -397,11 +397,11 @@ def test_fillers_draw_what_they_say_by_seed_and_name() -> None:
     np.testing.assert_allclose(window.var(), 1 / (32 * 9), rtol=0.03)
 
     def drawn_by(seed: int, *names: str) -> dict[str, Any]:
-        made = [layers.ParamSource(name, (5,)) for name in names]
+        values = [layers.ParamSource(name, (5,)) for name in names]
         initializer = layers.Initializer(filler=layers.Gaussian(), seed=seed)
-        for source in made:
+        for source in values:
             source.init(initializer)
-        return {name: source.save_weights()[name].tolist() for name, source in zip(names, made, strict=True)}
+        return {name: source.save_weights()[name].tolist() for name, source in zip(names, values, strict=True)}
 
     assert drawn_by(0, "a", "b") == drawn_by(0, "b", "a")
     assert drawn_by(0, "a") != drawn_by(1, "a")

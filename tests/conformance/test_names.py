@@ -62,9 +62,9 @@ def pages() -> ModuleType:
     spec = importlib.util.spec_from_file_location("names_page", ASSETS / "names.py")
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.mark.spec("M-L1", "M-L8")

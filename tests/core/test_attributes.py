@@ -120,13 +120,13 @@ def test_no_class_of_explorers_own_has_a_name_without_effect(base: type, renamed
 
 def test_the_import_loads_no_random_numbers() -> None:
     """Their library takes as long to load as a hundred modules of explorer's."""
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "import sys, explorer; print('numpy.random' in sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout == "False\n"
+    assert process.stdout == "False\n"
 
 
 @pytest.mark.parametrize(("module", "old", "name"), [(ex, "Link", "Rule"), (ex.layers, "PFeedbackNoOutput", "PNo")])

@@ -22,17 +22,17 @@ from tests.support.refusals import refused
 
 
 def test_limits_are_set_and_shown() -> None:
-    made = Budget()
-    assert made.memory > 1 << 28  # the machine's
-    made.memory, made.operators = 5 << 30, 7
-    assert (made.memory, made.operators) == (5 << 30, 7)
-    assert "memory 5 GB" in repr(made)
-    assert "operators 7" in repr(made)
-    made.memory = None
-    assert made.memory > 1 << 28
+    budget = Budget()
+    assert budget.memory > 1 << 28  # the machine's
+    budget.memory, budget.operators = 5 << 30, 7
+    assert (budget.memory, budget.operators) == (5 << 30, 7)
+    assert "memory 5 GB" in repr(budget)
+    assert "operators 7" in repr(budget)
+    budget.memory = None
+    assert budget.memory > 1 << 28
     for wrong in (0, -1, True, 1.5, "8GB"):
         with pytest.raises(ex.OperandError, match=r"budget.memory = .*\n.*whole number of 1 or more"):
-            made.memory = wrong
+            budget.memory = wrong
 
 
 def test_claims_of_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,25 +22,25 @@ probability = np.load(MODEL.with_name("digits.npz"))["probability"]
 
 def told(net: Net | None = None) -> list[ex.Progress]:
     """All that is told of opening and running a net."""
-    found: list[ex.Progress] = []
-    with ex.progress(found.append):
+    results: list[ex.Progress] = []
+    with ex.progress(results.append):
         (net or ex.open(MODEL)).run(images)
-    return found
+    return results
 
 
 @pytest.mark.spec("V-20")
 def test_reading_building_planning_and_running_are_told() -> None:
     """Who follows is told each line that is read, operator that is built, pass, and kernel, with how many there are."""
     net = ex.open(MODEL)
-    found = told()
-    phases = [step.phase for step in found]
+    result = told()
+    phases = [step.phase for step in result]
     assert list(dict.fromkeys(phases)) == ["reading", "building", "planning", "running"]
     for phase, count in (("building", len(net.operators)), ("running", phases.count("running"))):
-        steps = [step for step in found if step.phase == phase]
+        steps = [step for step in result if step.phase == phase]
         assert [step.done for step in steps] == list(range(count))
         assert {step.total for step in steps} == {count}
-    assert {step.what for step in found if step.phase == "building"} == set(net.operators)
-    assert any(step.what.startswith("fuse (") for step in found if step.phase == "planning")
+    assert {step.what for step in result if step.phase == "building"} == set(net.operators)
+    assert any(step.what.startswith("fuse (") for step in result if step.phase == "planning")
     assert current_callback() is None
 
 

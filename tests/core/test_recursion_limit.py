@@ -19,10 +19,10 @@ def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
     def around(inner: Callable[[ex.Expr], ex.Expr]) -> Callable[[ex.Expr], ex.Expr]:
         return ex.function(lambda x: inner(x))
 
-    made: Callable[[ex.Expr], ex.Expr] = ex.function(lambda x: ex.exp(x))
+    function: Callable[[ex.Expr], ex.Expr] = ex.function(lambda x: ex.exp(x))
     for _ in range(depth):
-        made = around(made)
-    return made
+        function = around(function)
+    return function
 
 
 def test_functions_nested_too_deep_are_told() -> None:
@@ -54,13 +54,13 @@ def test_functions_nest_two_thousand_deep() -> None:
 
 def test_a_thread_with_a_small_stack_nests_less_deep() -> None:
     """Python's limit is raised only where the stack has room for what it lets through."""
-    told: list[str] = []
+    texts: list[str] = []
 
     def work() -> None:
         try:
             nested(2_000)(ex.tensor(np.ones(3)))
         except ex.DeclarationError as error:
-            told.append(str(error))
+            texts.append(str(error))
 
     before = threading.stack_size(1 << 20)
     try:
@@ -69,7 +69,7 @@ def test_a_thread_with_a_small_stack_nests_less_deep() -> None:
     finally:
         threading.stack_size(before)
     thread.join()
-    (error,) = told
+    (error,) = texts
     assert "threading.stack_size" in error
 
 
@@ -79,11 +79,11 @@ def test_a_recursion_of_a_body_deep_inside_is_found() -> None:
     def endless(x: ex.Expr) -> ex.Expr:
         return endless(x)
 
-    made: Callable[[ex.Expr], ex.Expr] = ex.function(endless)
+    function: Callable[[ex.Expr], ex.Expr] = ex.function(endless)
     for _ in range(500):
-        made = ex.function(lambda x, inner=made: inner(x))
+        function = ex.function(lambda x, inner=function: inner(x))
     with pytest.raises(ex.DeclarationError, match="nested"):
-        made(ex.tensor(1.0))
+        function(ex.tensor(1.0))
 
 
 def test_a_body_that_recurses_by_itself_is_not_taken_for_nesting() -> None:

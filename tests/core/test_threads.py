@@ -29,26 +29,26 @@ def often_interrupted() -> Iterator[None]:
 def together(work: Callable[[], Any]) -> list[Any]:
     """What the work gives in each of several threads that begin at one moment."""
     start = threading.Barrier(THREADS)
-    found: list[Any] = []
+    results: list[Any] = []
 
     def run() -> None:
         start.wait()
-        found.append(work())
+        results.append(work())
 
     threads = [threading.Thread(target=run) for _ in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == THREADS
-    return found
+    assert len(results) == THREADS
+    return results
 
 
 def test_equal_types_are_one_object_to_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = threading.Barrier(THREADS)
+    barrier = threading.Barrier(THREADS)
 
     def product(sizes: Any) -> int:
-        made.wait(timeout=10)
+        barrier.wait(timeout=10)
         return int(np.prod(sizes))
 
     monkeypatch.setattr("explorer.core.types.tensor_type.math", SimpleNamespace(prod=product))
@@ -71,5 +71,5 @@ def test_a_function_is_recorded_by_several_threads_at_once() -> None:
             inside.wait(timeout=10)
         return a * 2
 
-    found = together(lambda: ex.evaluate(double(ex.tensor([1.0, 2.0]))).tolist())
-    assert found == [[2.0, 4.0]] * THREADS
+    result = together(lambda: ex.evaluate(double(ex.tensor([1.0, 2.0]))).tolist())
+    assert result == [[2.0, 4.0]] * THREADS

@@ -29,8 +29,8 @@ def verdicts() -> dict[str, list[dict[str, Any]]]:
     command = [sys.executable, ROOT / "tests/support/exercise_runs.py", *numbers]
     ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 0, ended.stderr
-    found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
-    return found
+    result: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
+    return result
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)

@@ -22,9 +22,9 @@ def test_tables_are_loaded_with_headers_and_empty_cells(tmp_path: Path) -> None:
     """`ex.load_csv` loads a table: a header is seen, empty cells become what is asked for."""
     path = table(tmp_path, 'length,"width, cm"\n1,2.5\n,-4e1\n\n 3 ,\n')
     nan = float("nan")
-    found = ex.load_csv(path)
-    assert (found.dtype, found.name) == (np.float32, "t")
-    np.testing.assert_array_equal(found.array, np.array([[1, 2.5], [nan, -40], [3, nan]], np.float32))
+    result = ex.load_csv(path)
+    assert (result.dtype, result.name) == (np.float32, "t")
+    np.testing.assert_array_equal(result.array, np.array([[1, 2.5], [nan, -40], [3, nan]], np.float32))
     np.testing.assert_array_equal(ex.load_csv(path, empty=0).array, [[1, 2.5], [0, -40], [3, 0]])
     value = ex.evaluate((ex.load_csv(path, empty=0, dtype=np.float64) + 1).sum())
     assert value == pytest.approx(-27.5)

@@ -47,18 +47,18 @@ def test_a_picture_is_cut_and_normalised_as_torchvision_does(
     path = picture(tmp_path, noise(height, width))
     with Image.open(path) as image:
         levels = np.asarray(image.resize(resized, Image.Resampling.BILINEAR).crop(box)) / 255
-    found = ex.load_image(path)
-    assert (found.shape, found.dtype, found.name) == ((1, 3, 224, 224), np.float32, "p")
-    np.testing.assert_allclose(found.array[0].transpose(1, 2, 0), (levels - MEAN) / STD, rtol=1e-6, atol=1e-6)
+    result = ex.load_image(path)
+    assert (result.shape, result.dtype, result.name) == ((1, 3, 224, 224), np.float32, "p")
+    np.testing.assert_allclose(result.array[0].transpose(1, 2, 0), (levels - MEAN) / STD, rtol=1e-6, atol=1e-6)
 
 
 def test_what_is_cut_out_need_not_be_square(tmp_path: Path) -> None:
     pixels = noise(40, 40)
     for size in ((20, 40), (40, 20), (10, 40)):
-        found = ex.load_image(picture(tmp_path, pixels), size, preset="none", crop=1.0, dtype=np.uint8)
+        image = ex.load_image(picture(tmp_path, pixels), size, preset="none", crop=1.0, dtype=np.uint8)
         top, left = (40 - size[0]) // 2, (40 - size[1]) // 2
         np.testing.assert_array_equal(
-            found.array[0].transpose(1, 2, 0), pixels[top : top + size[0], left : left + size[1]]
+            image.array[0].transpose(1, 2, 0), pixels[top : top + size[0], left : left + size[1]]
         )
 
 
@@ -80,8 +80,8 @@ def test_a_digit_s_picture_is_the_digit(tmp_path: Path) -> None:
     images, labels = (np.load(ASSETS / "digits.npz")[key] for key in ("images", "labels"))
     for digit in (3, 5, 8):
         path = ASSETS / f"digit_{digit}.png"
-        found = ex.load_image(path, 8, channels=1, preset="0-1", crop=1, resample="box")
-        np.testing.assert_allclose(found.array[0], images[labels == digit][0], atol=1 / 500)
+        image = ex.load_image(path, 8, channels=1, preset="0-1", crop=1, resample="box")
+        np.testing.assert_allclose(image.array[0], images[labels == digit][0], atol=1 / 500)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I;16B"])
@@ -96,9 +96,9 @@ def test_pictures_of_every_mode_show_what_they_show(tmp_path: Path, mode: str) -
         image = Image.fromarray(pixels).convert("RGB").convert("RGBA" if mode == "PA" else mode)
     suffix = {"CMYK": "tiff", "YCbCr": "jpg", "I;16B": "tiff"}.get(mode, "png")
     image.save(tmp_path / f"p.{suffix}")
-    found = np.asarray(decode(tmp_path / f"p.{suffix}")).astype(int)
-    assert found.shape == (4, 4, 3)
-    np.testing.assert_allclose(found, np.repeat(pixels[..., None], 3, axis=2), atol=3)
+    result = np.asarray(decode(tmp_path / f"p.{suffix}")).astype(int)
+    assert result.shape == (4, 4, 3)
+    np.testing.assert_allclose(result, np.repeat(pixels[..., None], 3, axis=2), atol=3)
     np.testing.assert_allclose(np.asarray(decode(tmp_path / f"p.{suffix}", 1)).astype(int), pixels, atol=3)
 
 
@@ -106,10 +106,10 @@ def test_what_is_transparent_lies_on_white(tmp_path: Path) -> None:
     pixels = np.zeros((2, 2, 4), np.uint8)
     pixels[0, 0] = [255, 0, 0, 255]
     pixels[1, 1] = [0, 0, 0, 128]
-    found = np.asarray(decode(picture(tmp_path, pixels)))
-    assert found[0, 0].tolist() == [255, 0, 0]
-    assert found[0, 1].tolist() == [255, 255, 255]
-    assert found[1, 1].tolist() == [127, 127, 127]
+    result = np.asarray(decode(picture(tmp_path, pixels)))
+    assert result[0, 0].tolist() == [255, 0, 0]
+    assert result[0, 1].tolist() == [255, 255, 255]
+    assert result[1, 1].tolist() == [127, 127, 127]
 
 
 def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_a_photograph_is_turned_upright(tmp_path: Path) -> None:
     notes = Image.Exif()
     notes[0x0112] = 6  # the camera was held on its side: the left is up
     image.save(tmp_path / "p.png", exif=notes)
-    found = np.asarray(decode(tmp_path / "p.png", 1))
-    assert found.shape == (8, 4)
-    assert (found[:4] == 255).all()
-    assert (found[4:] == 0).all()
+    result = np.asarray(decode(tmp_path / "p.png", 1))
+    assert result.shape == (8, 4)
+    assert (result[:4] == 255).all()
+    assert (result[4:] == 0).all()
 
 
 def claiming(width: int, height: int) -> bytes:

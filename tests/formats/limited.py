@@ -41,24 +41,24 @@ def _steps(path: str) -> dict[str, str]:
 
     import explorer as ex
 
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
 
     def attempt(step: str, act: Any) -> Any:
         try:
-            found = act()
+            result = act()
         except ex.ExplorerError as error:
-            told[step] = f"refused: {error}"
+            texts[step] = f"refused: {error}"
         except BaseException as error:
-            told[step] = f"{type(error).__name__}: {error}"
+            texts[step] = f"{type(error).__name__}: {error}"
         else:
-            told[step] = "fine"
-            return found
+            texts[step] = "fine"
+            return result
 
     net = attempt("open", lambda: ex.open(path))
     if net is None:
-        return told
+        return texts
     findings = attempt("check", net.check)
-    told["findings"] = "\n".join(findings or ())
+    texts["findings"] = "\n".join(findings or ())
     plan = attempt("look", net.preview_plan)
     if plan is not None:
         attempt("explain", plan.explain)
@@ -67,7 +67,7 @@ def _steps(path: str) -> dict[str, str]:
     if all(len(shape) < 60 and np.prod(shape, dtype=float) < 1e6 for shape in shapes.values()):
         arrays = {name: np.ones(shape, net.inputs[name].dtype or "float32") for name, shape in shapes.items()}
         attempt("run", lambda: net.run(arrays))
-    return told
+    return texts
 
 
 def _forked(path: str) -> str:

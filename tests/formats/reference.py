@@ -47,8 +47,8 @@ def assert_operands(
     within: float = CLOSE,
 ) -> None:
     """Every operand, asked for by its name, has its mean, deviation and elements, relative to its size."""
-    found = net.cut(outputs=list(names)).run(given)
-    values = list(found.values()) if isinstance(found, dict) else [found]
+    result = net.cut(outputs=list(names)).run(given)
+    values = list(result.values()) if isinstance(result, dict) else [result]
     for operand, value, mean, deviation, elements in zip(names, values, means, deviations, picked, strict=True):
         size = within * (abs(mean) + deviation)
         assert value.mean(dtype=float) == pytest.approx(mean, abs=size), operand

@@ -52,19 +52,19 @@ def laughs(levels: int, width: int, body: bool = True) -> ModelProto:
     """Functions of which each calls the one before ``width`` times."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
     first = [node("Neg", ["a"], ["b"])] if body else []
-    made = [helper.make_function("own", "F0", ["a"], ["b"], first, opsets)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b"], first, opsets)]
     for level in range(1, levels):
         names = ["a", *[f"m{i}" for i in range(width - 1)], "b"]
         calls = [node(f"F{level - 1}", [a], [b], domain="own") for a, b in itertools.pairwise(names)]
-        made.append(helper.make_function("own", f"F{level}", ["a"], ["b"], calls, opsets))
+        functions.append(helper.make_function("own", f"F{level}", ["a"], ["b"], calls, opsets))
     whole = [node(f"F{levels - 1}", ["x"], ["y"], domain="own")]
-    return model(whole, {"x": (FLOAT, [3])}, ["y"], functions=made)
+    return model(whole, {"x": (FLOAT, [3])}, ["y"], functions=functions)
 
 
 def weight(dims: list[int]) -> ModelProto:
-    made = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [4])}, ["y"])
-    made.graph.initializer.append(TensorProto(name="w", data_type=FLOAT, dims=dims, raw_data=b""))
-    return made
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [4])}, ["y"])
+    proto.graph.initializer.append(TensorProto(name="w", data_type=FLOAT, dims=dims, raw_data=b""))
+    return proto
 
 
 def large_attribute(calls: int) -> ModelProto:
@@ -174,8 +174,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         else:
             paths[name] = folder / f"{number}.onnx"
             paths[name].write_bytes(content.SerializeToString())
-    told = outcomes(paths.values())
-    return {name: told[path] for name, path in paths.items()}
+    text = outcomes(paths.values())
+    return {name: text[path] for name, path in paths.items()}
 
 
 @pytest.mark.spec("I-9")
@@ -186,10 +186,10 @@ def test_what_a_file_claims_is_not_made(found: dict[str, Outcome], name: str) ->
     assert outcome.status == 0, f"ended by signal {-outcome.status} after {outcome.seconds:.0f} s"
     assert outcome.megabytes < SMALL
     steps = dict(outcome.steps)
-    told = steps.pop("findings", "")
+    message = steps.pop("findings", "")
     assert all(text == "fine" or text.startswith("refused: ") for text in steps.values()), steps
-    assert "a defect of explorer's reader" not in told
-    assert said in told + steps["open"] + steps.get("run", "")
+    assert "a defect of explorer's reader" not in message
+    assert said in message + steps["open"] + steps.get("run", "")
     assert steps.get("run", "refused") != "fine" or name in RUN
 
 

@@ -78,12 +78,12 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
         known += [blob for blob in writes if blob not in known]
     outputs = draw(st.lists(st.sampled_from(known), max_size=3))
     dialect = "explorer" if rewrites else draw(st.sampled_from(["", "pnnx", "onnx"]))
-    made = NetDefinition.of(
+    net = NetDefinition.of(
         draw(texts), operators, inputs, outputs, weights=weights, dialect=dialect, rewrites=rewrites, doc=draw(texts)
     )
-    noted = draw(st.dictionaries(st.sampled_from(list(made.blobs)), st.builds(BlobType, shapes, st.none() | dtypes)))
+    noted = draw(st.dictionaries(st.sampled_from(list(net.blobs)), st.builds(BlobType, shapes, st.none() | dtypes)))
     return NetDefinition.of(
-        made.name,
+        net.name,
         operators,
         inputs,
         outputs,
@@ -91,7 +91,7 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
         weights=weights,
         dialect=dialect,
         rewrites=rewrites,
-        doc=made.doc,
+        doc=net.doc,
     )
 
 
@@ -161,8 +161,8 @@ def test_a_written_net_is_saved_with_the_weights_that_it_has(tmp_path: Path) -> 
 def test_a_weight_that_two_operators_share_may_be_replaced_in_one(tmp_path: Path) -> None:
     reference = {"data": WeightReference("shared", (2,), "float32")}
     operators = [OperatorDefinition("pnnx.Attribute", name, (), (name,), weights=reference) for name in "ab"]
-    made = NetDefinition.of("n", operators, [], ["a", "b"], weights={"shared": np.zeros(2, np.float32)})
-    net = Net(made, PNNX)
+    definition = NetDefinition.of("n", operators, [], ["a", "b"], weights={"shared": np.zeros(2, np.float32)})
+    net = Net(definition, PNNX)
     net.save(tmp_path / "m.json")
     assert ex.open(tmp_path / "m.json").definition == net.definition
     net["b"].data = np.ones(2, np.float32)
@@ -342,12 +342,12 @@ def test_every_argument_that_is_read_fits_the_published_schema(value: Any) -> No
     plain["operators"][0]["arguments"] = {"a": value}
     fits = jsonschema.Draft202012Validator(SCHEMA_OF_CODE).is_valid(plain)
     try:
-        found = from_json(plain)
+        result = from_json(plain)
     except OperandError:
         assert not fits or "complex" in json.dumps(value)
     else:
         assert fits
-        assert to_json(found)["operators"][0]["arguments"] == {"a": value}
+        assert to_json(result)["operators"][0]["arguments"] == {"a": value}
 
 
 def test_empty_fields_are_left_out() -> None:

@@ -24,12 +24,12 @@ CHECK_LIMIT = 64 << 20
 
 def outside(dims: list[int] | None = None, **entries: str) -> ModelProto:
     """x + w, with the weight w in another file."""
-    made = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
+    proto = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
     tensor = TensorProto(name="w", data_type=FLOAT, dims=dims or [3], data_location=TensorProto.EXTERNAL)
     for key, value in {"location": "w.bin", **entries}.items():
         tensor.external_data.add(key=key, value=value)
-    made.graph.initializer.append(tensor)
-    return made
+    proto.graph.initializer.append(tensor)
+    return proto
 
 
 @pytest.mark.spec("I-9")
@@ -90,10 +90,10 @@ def test_a_hole_of_a_terabyte_is_checked_and_not_read(tmp_path: Path) -> None:
     """A file may be long and hold nothing; checking it finds it there, and a run that would need it is refused."""
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 40)
-    made = outside([1 << 38])
-    made.graph.node[0].op_type = "Mul"
-    made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
-    net = opened(made, tmp_path)
+    proto = outside([1 << 38])
+    proto.graph.node[0].op_type = "Mul"
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    net = opened(proto, tmp_path)
     assert net.check() == []
     with pytest.raises(ex.BudgetError, match="claims 1 TB of memory"):
         net.run(x[:1])
@@ -103,10 +103,10 @@ def _zip(name: str, content: bytes, damage: Callable[[bytearray], None] | None =
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", **kept) as archive:
         archive.writestr(name, content)
-    made = bytearray(buffer.getvalue())
+    value = bytearray(buffer.getvalue())
     if damage is not None:
-        damage(made)
-    return bytes(made)
+        damage(value)
+    return bytes(value)
 
 
 def _array(array: Any) -> bytes:
@@ -153,13 +153,13 @@ def test_inputs_that_cannot_be_read(
     """Arrays that are damaged, encrypted, or claim more than they hold are refused in one message."""
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(INPUTS[name][0])
-    made = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
-    Path("m.onnx").write_bytes(made.SerializeToString())
+    proto = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
+    Path("m.onnx").write_bytes(proto.SerializeToString())
     assert main(["run", "m.onnx", "--input", name]) == 2
-    told = capsys.readouterr().err
-    assert INPUTS[name][1] in told
-    assert "a fault of explorer" not in told
-    assert "('" not in told  # an exception's arguments
+    text = capsys.readouterr().err
+    assert INPUTS[name][1] in text
+    assert "a fault of explorer" not in text
+    assert "('" not in text  # an exception's arguments
 
 
 def test_the_command_line_grants_memory(
@@ -168,8 +168,8 @@ def test_the_command_line_grants_memory(
     """A run above --memory is refused, and says what would grant it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ex.budget, "memory", 1 << 30)
-    made = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
-    Path("m.onnx").write_bytes(made.SerializeToString())
+    proto = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
+    Path("m.onnx").write_bytes(proto.SerializeToString())
     np.savez("in.npz", x=x)
     assert main(["run", "m.onnx", "--input", "in.npz", "--memory", "8B"]) == 2
     assert "or on the command line: --memory 12" in capsys.readouterr().err

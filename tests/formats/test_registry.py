@@ -96,10 +96,10 @@ def test_what_is_taken_is_replaced_on_purpose_alone(name: str, ending: str, name
         ex.register_format(name, ending, read_words)
     assert before == FORMATS
     ex.register_format(name, ending, read_words, operators="pnnx", replace=True)
-    found = format_of(f"x{ending}")
-    assert found is not None
-    assert found.name == name
-    assert found.read is read_words
+    result = format_of(f"x{ending}")
+    assert result is not None
+    assert result.name == name
+    assert result.read is read_words
 
 
 def test_what_is_no_format_is_refused() -> None:

@@ -23,8 +23,8 @@ LONG = [min(13, int(np.float32(index) * np.float32(14 / 46))) for index in range
 def resized(folder: Path, length: int, scale: float, **attributes: Any) -> Any:
     """What an ONNX file gives for whole numbers up to a length, in one axis of a scale."""
     scales = np.array([1, 1, scale], np.float32)
-    made = node("Resize", ["x", "", "s"], ["y"], **attributes)
-    net = opened(model([made], {"x": (FLOAT, [1, 1, length])}, ["y"], {"s": scales}, opset=18), folder)
+    operator = node("Resize", ["x", "", "s"], ["y"], **attributes)
+    net = opened(model([operator], {"x": (FLOAT, [1, 1, length])}, ["y"], {"s": scales}, opset=18), folder)
     return net.run(np.arange(length, dtype=np.float32)[None, None])[0, 0]
 
 
@@ -55,20 +55,20 @@ def test_the_nearest_elements_are_those_that_torch_takes(
 @pytest.mark.spec("I-6")
 def test_sizes_are_ratios_of_single_precision(tmp_path: Path) -> None:
     """A size takes the nearest elements that torch takes, where double precision would take the next."""
-    found = interpolated(tmp_path, 14, "size=(46)")
-    assert found.tolist() == LONG
-    assert found[23] == 6
+    result = interpolated(tmp_path, 14, "size=(46)")
+    assert result.tolist() == LONG
+    assert result[23] == 6
 
 
 @pytest.mark.spec("I-6")
 @pytest.mark.parametrize(("mode", "within"), [("linear", 1e-6), ("cubic", 1e-5)])
 def test_aligned_corners_lie_on_each_other(tmp_path: Path, mode: str, within: float) -> None:
     """With aligned corners the outermost elements stay, though a scale of 1.7 makes 18 of 11 elements."""
-    found = resized(tmp_path, 11, 1.7, mode=mode, coordinate_transformation_mode="align_corners")
-    assert found.shape == (18,)
-    np.testing.assert_allclose(found[[0, -1]], [0, 10], atol=within)
+    result = resized(tmp_path, 11, 1.7, mode=mode, coordinate_transformation_mode="align_corners")
+    assert result.shape == (18,)
+    np.testing.assert_allclose(result[[0, -1]], [0, 10], atol=within)
     if mode == "linear":
-        np.testing.assert_allclose(found, np.linspace(0, 10, 18), atol=within)
+        np.testing.assert_allclose(result, np.linspace(0, 10, 18), atol=within)
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e30])

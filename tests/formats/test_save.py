@@ -45,11 +45,11 @@ def test_an_edited_net_is_saved(tmp_path: Path) -> None:
         replace(o, type="nn.Sigmoid") if o.type == "nn.ReLU" else o for o in d.operators if o.name != "softmax"
     ]
     edited = Net(NetDefinition.of("edited", operators, d.inputs, ["14"], weights=d.weights), TABLE)
-    for made in (edited, net.cut(["5"], ["10"])):
-        save(made, tmp_path / "e.param")
+    for value in (edited, net.cut(["5"], ["10"])):
+        save(value, tmp_path / "e.param")
         again = ex.open(tmp_path / "e.param")
-        x = images if made is edited else np.ones((2, 12, 4, 4), np.float32)
-        np.testing.assert_array_equal(again.run(x), made.run(x))
+        x = images if value is edited else np.ones((2, 12, 4, 4), np.float32)
+        np.testing.assert_array_equal(again.run(x), value.run(x))
 
 
 def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:

@@ -49,11 +49,11 @@ def test_what_was_broadcast_is_summed_back(shape: tuple[int, ...], operation: st
     a, b = generator.uniform(1, 2, shape), generator.uniform(1, 2, (2, 3))
     left, right = ex.tensor(a), ex.tensor(b)
     apply = getattr(ex, operation)
-    found = ex.evaluate(ex.grad(apply(left, right).sum(), [left, right]))
+    result = ex.evaluate(ex.grad(apply(left, right).sum(), [left, right]))
     whole = ex.tensor(np.broadcast_to(a, np.broadcast_shapes(a.shape, b.shape)).copy())
     other = ex.tensor(np.broadcast_to(b, whole.shape).copy())
     expected = ex.evaluate(ex.grad(apply(whole, other).sum(), [whole, other]))
-    for part, full in zip(found, expected, strict=True):
+    for part, full in zip(result, expected, strict=True):
         extra = full.ndim - part.ndim
         axes = (*range(extra), *(extra + i for i, n in enumerate(part.shape) if n == 1 != full.shape[extra + i]))
         np.testing.assert_allclose(part, full.sum(axis=axes).reshape(part.shape), rtol=1e-13)
@@ -76,11 +76,11 @@ def test_an_unreached_input_gets_the_structured_zero(x: ex.Tensor) -> None:
 
 def test_containers_keep_their_form(x: ex.Tensor) -> None:
     y = x * 2
-    found = ex.grad((y * x).sum(), {"x": x, "more": (y, [x])})
-    assert set(found) == {"x", "more"}
-    np.testing.assert_array_equal(ex.evaluate(found["x"]), [4.0, 8.0, 12.0])
-    np.testing.assert_array_equal(ex.evaluate(found["more"][0]), [1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(ex.evaluate(found["more"][1][0]), [4.0, 8.0, 12.0])
+    gradient = ex.grad((y * x).sum(), {"x": x, "more": (y, [x])})
+    assert set(gradient) == {"x", "more"}
+    np.testing.assert_array_equal(ex.evaluate(gradient["x"]), [4.0, 8.0, 12.0])
+    np.testing.assert_array_equal(ex.evaluate(gradient["more"][0]), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(ex.evaluate(gradient["more"][1][0]), [4.0, 8.0, 12.0])
 
 
 def test_the_gradient_of_a_value_for_itself_is_the_seed(x: ex.Tensor) -> None:

@@ -19,11 +19,11 @@ B = np.array([1.5, 0.25, -0.75])
 
 def same(build: Any, *arrays: Any) -> None:
     """The gradients through calls equal those of the same operations written out."""
-    found = []
+    results = []
     for wrap in (ex.function, lambda body: body):
         operands = [ex.tensor(array) for array in arrays]
-        found.append(ex.evaluate(ex.grad(build(wrap, *operands), operands)))
-    for through, written_out in zip(*found, strict=True):
+        results.append(ex.evaluate(ex.grad(build(wrap, *operands), operands)))
+    for through, written_out in zip(*results, strict=True):
         np.testing.assert_allclose(through, written_out, rtol=1e-13)
 
 
@@ -200,15 +200,15 @@ def test_an_output_that_is_read_twice_collects_both_gradients() -> None:
 
 def accumulated(*nodes: Any) -> set[str]:
     """The policies of what nodes are made of, inside of calls too."""
-    found: set[str] = set()
+    results: set[str] = set()
     pending = reachable(nodes)
     while pending:
         operation = pending.pop().operation
         if isinstance(operation, Call):
             pending += operation.body.nodes
         elif isinstance(operation, Adjusted):
-            found.update(map(repr, operation.policies))
-    return found
+            results.update(map(repr, operation.policies))
+    return results
 
 
 @pytest.mark.spec("M-E9")

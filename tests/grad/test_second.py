@@ -44,14 +44,14 @@ def test_second_gradients_equal_differences_of_the_first(make: Callable[[Any], A
     x = np.asarray(x)
     direction = np.random.default_rng(1).uniform(0.5, 1.5, x.shape)
     total, operand = first(make, x, direction)
-    found = ex.evaluate(ex.grad(total, operand))
+    result = ex.evaluate(ex.grad(total, operand))
     for index in np.ndindex(x.shape):
         moved = []
         for sign in (-1, 1):
             shifted = x.copy()
             shifted[index] += sign * STEP
             moved.append(float(ex.evaluate(first(make, shifted, direction)[0])))
-        np.testing.assert_allclose(found[index], (moved[1] - moved[0]) / (2 * STEP), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result[index], (moved[1] - moved[0]) / (2 * STEP), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.spec("C-18")

@@ -67,9 +67,9 @@ class Server:
 
     def problem(self, path: str) -> dict[str, str]:
         """Return the problem with a file of the folder."""
-        found: dict[str, str] = self.answer(path)["problem"]
-        assert set(found) == {"given", "rule", "fix"}
-        return found
+        result: dict[str, str] = self.answer(path)["problem"]
+        assert set(result) == {"given", "rule", "fix"}
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -171,10 +171,10 @@ def test_a_recording_is_shown_as_it_was_written(server: Server) -> None:
 @pytest.mark.parametrize("name", ["damaged.onnx", "weights.txt", "old.explorer.json"])
 def test_a_file_that_is_no_model_is_a_problem_with_its_rule(server: Server, name: str) -> None:
     """An unknown ending and a damaged file are answered by what was given, the rule, and the fix."""
-    found = server.problem(name)
-    assert name in found["given"]
-    assert found["rule"]
-    assert str(server.root) not in json.dumps(found)
+    result = server.problem(name)
+    assert name in result["given"]
+    assert result["rule"]
+    assert str(server.root) not in json.dumps(result)
 
 
 def test_hostile_names_are_data(server: Server) -> None:

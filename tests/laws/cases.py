@@ -19,9 +19,9 @@ EXERCISES = {"explorer.course.chapters.notebook_15_own", "explorer.course.chapte
 
 def operations() -> list[type[Operation]]:
     """The operations of the package itself, by name; those that tests declare are left out."""
-    found = registry.operations
-    modules = {name: found[name].__module__ for name in sorted(found)}
-    return [found[name] for name, module in modules.items() if module.startswith(FAMILIES) and module not in EXERCISES]
+    result = registry.operations
+    modules = {name: result[name].__module__ for name in sorted(result)}
+    return [result[name] for name, module in modules.items() if module.startswith(FAMILIES) and module not in EXERCISES]
 
 
 def every_case() -> list[Case]:
@@ -31,8 +31,8 @@ def every_case() -> list[Case]:
 def parameters(cases: Iterable[Case]) -> list[Any]:
     """What pytest runs a test over, named by operation and number of the example."""
     counts: dict[str, int] = {}
-    found = []
+    results = []
     for case in cases:
         number = counts[case.operation.name] = counts.get(case.operation.name, -1) + 1
-        found.append(pytest.param(case, id=f"{case.operation.name}-{number}"))
-    return found
+        results.append(pytest.param(case, id=f"{case.operation.name}-{number}"))
+    return results

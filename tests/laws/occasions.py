@@ -213,10 +213,10 @@ def residual() -> list[Any]:
 def steps() -> list[Any]:
     """Products of different sizes, one after the other."""
     sizes = [6, 40, 8, 30, 4, 50, 6]
-    value, found = x, []
+    value, results = x, []
     for before, after in itertools.pairwise(sizes):
         value = ex.tanh(value @ ramp(before, after)) @ ramp(after, after)
-        found.append(value)
+        results.append(value)
     return [value]
 
 
@@ -457,7 +457,7 @@ def occasion(reason: Reason) -> Planned:
     """The plan of the program that is kept for a reason."""
     program = OCCASIONS[reason]
     build, options = program if isinstance(program, tuple) else (program, {})
-    made = build()
-    if isinstance(made, Planned):
-        return made
-    return Planned(prepared(*(made if isinstance(made, list) else [made]), **options).planned)
+    net = build()
+    if isinstance(net, Planned):
+        return net
+    return Planned(prepared(*(net if isinstance(net, list) else [net]), **options).planned)

@@ -72,7 +72,7 @@ def recording() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str
 
 def functions(wanted: Callable[[str], bool]) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
     """Each function with operands, and the names of its arguments of some annotations."""
-    found = {}
+    results = {}
     for name, call in sorted(registry.functions.items()):
         if not inspect.isfunction(call) or not call.__module__.startswith("explorer.ops") or name in NO_OPERANDS:
             continue
@@ -83,8 +83,8 @@ def functions(wanted: Callable[[str], bool]) -> dict[str, tuple[Callable[..., An
             if wanted(str(value.annotation))
         ]
         if others:
-            found[name] = (call, operands, others)
-    return found
+            results[name] = (call, operands, others)
+    return results
 
 
 RECORDING = recording()

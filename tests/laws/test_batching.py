@@ -39,6 +39,6 @@ def test_batching_twice_equals_a_loop_in_a_loop(case: Case) -> None:
     drawn = [[case.arrays(seed=10 * i + j) for j in range(2)] for i in range(3)]
     operands = [np.stack([np.stack([cell[place] for cell in line]) for line in drawn]) for place in range(count)]
     call = row(*[ex.tensor(operand[0]) for operand in operands]).operation
-    found = ex.evaluate(batch_call(call, 3, batched, tuple(map(ex.tensor, operands))))
+    result = ex.evaluate(batch_call(call, 3, batched, tuple(map(ex.tensor, operands))))
     expected = np.stack([np.stack([case.operation.compute(*cell) for cell in line]) for line in drawn])
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-13)

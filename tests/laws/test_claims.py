@@ -164,14 +164,14 @@ def unnoticed(planned: Plan, recall: Recall | None, reason: Reason) -> Iterator[
     for number, decision in enumerate(graph.decisions):
         if decision.reason is not reason:
             continue
-        for told, lie in lies(decision, nodes):
+        for text, lie in lies(decision, nodes):
             claim = Claim(planned, number, recall)
             claim.choice = lie
             try:
                 verify(claim)
             except AssertionError:
                 continue
-            yield f"{decision.code} of {decision.rule}: {told}"
+            yield f"{decision.code} of {decision.rule}: {text}"
 
 
 @pytest.mark.spec("P-15", "P-17")

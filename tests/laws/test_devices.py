@@ -49,8 +49,8 @@ def test_an_operation_gives_on_a_device_what_it_gives_on_cpu(case: Case, device:
         assert case.operation.name in BOUND
         return
     expected = _value(case, [ex.tensor(array) for array in arrays])
-    found = _value(case, [ex.tensor(array, device=place) for array in arrays])
-    for one, other in zip(found, expected, strict=True):
+    result = _value(case, [ex.tensor(array, device=place) for array in arrays])
+    for one, other in zip(result, expected, strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
         if place is accelerator and not isinstance(case.operation, Convolution):
             np.testing.assert_array_equal(one, other)

@@ -25,26 +25,26 @@ LONGEST = 350
 
 
 def modules() -> list[ModuleType]:
-    found = []
+    results = []
     for package in PACKAGES:
         root = importlib.import_module(f"explorer.{package}")
-        found += [
+        results += [
             importlib.import_module(f"{root.__name__}.{info.name}") for info in pkgutil.walk_packages(root.__path__)
         ]
-    return found
+    return results
 
 
 def undocumented(cls: type) -> list[str]:
     """Public methods and properties of a class that have no docstring, and override none that has one."""
-    found = []
+    results = []
     for name, member in vars(cls).items():
         call: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if name.startswith("_") or not inspect.isfunction(call) or call.__doc__:
             continue
         inherited = [vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)]
         if not any((getattr(member, "__func__", member)).__doc__ for member in inherited):
-            found.append(f"{cls.__qualname__}.{name}")
-    return found
+            results.append(f"{cls.__qualname__}.{name}")
+    return results
 
 
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
@@ -83,10 +83,10 @@ def test_every_hook_has_a_signature() -> None:
 def test_docstrings_name_the_thing() -> None:
     """A docstring begins with a verb or a noun of the field, not with a relative clause ("What was given")."""
     clause = re.compile(r"(What|Who|Whom|Whose|That|Which|Where|When) ")
-    found = []
+    results = []
     for path in sorted(Path(explorer.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 text = ast.get_docstring(node) or ""
-                found += [f"{path.name}: {text.splitlines()[0]}"] if clause.match(text) else []
-    assert not found
+                results += [f"{path.name}: {text.splitlines()[0]}"] if clause.match(text) else []
+    assert not results

@@ -26,13 +26,13 @@ def test_gradients_keep_the_operands_dtype(case: Case) -> None:
     """float32 operands have float32 gradients, close to those in float64."""
     weights = weights_of(case)
     places = floating(case.example)
-    found = {}
+    results = {}
     for dtype in ("float64", "float32"):
         operands = [ex.tensor(array) for array in case.arrays(dtype)]
         result = case.operation(*operands)
         seed = weights.astype(result.dtype)
-        found[dtype] = ex.evaluate(ex.grad(result, [operands[place] for place in places], seed=seed))
-    for exact, rough in zip(found["float64"], found["float32"], strict=True):
+        results[dtype] = ex.evaluate(ex.grad(result, [operands[place] for place in places], seed=seed))
+    for exact, rough in zip(results["float64"], results["float32"], strict=True):
         assert rough.dtype == np.float32
         np.testing.assert_allclose(rough, exact, rtol=2e-4, atol=2e-5)
 

@@ -53,9 +53,9 @@ def test_moved_elements_are_numpys_and_gradients_are_adjoint(name: str, shape: t
         expected = move(np, array)
         x = ex.tensor(array)
         moved = move(ex, x)
-        found = ex.evaluate(moved)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected, strict=True)
+        result = ex.evaluate(moved)
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected, strict=True)
         assert moved.shape == expected.shape
         if dtype == "float64":
             seed = random.standard_normal(expected.shape)

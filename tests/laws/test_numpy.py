@@ -72,13 +72,13 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
     refused: set[str] = set()
     for arrays in operands:
         expected = outcome(call, *arrays)
-        made = outcome(call, *[ex.tensor(array) if isinstance(array, np.ndarray) else array for array in arrays])
-        if isinstance(made, Exception):
-            assert isinstance(made, ExplorerError), f"{told} of {arrays}: {made!r}"
+        instance = outcome(call, *[ex.tensor(array) if isinstance(array, np.ndarray) else array for array in arrays])
+        if isinstance(instance, Exception):
+            assert isinstance(instance, ExplorerError), f"{told} of {arrays}: {instance!r}"
             if not isinstance(expected, Exception):
                 refused.add(" ".join([getattr(array, "dtype", np.dtype("O")).name for array in arrays]))
             continue
-        parts = made if isinstance(made, (tuple, list)) else (made,)
+        parts = instance if isinstance(instance, (tuple, list)) else (instance,)
         if isinstance(expected, Exception):
             values = outcome(ex.evaluate, [part for part in parts if isinstance(part, ex.Expr)])
             assert isinstance(values, ExplorerError), f"{told} of {arrays}: NumPy refuses it, {expected!r}"
@@ -91,9 +91,9 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
     assert accepted, f"no call of {told} is recorded"
     with np.errstate(all="ignore"):
         values = ex.evaluate([part for part, _, _, _ in accepted])
-    for found, (_, expected, arrays, signs) in zip(values, accepted, strict=True):
+    for result, (_, expected, arrays, signs) in zip(values, accepted, strict=True):
         try:
-            assert_alike(found, expected, signs)
+            assert_alike(result, expected, signs)
         except AssertionError as error:
             raise AssertionError(f"{told} of {arrays}: {error}") from error
     return refused
@@ -101,10 +101,10 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
 
 def ufuncs() -> dict[str, np.ufunc]:
     """The ufuncs of NumPy that record, by the name of the ufunc."""
-    found = {value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}
+    results = {value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}
     own = {name for name, operation_class in registry.operations.items() if operation_class.__module__.startswith(OWN)}
-    declared = {name for name in own if getattr(registry.operations[name], "ufunc", None) is found.get(name)}
-    return {name: found[name] for name in sorted(found) if name in declared or name in UFUNCS}
+    declared = {name for name in own if getattr(registry.operations[name], "ufunc", None) is results.get(name)}
+    return {name: results[name] for name in sorted(results) if name in declared or name in UFUNCS}
 
 
 UFUNCS_RECORDED = ufuncs()
@@ -228,7 +228,7 @@ def test_a_function_of_an_expression_is_numpys_or_refused(name: str) -> None:
 
 def shared() -> set[str]:
     """Names of the registry that are functions or ufuncs of NumPy's, too; those that tests declare are left out."""
-    own = {name for name, made in registry.functions.items() if made.__module__.startswith(OWN)}
+    own = {name for name, value in registry.functions.items() if value.__module__.startswith(OWN)}
     own |= {*dir(ex)} - {*registry.functions}
     return {name for name in own if callable(getattr(np, name, None))}
 

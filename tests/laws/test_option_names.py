@@ -45,19 +45,19 @@ def closed() -> dict[str, Callable[..., Any]]:
 
 def calls() -> dict[str, Callable[..., Any]]:
     """Return what users call: functions, and the constructors and methods of classes, by qualified name."""
-    found: dict[str, Callable[..., Any]] = {}
+    results: dict[str, Callable[..., Any]] = {}
     classes = list(RETURNED)
     for _, value in public():
         if inspect.isclass(value):
             classes += [value] if value not in PLAIN_DATA else []
         elif inspect.isfunction(value) and value.__name__[0] != "_":
-            found[value.__qualname__] = value
+            results[value.__qualname__] = value
     for cls in classes:
         for name, method in _methods(cls).items():
             is_constructor = name == "__init__" and not issubclass(cls, BaseException)
             if inspect.isfunction(method) and (name[0] != "_" or is_constructor):
-                found[method.__qualname__] = method
-    return found
+                results[method.__qualname__] = method
+    return results
 
 
 def _methods(cls: type) -> dict[str, Any]:

@@ -23,25 +23,25 @@ def planned(roots: list[ex.Expr], **options: object) -> ex.Recording:
 
 
 def check(recording: ex.Recording) -> None:
-    found, rows = recording.provenance, recording.nodes
+    result, rows = recording.provenance, recording.nodes
     assert recording.schedule is not None
-    assert len(found.kernels) == len(recording.schedule.kernels)
-    for number, origin in enumerate(found.kernels):
+    assert len(result.kernels) == len(recording.schedule.kernels)
+    for number, origin in enumerate(result.kernels):
         assert origin.nodes
-        assert found.lines(number)
+        assert result.lines(number)
         for node in origin.nodes:
             assert rows.born[node] < 0
-            assert not rows.operands[node] or number in found.nodes[node].kernels
+            assert not rows.operands[node] or number in result.nodes[node].kernels
     needed, pending = set(recording.roots), list(recording.roots)
     while pending:
         for operand in rows.operands[pending.pop()]:
             if operand not in needed:
                 needed.add(operand)
                 pending.append(operand)
-    assert needed <= set(found.nodes)
-    for node, account in found.nodes.items():
+    assert needed <= set(result.nodes)
+    for node, account in result.nodes.items():
         for number in account.kernels:
-            assert node in found.kernels[number].nodes
+            assert node in result.kernels[number].nodes
         if account.fate in ("computed", "there"):
             assert account.stands >= 0
         else:
@@ -51,7 +51,7 @@ def check(recording: ex.Recording) -> None:
         elif account.fate != "there":
             assert account.kernels
     for root in recording.roots:
-        assert found.nodes[root].fate != "unneeded"
+        assert result.nodes[root].fate != "unneeded"
     replaced = {old: new for _, old, new in recording.substitutions}
 
     def now(node: int) -> int:
@@ -65,7 +65,7 @@ def check(recording: ex.Recording) -> None:
         if node not in live:
             live.add(node)
             pending += [now(operand) for operand in rows.operands[node]]
-    for node, account in found.nodes.items():
+    for node, account in result.nodes.items():
         assert account.stands == (now(node) if now(node) in live else -1), (node, account)
 
 
@@ -96,32 +96,35 @@ def test_each_fate_and_both_directions() -> None:
     for root in (outer, first + second, dropped + x):
         plan.register(root)
     recording = plan.prepare().recording
-    found = recording.provenance
+    result = recording.provenance
     node = {label: number for number, label in reversed(list(enumerate(recording.nodes.label)))}
-    told = {label: found.nodes[node[label]] for label in ("x", "softmax", "log", "sin", "exp")}
-    assert {label: account.fate for label, account in told.items()} == {
+    rows = {label: result.nodes[node[label]] for label in ("x", "softmax", "log", "sin", "exp")}
+    assert {label: account.fate for label, account in rows.items()} == {
         "x": "there",
         "softmax": "absorbed",
         "log": "replaced",
         "sin": "computed",
         "exp": "unneeded",
     }
-    merged = [account for account in found.nodes.values() if account.fate == "merged"]
-    assert [account.kernels for account in merged] == [told["sin"].kernels]
-    assert told["softmax"].kernels == told["log"].kernels
-    (kernel,) = told["log"].kernels
-    assert [source.text.strip() for source in found.lines(kernel)] == ["inner = ex.softmax(x)", "outer = ex.log(inner)"]
-    assert found.at("inner = ex.softmax(x)") == (kernel,)
-    assert found.at(found.lines(kernel)[1].line, "test_provenance.py") == (kernel,)
+    merged = [account for account in result.nodes.values() if account.fate == "merged"]
+    assert [account.kernels for account in merged] == [rows["sin"].kernels]
+    assert rows["softmax"].kernels == rows["log"].kernels
+    (kernel,) = rows["log"].kernels
+    assert [source.text.strip() for source in result.lines(kernel)] == [
+        "inner = ex.softmax(x)",
+        "outer = ex.log(inner)",
+    ]
+    assert result.at("inner = ex.softmax(x)") == (kernel,)
+    assert result.at(result.lines(kernel)[1].line, "test_provenance.py") == (kernel,)
 
 
 @pytest.mark.spec("P-16")
 def test_the_calls_of_a_batch_share_its_kernels() -> None:
     """A kernel over stacked rows stands for every call of the batch and for the function's own line."""
     recording = recorded("batch")
-    found = recording.provenance
+    result = recording.provenance
     calls = [number for number, label in enumerate(recording.nodes.label) if label == "layer"]
-    shared = set(found.nodes[calls[0]].kernels).intersection(*[found.nodes[call].kernels for call in calls])
+    shared = set(result.nodes[calls[0]].kernels).intersection(*[result.nodes[call].kernels for call in calls])
     assert recording.schedule is not None
     labels = {recording.nodes.label[node] for number in shared for node in recording.schedule.kernels[number].nodes}
     assert {"matmul", "tanh"} <= labels

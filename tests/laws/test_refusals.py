@@ -19,13 +19,13 @@ from tests.support.programs import prepared, programs
 
 def check(plan: ex.EvalPlan) -> None:
     graph = plan.planned.graph
-    told: dict[str, set[int]] = {}
+    reasons: dict[str, set[int]] = {}
     declined: set[int] = set()
     """what fuse declined"""
     for choice in graph.decisions:
         stage = graph.stages[choice.stage].name.removesuffix(" again")
         subjects = {node.uid for node in choice.subjects}
-        told.setdefault(stage, set()).update(subjects)
+        reasons.setdefault(stage, set()).update(subjects)
         if stage == "fuse" and not choice.applied:
             declined |= subjects
     kernel_of = {node.uid: kernel for kernel in plan.planned.schedule.kernels for node in kernel.nodes}
@@ -38,9 +38,9 @@ def check(plan: ex.EvalPlan) -> None:
             values.add(key)
             if operation.commutative and operation.idempotent and operands[0] is not operands[1]:
                 turned = (operation, operands[1].uid, operands[0].uid)
-                assert turned not in values or node.uid in told.get("dedup", ())
+                assert turned not in values or node.uid in reasons.get("dedup", ())
         if operation.elementwise and operands:
-            assert node.uid in told["fuse"], f"{node!r} is alone in its kernel, and nothing is said of it"
+            assert node.uid in reasons["fuse"], f"{node!r} is alone in its kernel, and nothing is said of it"
         if (operation.elementwise or operation.reduced_axes is not None) and operands:
             for operand in operands:
                 apart = operand.uid in kernel_of and kernel_of[operand.uid] is not kernel_of[node.uid]
@@ -63,13 +63,13 @@ def check_calls(plan: ex.EvalPlan) -> None:
     if batching is None:
         return
     before = graph.stages[batching - 1].live
-    told = {node.uid for decision in graph.decisions if decision.stage == batching for node in decision.subjects}
+    uids = {node.uid for decision in graph.decisions if decision.stage == batching for node in decision.subjects}
     calls = [node for node in before if isinstance(node.operation, Call)]
     names = [call.operation.label for call in calls]
     for call, name in zip(calls, names, strict=True):
         if names.count(name) > 1:
             reads = {node.uid for node in before if isinstance(node.operation, Item) and node.operands[0] is call}
-            assert call.uid in told or reads & told, f"{call!r} is not grouped, and nothing is said of it"
+            assert call.uid in uids or reads & uids, f"{call!r} is not grouped, and nothing is said of it"
 
 
 @pytest.mark.spec("P-15")
@@ -93,8 +93,8 @@ def test_nothing_in_random_programs_is_refused_without_a_reason(roots: list[ex.E
 
 def codes(plan: ex.EvalPlan, stage: str) -> dict[str, Any]:
     stages = plan.recording.stages
-    found = plan.recording.declined
-    return {decision.code: decision for decision in found if stages[decision.stage].name == stage}
+    result = plan.recording.declined
+    return {decision.code: decision for decision in result if stages[decision.stage].name == stage}
 
 
 @pytest.mark.spec("P-15", "P-6")
@@ -102,10 +102,10 @@ def test_an_operation_that_nothing_could_join_says_so() -> None:
     """An elementwise operation alone in its kernel names what reads it, or that there is nothing beside it."""
     x = ex.tensor(np.ones((3, 4), np.float32))
     plan = prepared(ex.tanh(x), ex.cumsum(ex.sin(x), 0))
-    found = codes(plan, "fuse")
-    assert set(found) == {"nothing_to_join", "reader"}
-    assert found["reader"].facts["reader"] == "cumsum"
-    assert found["reader"].facts["estimated_cost_us"] > found["nothing_to_join"].facts["estimated_cost_us"] == 0
+    reasons = codes(plan, "fuse")
+    assert set(reasons) == {"nothing_to_join", "reader"}
+    assert reasons["reader"].facts["reader"] == "cumsum"
+    assert reasons["reader"].facts["estimated_cost_us"] > reasons["nothing_to_join"].facts["estimated_cost_us"] == 0
 
 
 @pytest.mark.spec("P-15", "P-2")
@@ -114,8 +114,8 @@ def test_a_maximum_with_turned_operands_is_no_duplicate() -> None:
     it once."""
     a, b = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
     plan = prepared(ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a))
-    found = codes(plan, "dedup")
-    assert set(found) == {"order_of_zeros"}
+    reasons = codes(plan, "dedup")
+    assert set(reasons) == {"order_of_zeros"}
     assert plan.explain().count("order_of_zeros") == 2  # among the decisions, and among the costs
 
 
@@ -126,9 +126,9 @@ def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
     w, small = ex.tensor(np.eye(4)), ex.tensor(np.eye(4, dtype=np.float32))
     x, y = ex.tensor(np.ones(4)), ex.tensor(np.ones(4, np.float32))
     plan = prepared(step(step(x, w), w), step(y, small))
-    found = codes(plan, "batch")
-    assert {code: len(decision.subjects) for code, decision in found.items()} == {"depth": 2, "other_body": 1}
-    assert found["depth"].facts["depths"] == 2
+    reasons = codes(plan, "batch")
+    assert {code: len(decision.subjects) for code, decision in reasons.items()} == {"depth": 2, "other_body": 1}
+    assert reasons["depth"].facts["depths"] == 2
     same = prepared(step(x, w), step(x, w), without=["dedup"])
     assert set(codes(same, "batch")) == {"same_operands"}
 
@@ -139,9 +139,9 @@ def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
     large, small = ex.tensor(np.ones((500, 500))), ex.tensor(np.ones((2, 2)))
     shared, other = large + 0.5, small + 0.5
     plan = prepared(ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared))
-    told = plan.explain().split("what it costs: ")[1].splitlines()
-    assert told[0] == "4 declined, the costliest first; times are estimated for the reference machine"
+    lines = plan.explain().split("what it costs: ")[1].splitlines()
+    assert lines[0] == "4 declined, the costliest first; times are estimated for the reference machine"
     sizes = [decision.facts["estimated_cost_us"] for decision in plan.recording.declined]
     assert sizes[0] > 1000 * sizes[-1] > 0
-    assert told[1].endswith("[other_consumers]")
+    assert lines[1].endswith("[other_consumers]")
     assert prepared(large @ large).explain().find("what it costs") < 0

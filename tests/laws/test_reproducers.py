@@ -74,12 +74,12 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     weight = ex.tensor(np.ones(4, np.float32))
     first, second = halves(given_later * ex.exp(weight))
     plan = prepared(first + second, without=["simplify"], inline=Inline(2))
-    told = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
-    assert {"too_large", "prepared_once"} <= set(told)
-    assert "Inline(limit=2)" in told["too_large"]
-    assert "without=('simplify',)" in told["too_large"]
-    assert "@ex.function\ndef " in told["too_large"]
-    assert "title='x\"); import os #'" in told["prepared_once"]
+    texts = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
+    assert {"too_large", "prepared_once"} <= set(texts)
+    assert "Inline(limit=2)" in texts["too_large"]
+    assert "without=('simplify',)" in texts["too_large"]
+    assert "@ex.function\ndef " in texts["too_large"]
+    assert "title='x\"); import os #'" in texts["prepared_once"]
 
 
 @pytest.mark.spec("P-19")

@@ -103,11 +103,11 @@ def compared(case: Case, arrays: list[Array], expected: Any) -> None:
     """The planned value against a float64 reference, its shape and its dtype as they were inferred."""
     y = case.operation(*map(ex.tensor, arrays))
     with np.errstate(all="ignore"):
-        found = ex.evaluate(y)
-    assert (found.shape, found.dtype) == (y.shape, y.dtype)
+        result = ex.evaluate(y)
+    assert (result.shape, result.dtype) == (y.shape, y.dtype)
     assert y.shape == np.shape(expected)
     single = any(array.dtype == np.float32 for array in arrays)
-    np.testing.assert_allclose(found, expected, rtol=2e-4 if single else 1e-11, atol=2e-5 if single else 1e-12)
+    np.testing.assert_allclose(result, expected, rtol=2e-4 if single else 1e-11, atol=2e-5 if single else 1e-12)
 
 
 def gradient_holds(case: Case) -> None:
@@ -137,13 +137,13 @@ def test_elementwise_operations_of_any_shapes(case: Case, data: st.DataObject) -
     drawn = data.draw(mutually_broadcastable_shapes(num_shapes=count, min_side=0, max_side=3, max_dims=4))
     for dtype in ("float64", "float32"):
         own = [reshaped(*pair, dtype) for pair in zip(case.example.operands, drawn.input_shapes, strict=True)]
-        made = Case(case.operation, Example(*own, **case.example.attributes))
-        arrays = made.arrays()
-        expected = reference(made.operation, arrays)
+        node = Case(case.operation, Example(*own, **case.example.attributes))
+        arrays = node.arrays()
+        expected = reference(node.operation, arrays)
         if expected is not None:
-            compared(made, arrays, expected)
+            compared(node, arrays, expected)
         if dtype == "float64":
-            gradient_holds(made)
+            gradient_holds(node)
 
 
 def test_every_elementwise_operation_has_a_reference_of_its_own() -> None:
@@ -216,5 +216,5 @@ def test_single_precision_is_near_double(case: Case) -> None:
     """Each operation of float32 operands gives its value of the same numbers in float64, up to rounding."""
     rough = case.arrays("float32")
     exact = [array.astype(np.float64) if array.dtype == np.float32 else array for array in rough]
-    found, expected = case.operation.compute(*rough), case.operation.compute(*exact)
-    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=1e-4, atol=1e-5)
+    result, expected = case.operation.compute(*rough), case.operation.compute(*exact)
+    np.testing.assert_allclose(result.astype(np.float64), expected, rtol=1e-4, atol=1e-5)

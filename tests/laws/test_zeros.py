@@ -97,9 +97,9 @@ def test_zerotensor_is_algebras(name: str) -> None:
     with np.errstate(all="ignore"):
         plan.eval()
         assert bits(handle.data()) == bits(expected(SPECIAL))
-    (told,) = [decision for decision in plan.recording.decisions if decision.code == code]
-    assert told.verdict == "applied"
-    assert told.facts["instead"] == {"zero_term": "0.0", "zero_product": "NaN"}[code]
+    (decisions,) = [decision for decision in plan.recording.decisions if decision.code == code]
+    assert decisions.verdict == "applied"
+    assert decisions.facts["instead"] == {"zero_term": "0.0", "zero_product": "NaN"}[code]
 
 
 @pytest.mark.spec("P-1", "M-O5")

@@ -172,13 +172,13 @@ class Reader(layers.Layer):
     what: str
 
     def forward(self, input: ex.Expr) -> ex.Expr:
-        found = {
+        result = {
             "name": lambda: self.name,
             "train": lambda: self.train,
             "GradPolicy.update": lambda: self.select(layers.GradPolicy).update,
             "ParameterPolicy.dtype": lambda: self.select(layers.ParameterPolicy).dtype,
         }[self.what]()
-        return input * len(str(found))
+        return input * len(str(result))
 
 
 @pytest.mark.parametrize("what", ["name", "train", "GradPolicy.update", "ParameterPolicy.dtype"])
@@ -374,20 +374,20 @@ def test_layers_run_in_several_threads() -> None:
     """Inference layers may be fed in many threads: each shape is recorded once or a few times, none is mixed up."""
     layer = layers.Linear("l", 2, 3)
     layer.init(ONES)
-    found: list[Any] = []
+    results: list[Any] = []
 
     def run(size: int) -> None:
-        found.extend((size, layer(np.ones((size, 2), np.float32))) for _ in range(20))
+        results.extend((size, layer(np.ones((size, 2), np.float32))) for _ in range(20))
 
     threads = [threading.Thread(target=run, args=(size,)) for size in (1, 2, 3, 1, 2, 3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 120
-    for size, node in found:
+    assert len(results) == 120
+    for size, node in results:
         assert node.shape == (size, 3)
-    assert (ex.evaluate(found[-1][1]) == 3).all()
+    assert (ex.evaluate(results[-1][1]) == 3).all()
 
 
 def test_a_policy_class_that_is_declared_again_is_the_same() -> None:

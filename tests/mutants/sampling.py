@@ -48,7 +48,7 @@ def changes(text: str) -> list[Change]:
     for line in lines:
         starts.append(starts[-1] + len(line))
     quiet = {inner for node in ast.walk(tree) for part in _quiet(node) for inner in ast.walk(part)}
-    found = []
+    results = []
     for node in ast.walk(tree):
         if node in quiet or not hasattr(node, "lineno"):
             continue
@@ -58,8 +58,8 @@ def changes(text: str) -> list[Change]:
             begin = starts[node.lineno - 1] + len(first.encode()[: node.col_offset].decode())
             end = starts[node.end_lineno - 1] + len(last.encode()[: node.end_col_offset].decode())
             if text[begin:end] != changed:
-                found.append(Change(begin, text[begin:end], changed, node.lineno))
-    return sorted(set(found))
+                results.append(Change(begin, text[begin:end], changed, node.lineno))
+    return sorted(set(results))
 
 
 def _quiet(node: ast.AST) -> Iterator[ast.AST]:

@@ -43,9 +43,9 @@ def test_named_mutants_stand_in_the_file_of_their_package_under_names_of_their_o
 
 def test_drawn_changes_are_code_that_differs() -> None:
     text = "def f(x):\n    é = x < 1 and not x\n    if é:\n        return max(x, 2)\n    x += 1\n    return -x\n"
-    found = changes(text)
-    assert len(found) > 8
-    for change in found:
+    result = changes(text)
+    assert len(result) > 8
+    for change in result:
         assert text[change.place :].startswith(change.old)
         ast.parse(text[: change.place] + change.new + text[change.place + len(change.old) :])
 

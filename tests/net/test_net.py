@@ -43,9 +43,9 @@ OUTPUT = "pnnx.Output out 1 0 y"
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_digits_come_out_as_torch_computes_them(level: str, batch: int) -> None:
     """A file runs for any batch, at both levels of pnnx, and gives torch's outputs."""
-    found = digits(level).run(images[:batch])
-    assert found.shape == (batch, 10)
-    np.testing.assert_allclose(found, reference["probability"][:batch], atol=1e-5, rtol=0)
+    result = digits(level).run(images[:batch])
+    assert result.shape == (batch, 10)
+    np.testing.assert_allclose(result, reference["probability"][:batch], atol=1e-5, rtol=0)
 
 
 @pytest.mark.spec("I-3")
@@ -53,11 +53,11 @@ def test_every_operand_is_found_by_its_name() -> None:
     """Every operand by name has the value that torch computed for it."""
     net = digits()
     names = [name for name in net.operands if name != "0"]
-    found = net.cut(outputs=names).run(images[:3])
-    assert list(found) == names
+    result = net.cut(outputs=names).run(images[:3])
+    assert list(result) == names
     for name in names:
         expected = reference[f"activation/{name}"]
-        np.testing.assert_allclose(found[name], expected, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(result[name], expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -140,15 +140,15 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
     )
     net = ex.open(path)
     x, other = np.array([1, 2, 3], np.float32), np.array([9, 9, 9], np.float32)
-    for found in (
+    for result in (
         net.run(x, other),
         net.run({"0": other, "x": x}),
         net.run(x, **{"0": other}),
         net.run([1, 2, 3], other),
     ):
-        assert list(found) == ["y", "z"]
-        np.testing.assert_array_equal(found["y"], [8, 7, 6])
-        np.testing.assert_array_equal(found["z"], [-1, -2, -3])
+        assert list(result) == ["y", "z"]
+        np.testing.assert_array_equal(result["y"], [8, 7, 6])
+        np.testing.assert_array_equal(result["z"], [-1, -2, -3])
     for wrong in ((), (x,), (x, other, x)):
         with pytest.raises(ex.OperandError, match="'x' \\(3,\\), '0' \\(3,\\)"):
             net.run(*wrong)
@@ -201,9 +201,9 @@ def test_results_are_the_users_own(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first, kept)
     path = write(tmp_path, INPUT, "nn.Dropout d 1 1 x y", OUTPUT)
     x = np.ones((1, 3), np.float32)
-    found = ex.open(path).run(x)
+    result = ex.open(path).run(x)
     x[:] = 5
-    np.testing.assert_array_equal(found, [[1, 1, 1]])
+    np.testing.assert_array_equal(result, [[1, 1, 1]])
 
 
 def test_threads_may_run_one_net() -> None:
@@ -213,7 +213,7 @@ def test_threads_may_run_one_net() -> None:
 
     def work(index: int) -> None:
         runs = (net.run(images[index : index + 1]) for _ in range(20))
-        wrong.extend(index for found in runs if not np.array_equal(found, expected[index]))
+        wrong.extend(index for result in runs if not np.array_equal(result, expected[index]))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
@@ -229,8 +229,8 @@ def test_any_operands_are_ends() -> None:
     net = digits()
     tail = net.cut(["11"], ["14"])
     assert list(tail.operators) == ["fc1", "relu3", "fc2"]
-    found = tail.run(reference["activation/11"])
-    np.testing.assert_allclose(found, reference["activation/14"], atol=1e-5)
+    result = tail.run(reference["activation/11"])
+    np.testing.assert_allclose(result, reference["activation/14"], atol=1e-5)
     with pytest.raises(ex.OperandError, match="must include '0', which convbn2d_0 reads"):
         net.cut(["11"], ["14", "3"])
     with pytest.raises(ex.UnknownNameError, match="14"):

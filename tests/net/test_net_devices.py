@@ -51,10 +51,10 @@ def test_a_model_file_runs_on_a_device(file: str, device: str) -> None:
     net = ex.open(ASSETS / file)
     arrays = example(net)
     expected = values(net.run(arrays))
-    found = values(net.to_device(device).run(arrays))
+    numbers = values(net.to_device(device).run(arrays))
     assert net.device is ex.device(device)
     assert {node.device for node in net._builds[next(iter(net._builds))].roots} == {net.device}
-    for array, other in zip(found, expected, strict=True):
+    for array, other in zip(numbers, expected, strict=True):
         assert (array.shape, array.dtype) == (other.shape, other.dtype)
         np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)
 
@@ -133,8 +133,8 @@ def test_an_operator_that_a_device_cannot_do_is_named(file: str, name: str, prob
     net.to_device("accelerator")
     with refused(ex.FileError, f"operator {name!r}", problem, "net.to_device('cpu')"):
         net.run(arrays)
-    for found, other in zip(values(net.to_device("cpu").run(arrays)), expected, strict=True):
-        np.testing.assert_array_equal(found, other)
+    for result, other in zip(values(net.to_device("cpu").run(arrays)), expected, strict=True):
+        np.testing.assert_array_equal(result, other)
 
 
 @pytest.mark.spec("C-1", "I-3")

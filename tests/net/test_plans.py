@@ -116,16 +116,16 @@ def test_a_file_of_open_lengths_is_looked_at_as_it_is_meant(file: str, shape: tu
 
 def written(*shape: Dimension, flat: int = 0, pools: int = 0) -> Net:
     """A net of an input of this shape; ``flat`` inputs of a last product are asked for, after so many halvings."""
-    made = [("nn.MaxPool2d", {"kernel_size": (2, 2), "stride": (2, 2)})] * pools
+    value = [("nn.MaxPool2d", {"kernel_size": (2, 2), "stride": (2, 2)})] * pools
     if flat:
-        made.append(("torch.flatten", {"start_dim": 1, "end_dim": -1}))
-        made.append(("torch.reshape", {"shape": (-1, flat // 4, 4)}))
+        value.append(("torch.flatten", {"start_dim": 1, "end_dim": -1}))
+        value.append(("torch.reshape", {"shape": (-1, flat // 4, 4)}))
     operators = [
         OperatorDefinition(kind, f"o{place}", (str(place),), (str(place + 1),), arguments)
-        for place, (kind, arguments) in enumerate(made)
+        for place, (kind, arguments) in enumerate(value)
     ]
     types = {"0": BlobType(shape, "float32")}
-    definition = NetDefinition.of("n", operators, ["0"], [str(len(made))], types=types)
+    definition = NetDefinition.of("n", operators, ["0"], [str(len(value))], types=types)
     return Net(definition, opened("convbn").table)
 
 

@@ -49,17 +49,17 @@ def test_a_type_has_one_meta() -> None:
     metas = [ex.TypeMeta.make(kind) for kind in ("float32", "int64", "bool", dict, list)]
     assert len({meta.id for meta in metas}) == 5
     assert all(pickle.loads(pickle.dumps(meta)) is meta for meta in metas)
-    made: list[Any] = []
+    values: list[Any] = []
 
     class Common:
         """A class that several threads ask for."""
 
-    threads = [threading.Thread(target=lambda: made.append(ex.TypeMeta.make(Common))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: values.append(ex.TypeMeta.make(Common))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({id(meta) for meta in made}) == 1
+    assert len({id(meta) for meta in values}) == 1
 
 
 @pytest.mark.spec("C-3")

@@ -56,18 +56,18 @@ def faults(notebook: nbformat.NotebookNode) -> Iterator[str]:
         if execute.WIDGET in text:
             yield f"cell {number} holds the id of a live widget"
         for name, pattern in MACHINE.items():
-            if found := pattern.search(text):
-                yield f"cell {number} holds {name}: {found[0]}"
+            if result := pattern.search(text):
+                yield f"cell {number} holds {name}: {result[0]}"
 
 
 def test_notebooks_are_clean() -> None:
     """Committed notebooks open with prose, ran from the top, and hold no widget state, times, paths or addresses."""
-    found = [
+    results = [
         f"{path.name}: {fault}"
         for path in sorted(NOTEBOOKS.glob("*.ipynb"))
         for fault in faults(nbformat.read(path, as_version=4))
     ]
-    assert not found, "run `make notebooks`, or mend:\n" + "\n".join(found)
+    assert not results, "run `make notebooks`, or mend:\n" + "\n".join(results)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ def defined(name: str, *needed: str) -> dict[str, Any]:
     notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
     names: dict[str, Any] = {}
     cells = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    found = [source for source in cells if any(text in source for text in needed)]
-    assert len(found) >= len(needed)
-    for source in found:
+    results = [source for source in cells if any(text in source for text in needed)]
+    assert len(results) >= len(needed)
+    for source in results:
         exec(compile(source, f"<{name}>", "exec"), names)
     return names
 

@@ -84,19 +84,19 @@ def test_functions_equal_numpys_of_the_same_name(name: str, given: str) -> None:
     if name == "pad reflect" and x.shape[-1] < 3:
         assert outcome(function, x) is None  # NumPy reflects again and again, torch and ONNX refuse
         return
-    found = outcome(function, x)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=1e-5, atol=1e-6)
+    result = outcome(function, x)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("descending", [False, True])
 def test_equal_elements_stay_in_their_order(descending: bool) -> None:
     x = generator.integers(0, 3, (4, 50)).astype(np.uint8)
-    found = ex.evaluate(ex.argsort(ex.tensor(x), descending=descending))
-    np.testing.assert_array_equal(found, np.argsort(255 - x if descending else x, kind="stable"))
+    result = ex.evaluate(ex.argsort(ex.tensor(x), descending=descending))
+    np.testing.assert_array_equal(result, np.argsort(255 - x if descending else x, kind="stable"))
     values, places = ex.evaluate(ex.topk(ex.tensor(x), 3, largest=descending))
-    np.testing.assert_array_equal(places, found[:, :3])
-    np.testing.assert_array_equal(values, np.take_along_axis(x, found, 1)[:, :3])
+    np.testing.assert_array_equal(places, result[:, :3])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, result, 1)[:, :3])
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -132,10 +132,10 @@ EQUATIONS = {
 def test_einsteins_sums(equation: str) -> None:
     """Einstein's sums of any operands, with ellipses, diagonals and repeated axes, as NumPy has them."""
     operands = [generator.normal(size=shape) for shape in EQUATIONS[equation]]
-    found = ex.evaluate(ex.einsum(equation, *map(ex.tensor, operands)))
+    result = ex.evaluate(ex.einsum(equation, *map(ex.tensor, operands)))
     expected = np.einsum(equation, *operands)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "float16"])
@@ -209,9 +209,9 @@ def test_a_query_that_sees_no_key_gets_zeros() -> None:
     q, k = ex.tensor(generator.normal(size=(2, 3))), ex.tensor(generator.normal(size=(4, 3)))
     mask = np.array([[False] * 4, [True, False, True, False]])
     with np.errstate(invalid="ignore"):
-        found = ex.evaluate(ex.attention(q, k, k, mask))
-    np.testing.assert_array_equal(found[0], 0)
-    np.testing.assert_allclose(found[1:], ex.evaluate(ex.attention(q[1:], k[::2], k[::2])), rtol=1e-12)
+        result = ex.evaluate(ex.attention(q, k, k, mask))
+    np.testing.assert_array_equal(result[0], 0)
+    np.testing.assert_allclose(result[1:], ex.evaluate(ex.attention(q[1:], k[::2], k[::2])), rtol=1e-12)
 
 
 def test_norms_and_deviations_are_least_at_zero_where_their_gradient_is_zero() -> None:

@@ -38,9 +38,9 @@ def read(name: str) -> Case:
     inputs = []
     while f"{name}/input{len(inputs)}" in REFERENCE:
         inputs.append(REFERENCE[f"{name}/input{len(inputs)}"])
-    found = {i: REFERENCE[f"{name}/grad{i}"] for i in range(len(inputs)) if f"{name}/grad{i}" in REFERENCE}
+    results = {i: REFERENCE[f"{name}/grad{i}"] for i in range(len(inputs)) if f"{name}/grad{i}" in REFERENCE}
     output, upstream = REFERENCE[f"{name}/output"], REFERENCE[f"{name}/upstream"]
-    return Case(arguments.pop("operation"), arguments, inputs, output, upstream, found)
+    return Case(arguments.pop("operation"), arguments, inputs, output, upstream, results)
 
 
 def maker(make: Make) -> Make:
@@ -339,10 +339,10 @@ def test_values_and_gradients_equal_pytorchs(name: str) -> None:
     assert value.shape == case.output.shape
     scale = float(np.abs(case.output).max())
     np.testing.assert_allclose(value, case.output, rtol=1e-10, atol=1e-13 * max(scale, 1))
-    for place, found in zip(case.gradients, gradients, strict=True):
+    for place, result in zip(case.gradients, gradients, strict=True):
         expected = case.gradients[place]
         scale = max(1, float(np.abs(expected).max()))
-        np.testing.assert_allclose(found, expected, rtol=GRADIENT[case.operation], atol=1e-13 * scale)
+        np.testing.assert_allclose(result, expected, rtol=GRADIENT[case.operation], atol=1e-13 * scale)
 
 
 def test_no_case_is_lost() -> None:

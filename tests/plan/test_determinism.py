@@ -49,7 +49,7 @@ def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process()
     there = []
     for seed in ("1", "77"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"}
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", script],
             env=environment,
             capture_output=True,
@@ -57,7 +57,7 @@ def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process()
             encoding="utf-8",
             check=True,
         )
-        there.append(found.stdout)
+        there.append(process.stdout)
     assert here[0] == here[1]
     assert there[0] == there[1]
     assert there[0].splitlines()[0] == here[0].splitlines()[0]

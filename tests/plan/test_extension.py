@@ -135,8 +135,8 @@ def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
     assert "batched" in [decision.code for decision in planned.graph.decisions]
     fused = [k for k in planned.schedule.kernels if len(k.nodes) > 1 and any(n.operation is cube for n in k.nodes)]
     assert [node.operation.name for node in fused[0].nodes] == ["multiply", "cube", "exp", "subtract"]
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.spec("P-9")
@@ -214,12 +214,12 @@ def test_roots_that_are_no_classes_of_operations_are_told_as_they_are() -> None:
         (subtract, "Subtract"),
         ((), "without"),
     ):
-        with pytest.raises(ex.DeclarationError) as told:
+        with pytest.raises(ex.DeclarationError) as error:
             type("Wrong", (ex.Rule,), {"__doc__": "Wrong.", "roots": roots, "match": lambda self, node, graph: None})
-        assert given in told.value.given
-        assert ("without roots" in told.value.given) is (not roots)
+        assert given in error.value.given
+        assert ("without roots" in error.value.given) is (not roots)
         if roots:
-            (fixed,) = eval(told.value.fix.removeprefix("roots = "), {"ex": ex, "Subtract": subtract})
+            (fixed,) = eval(error.value.fix.removeprefix("roots = "), {"ex": ex, "Subtract": subtract})
             assert fixed is subtract
 
 
@@ -228,6 +228,6 @@ def test_a_class_of_operations_that_is_called_with_operands_says_how_it_is_calle
     """Attributes go to the class, operands to the operation: the error says so, and the fix names the attributes."""
     x = ex.tensor(np.ones((2, 3)))
     for name, given, fix in (("subtract", (x, x), "Subtract()(x, …)"), ("sum", (x,), "Sum(axes=…, keepdims=…)(x, …)")):
-        with pytest.raises(ex.DeclarationError) as told:
+        with pytest.raises(ex.DeclarationError) as error:
             ex.operation(name)(*given)
-        assert told.value.fix == fix
+        assert error.value.fix == fix

@@ -42,8 +42,8 @@ def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
 @pytest.mark.spec("P-2")
 def test_values_that_only_look_equal_are_not_merged() -> None:
     zeros = ex.TrivialTensor(0.0, (4,), dtype="float64"), ex.TrivialTensor(-0.0, (4,), dtype="float64")
-    found = plan([1 / zeros[0], 1 / zeros[1]], Options(without=("simplify",)))
-    assert [value.tolist() for value in run(found)] == [[np.inf] * 4, [-np.inf] * 4]
+    result = plan([1 / zeros[0], 1 / zeros[1]], Options(without=("simplify",)))
+    assert [value.tolist() for value in run(result)] == [[np.inf] * 4, [-np.inf] * 4]
     other = ex.tensor(np.array(x.array))
     assert codes(plan([ex.tanh(x) + ex.tanh(other)]), "dedup") == []
     single = ex.tensor(np.float32(x.array))
@@ -118,8 +118,8 @@ def test_a_call_that_is_too_large_to_open_runs_closed_with_the_same_values_and_g
     planned = plan(roots, Options(inline=Inline(limit)))
     assert ("too_large" in [c.code for c in planned.graph.decisions]) == (limit < 200)
     for _ in range(2):
-        for found, expected in zip(run(planned), reference(roots), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-14)
+        for result, expected in zip(run(planned), reference(roots), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-14)
 
 
 @pytest.mark.spec("P-5")
@@ -186,13 +186,13 @@ def test_values_inside_a_kernel_are_not_counted_as_written() -> None:
     small = ex.tensor(np.ones((300, 400), np.float32))
     w = ex.tensor(np.ones((400, 400), np.float32))
     roots = [ex.tanh(small * 2 + 1) @ w - 3, ex.square(small).sum(axis=1)]
-    made = prepared(*roots).recording
-    written = {stage.name: stage.counts["bytes"] for stage in made.stages}
-    saved = [d.facts["saved_bytes"] for d in made.decisions if d.code in ("chain", "epilogue", "reduction")]
+    plan = prepared(*roots).recording
+    written = {stage.name: stage.counts["bytes"] for stage in plan.stages}
+    saved = [d.facts["saved_bytes"] for d in plan.decisions if d.code in ("chain", "epilogue", "reduction")]
     assert len(saved) == 3
     assert written["fuse"] == written["prune"] - sum(saved)
-    assert made.schedule is not None
-    assert written["buffers"] == sum(kernel.bytes for kernel in made.schedule.kernels)
+    assert plan.schedule is not None
+    assert written["buffers"] == sum(kernel.bytes for kernel in plan.schedule.kernels)
     apart = prepared(*roots, without=["fuse"]).recording
     assert apart.stages[-1].counts["bytes"] == written["prune"]
 
@@ -229,8 +229,8 @@ def test_fused_blocks_cover_every_element(shape: tuple[int, ...]) -> None:
     roots = [ex.tanh(a * 2.0 - 1.0) * a, ex.tanh(a * last) - last, ex.tanh(a - turned) * turned, ex.exp(a) * first - a]
     planned = plan(roots)
     assert all(len(kernel.nodes) > 1 for kernel in planned.schedule.kernels if kernel.nodes[-1].operation.elementwise)
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.spec("P-7")
@@ -293,8 +293,8 @@ def test_no_operand_is_overwritten_while_a_view_of_it_is_read() -> None:
         (ex.tanh(third - ex.transpose(third)) + third) @ a,
     ]
     for without in ((), ("fuse",), ("fuse", "simplify"), ("dedup",)):
-        for found, expected in zip(run(plan(roots, Options(without=without))), reference(roots), strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+        for result, expected in zip(run(plan(roots, Options(without=without))), reference(roots), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.spec("P-9")
@@ -323,8 +323,8 @@ def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, withou
     if limit == 0 and not without:
         names = [k.result.operation.label for k in planned.schedule.kernels if isinstance(k.result.operation, Call)]
         assert names.count("pair") == 4  # three, and one more for the gradient of the first loss alone
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.spec("P-7")
@@ -387,9 +387,9 @@ def test_extremes_in_another_order_of_operands_are_computed_apart(extreme: Any, 
 def test_parameters_of_one_name_and_type_are_values_of_their_own() -> None:
     first, second = (Parameter(ex.tensor(1.0).type, "x")() for _ in range(2))
     assert first.operation is second.operation
-    made = ex.EvalPlan()
-    handle = made.register(first - second * 3.0)
-    made.eval({first: np.array(10.0), second: np.array(2.0)})
+    plan = ex.EvalPlan()
+    handle = plan.register(first - second * 3.0)
+    plan.eval({first: np.array(10.0), second: np.array(2.0)})
     assert handle.data() == 4.0
 
 
@@ -402,11 +402,11 @@ def test_effects_happen_for_each_that_was_written_in_each_run(called: bool) -> N
     given = Parameter(ex.tensor(np.zeros(3)).type, "x")()
     same = ex.tensor(np.ones(3))
     roots = [body(same if number % 2 else ex.tensor(np.full(3, number))) + given for number in range(count)]
-    made = ex.EvalPlan()
+    value = ex.EvalPlan()
     Counting.runs = 0
     for again in (1, 2):
-        handles = [made.register(root) for root in roots]
-        made.eval({given: np.full(3, 5.0)})
+        handles = [value.register(root) for root in roots]
+        value.eval({given: np.full(3, 5.0)})
         assert Counting.runs == again * count
         expected = [7.0 if number % 2 else 2.0 * number + 5 for number in range(count)]
         assert [handle.data()[0] for handle in handles] == expected

@@ -72,8 +72,8 @@ def test_decisions_name_a_rule_or_a_pass_by_one_record() -> None:
 @pytest.mark.spec("P-2")
 def test_no_reason_is_given_as_a_text() -> None:
     """Rules and passes give declared reasons alone; the two classes of answers are made in one place."""
-    made = [found for path in PLAN.rglob("*.py") if path.name != "reasons.py" for found in _undeclared(path)]
-    assert not made
+    values = [result for path in PLAN.rglob("*.py") if path.name != "reasons.py" for result in _undeclared(path)]
+    assert not values
     assert [*_undeclared(PLAN / "graph" / "reasons.py")]
 
 
@@ -168,9 +168,9 @@ def test_what_is_advised_exists() -> None:
 
 @pytest.mark.spec("P-2")
 def test_a_code_is_asked_about() -> None:
-    found = ex.reason("second_product")
-    assert len(found) == 2
-    assert all(each.meaning in repr(found) and each.change in repr(found) for each in found)
+    result = ex.reason("second_product")
+    assert len(result) == 2
+    assert all(each.meaning in repr(result) and each.change in repr(result) for each in result)
     with pytest.raises(ex.UnknownNameError, match="second_product"):
         ex.reason("second_prodct")
 

@@ -58,8 +58,8 @@ def test_a_long_chain_is_differentiated(depth: int) -> None:
     value, slope = x.array, np.ones(2)
     for _ in range(depth):
         value, slope = np.sin(value), slope * np.cos(value)
-    found, gradient = ex.evaluate((y, ex.grad(y.sum(), x)))
-    np.testing.assert_allclose(found, value, rtol=1e-9)
+    result, gradient = ex.evaluate((y, ex.grad(y.sum(), x)))
+    np.testing.assert_allclose(result, value, rtol=1e-9)
     np.testing.assert_allclose(gradient, slope, rtol=1e-9)
 
 
@@ -90,8 +90,8 @@ def test_functions_nest_deep() -> None:
     body = ex.function(lambda v: ex.tanh(v))
     for _ in range(60):
         body = ex.function(lambda v, inner=body: inner(v) + 0.1)
-    found = ex.evaluate(body(x))
-    np.testing.assert_allclose(found, np.tanh(0.5) + 6.0, rtol=1e-12)
+    result = ex.evaluate(body(x))
+    np.testing.assert_allclose(result, np.tanh(0.5) + 6.0, rtol=1e-12)
 
 
 @pytest.mark.spec("P-13")

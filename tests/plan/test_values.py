@@ -39,10 +39,10 @@ def test_all_passes_keep_values_but_for_rounding(roots: Any, without: Any, limit
     for a, b in zip(expected, rough, strict=True):
         assume(np.isfinite(a).all() and np.allclose(a, b, rtol=1e-9, atol=1e-9))  # no overflow, well conditioned
     free = Batch(cost_model=_STACKING_IS_FREE)
-    for found, value in zip(
+    for result, value in zip(
         run(plan(roots, Options(without=without, inline=Inline(limit), batch=free))), expected, strict=True
     ):
-        np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(result, value, rtol=1e-7, atol=1e-7)
 
 
 _STACKING_IS_FREE = Batch().cost_model.__class__(call=1000.0, view=0.0)
@@ -184,10 +184,10 @@ def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
                 assert any(node is subject for subject in decision.subjects) or _is_output(node, decision.subjects)
     known = {node.uid for node in graph.recorded} | {node.uid for _, node in graph.added}
     assert scheduled <= known
-    made = {node.uid: graph.decisions[number] for number, node in graph.added}
+    decisions = {node.uid: graph.decisions[number] for number, node in graph.added}
     for node in graph.live:
-        if node.uid in made:
-            assert made[node.uid].applied
+        if node.uid in decisions:
+            assert decisions[node.uid].applied
             assert node.scope is not None or node.code is not None
 
 

@@ -49,10 +49,10 @@ def test_a_batch_of_calls_is_computed_by_the_kernels_of_its_opened_body():
 @pytest.mark.spec("P-4", "P-16")
 def test_batches_of_operations_that_one_kernel_computes_belong_together():
     recording = plain()
-    found = batches(recording)
-    assert [(batch.label, batch.called) for batch in found] == [("matmul", False), ("add", False), ("tanh", False)]
-    assert [kernels_of(recording, batch)[0] for batch in found] == [["stack"], *[["matmul", "add", "tanh"]] * 2]
-    assert together(found) == [found]
+    result = batches(recording)
+    assert [(batch.label, batch.called) for batch in result] == [("matmul", False), ("add", False), ("tanh", False)]
+    assert [kernels_of(recording, batch)[0] for batch in result] == [["stack"], *[["matmul", "add", "tanh"]] * 2]
+    assert together(result) == [result]
 
 
 @pytest.mark.spec("P-4")
@@ -60,10 +60,10 @@ def test_a_later_batch_is_no_part_of_the_one_whose_rows_it_reads():
     """What is stacked only to be found whole belongs to the batch that made it, not to the one that wanted it."""
     w, b = weights()
     fused = recorded([ex.tanh(ex.tensor(row) @ w + b) @ w for row in ROWS], without=["fuse"])
-    found = batches(fused)
-    assert [kernels_of(fused, batch)[:1] for batch in found] == [[["stack"]], [["add"]], [["tanh"]], [["matmul"]]]
-    assert len(together(found)) == len(found)
-    spread = [kernel for batch in found for kernel in batch.kernels]
+    result = batches(fused)
+    assert [kernels_of(fused, batch)[:1] for batch in result] == [[["stack"]], [["add"]], [["tanh"]], [["matmul"]]]
+    assert len(together(result)) == len(result)
+    spread = [kernel for batch in result for kernel in batch.kernels]
     assert len(spread) == len(set(spread)) == len(fused.schedule.kernels)
 
 

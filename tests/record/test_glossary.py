@@ -70,13 +70,13 @@ def front_end() -> Iterator[str]:
 
 def names() -> set[str]:
     """The words that the planner's modules and classes are called by."""
-    found: set[str] = set()
+    results: set[str] = set()
     for file in PLANNER.rglob("*.py"):
-        found.update(file.stem.split("_"))
+        results.update(file.stem.split("_"))
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                found.update(word.lower() for word in re.findall(r"[A-Z][a-z]+|[a-z]+", node.name))
-    return found
+                results.update(word.lower() for word in re.findall(r"[A-Z][a-z]+|[a-z]+", node.name))
+    return results
 
 
 def stems(word: str) -> set[str]:

@@ -29,18 +29,18 @@ def test_what_a_function_holds_belongs_to_the_call_that_it_stands_for() -> None:
     first, second = (ex.tensor(np.full((3, 3), value), name=name) for name, value in (("a", 0.5), ("b", 0.25)))
     recording = recorded(cell(first), cell(second), without=["batch"])
     assert recording.schedule is not None
-    rows, found = recording.nodes, recording.provenance
+    rows, result = recording.nodes, recording.provenance
     calls = {rows.label[rows.operands[node][0]]: node for node in range(len(rows)) if rows.kind[node] == "call"}
     assert sorted(calls) == ["a", "b"]
     opened = [group for group in recording.groups if group.kind == "function"]
     assert opened
     assert all(len(group.members) > 1 for group in opened)
     for name, call in calls.items():
-        own = {number for number, origin in enumerate(found.kernels) if call in origin.nodes}
-        assert own == set(found.nodes[call].kernels)
+        own = {number for number, origin in enumerate(result.kernels) if call in origin.nodes}
+        assert own == set(result.nodes[call].kernels)
         leaves = {rows.label[o] for n in own for k in recording.schedule.kernels[n].nodes for o in rows.operands[k]}
         assert leaves & {"a", "b"} == {name}
-    assert len(found.nodes[calls["a"]].kernels) == len(found.nodes[calls["b"]].kernels)
+    assert len(result.nodes[calls["a"]].kernels) == len(result.nodes[calls["b"]].kernels)
 
 
 @pytest.mark.spec("P-16")
@@ -48,12 +48,12 @@ def test_what_is_absorbed_is_among_what_its_kernel_computes() -> None:
     """A node that went into another, its reader's, is computed by that one's kernel, and its line is too."""
     inner = ex.softmax(ex.tensor(np.ones((3, 4), np.float32), name="x"))
     recording = recorded(ex.log(inner))
-    found = recording.provenance
+    result = recording.provenance
     absorbed = recording.nodes.label.index("softmax")
-    assert found.nodes[absorbed].fate == "absorbed"
-    (kernel,) = found.nodes[absorbed].kernels
-    assert absorbed in found.kernels[kernel].nodes
-    assert recording.nodes.source[absorbed] in found.kernels[kernel].sources
+    assert result.nodes[absorbed].fate == "absorbed"
+    (kernel,) = result.nodes[absorbed].kernels
+    assert absorbed in result.kernels[kernel].nodes
+    assert recording.nodes.source[absorbed] in result.kernels[kernel].sources
 
 
 @pytest.mark.spec("P-16")
@@ -63,8 +63,8 @@ def test_a_line_is_that_of_one_cell() -> None:
     labels = [recording.label(kernel.nodes[-1]) for kernel in recording.schedule.kernels]  # type: ignore[union-attr]
     recording.sources = [Source("In[1]", 2, "y = f(x)"), Source("In[2]", 2, "y = f(x)")]
     recording.nodes.source = [1 if label == "exp" else 0 for label in recording.nodes.label]
-    found = recording.provenance
-    assert found.at(2) == found.at("f(x)") == tuple(range(len(labels)))
-    assert found.at(2, "In[2]") == found.at("f(x)", "In[2]") == (labels.index("exp"),)
-    assert found.at(2, "In[1]") == tuple(number for number, label in enumerate(labels) if label != "exp")
-    assert found.at(2, "In[3]") == found.at(3) == ()
+    result = recording.provenance
+    assert result.at(2) == result.at("f(x)") == tuple(range(len(labels)))
+    assert result.at(2, "In[2]") == result.at("f(x)", "In[2]") == (labels.index("exp"),)
+    assert result.at(2, "In[1]") == tuple(number for number, label in enumerate(labels) if label != "exp")
+    assert result.at(2, "In[3]") == result.at(3) == ()

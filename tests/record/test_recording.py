@@ -84,8 +84,8 @@ def test_nodes_of_one_name_in_a_sentence_are_told_apart(
     recording.nodes.label[1:] = ["add"] * 3
     recording.nodes.source[1:], recording.nodes.type[1:] = rows, types
     facts = {"a": {"node": 1}, "b": {"node": 2}, "rest": [{"node": 1}, {"node": 3}], "x": {"node": 0}}
-    told = Decision(0, "Rule", "applied", "code", "`{a}` reads `{b}` and {rest}", facts, (1,))
-    assert recording.reason(told) == sentence
+    decision = Decision(0, "Rule", "applied", "code", "`{a}` reads `{b}` and {rest}", facts, (1,))
+    assert recording.reason(decision) == sentence
     alone = Decision(0, "Rule", "applied", "code", "`{a}` reads `{x}`", facts, (1,))
     assert recording.reason(alone) == "`add` reads `x`"
     by_text = Decision(0, "Rule", "applied", "code", "`{a}` is read by {reader}", {**facts, "reader": "add"}, (1,))

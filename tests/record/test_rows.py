@@ -27,7 +27,7 @@ ROWS = sorted(
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
 def test_a_row_does_not_change(row: type) -> None:
     """Whoever holds a row may keep it: none of its fields can be set to something else."""
-    made = object.__new__(row)
+    instance = object.__new__(row)
     for field in fields(row):
         with pytest.raises(FrozenInstanceError):
-            setattr(made, field.name, None)
+            setattr(instance, field.name, None)

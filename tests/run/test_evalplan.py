@@ -179,10 +179,10 @@ def test_a_plan_that_cannot_be_made_empties_the_registrations_too(monkeypatch: p
 
 def test_evaluate_takes_nested_containers_and_leaves_the_rest() -> None:
     y = a * 2.0
-    found = ex.evaluate({"y": y, "more": [y, (a, 3, "text")], "none": None})
-    assert found["more"][1][1:] == (3, "text")
-    assert found["none"] is None
-    for value in (found["y"], found["more"][0]):
+    result = ex.evaluate({"y": y, "more": [y, (a, 3, "text")], "none": None})
+    assert result["more"][1][1:] == (3, "text")
+    assert result["none"] is None
+    for value in (result["y"], result["more"][0]):
         assert np.array_equal(value, a.array * 2)
     assert ex.evaluate([]) == []
     assert ex.evaluate(7) == 7

@@ -77,7 +77,7 @@ def test_a_child_forked_while_a_thread_holds_every_lock_works(tmp_path: Path, ca
 
 def test_every_lock_is_made_anew_in_a_child() -> None:
     """Each file that makes a lock says what becomes of it in a forked process."""
-    found = []
+    results = []
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         makes = [
@@ -87,5 +87,5 @@ def test_every_lock_is_made_anew_in_a_child() -> None:
             and ast.unparse(node.func).rpartition(".")[2] in ("Lock", "RLock", "Condition")
         ]
         if makes and "renew_in_children" not in text and "register_at_fork" not in text:
-            found.append(path.relative_to(SOURCE).as_posix())
-    assert not found
+            results.append(path.relative_to(SOURCE).as_posix())
+    assert not results

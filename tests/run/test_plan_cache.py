@@ -257,12 +257,12 @@ def sum_and_difference(step: int) -> list[Any]:
 def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: str, turned: bool) -> None:
     """Each gives what it gives where no program is there, whichever of the two came first."""
     programs = APART[name][::-1] if turned else APART[name]
-    found = []
+    results = []
     for program in programs:
         plan, values = evaluated(*program())
         assert not plan.reused
-        found.append(values)
-    for program, values in zip(programs, found, strict=True):
+        results.append(values)
+    for program, values in zip(programs, results, strict=True):
         for value, root in zip(values, program(), strict=True):
             np.testing.assert_array_equal(value, ex.evaluate(root))
             assert value.dtype == root.dtype

@@ -206,10 +206,10 @@ def test_expressions_that_are_not_equal_are_not_recalled(name: str) -> None:
     held = ex.evaluate([ex.tanh(x) * 2.0, ex.tanh(x) * 0.0, x - 2.0])
     with np.errstate(all="ignore"):
         expected = ex.evaluate(OTHERS[name](x), executor="simple")
-    found = ex.evaluate(OTHERS[name](x))
+    result = ex.evaluate(OTHERS[name](x))
     assert "recalled" not in codes(ex.default_plan())
-    assert found.tobytes() == expected.tobytes()
-    assert found.dtype == expected.dtype
+    assert result.tobytes() == expected.tobytes()
+    assert result.dtype == expected.dtype
     assert len(held) == 3
 
 

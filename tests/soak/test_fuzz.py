@@ -21,11 +21,11 @@ JOBS = int(os.environ.get("EXPLORER_FUZZ_JOBS", "2"))
 
 def test_no_file_brings_explorer_down(capsys: pytest.CaptureFixture[str]) -> None:
     """Every damaged file opens, is drawn and runs, or is refused by an error of explorer's family, within limits."""
-    found = campaign.run(CASES, SEED, JOBS)
+    result = campaign.run(CASES, SEED, JOBS)
     with capsys.disabled():
-        print(f"\n{found.table()}")
-    assert not found.finds, f"{len(found.finds)} cases failed\n{found.report()}"
-    for name, counts in found.counts.items():
+        print(f"\n{result.table()}")
+    assert not result.finds, f"{len(result.finds)} cases failed\n{result.report()}"
+    for name, counts in result.counts.items():
         assert min(counts[kind] for kind in campaign.RIGHT) > 0, f"the mutations of {name} are all alike: {counts}"
 
 
@@ -33,14 +33,14 @@ def test_no_file_brings_explorer_down(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_case_is_made_again_from_its_number(name: str, tmp_path: Path) -> None:
     """A seed and a number make the same files each time, and a folder holds all that a replay needs."""
     for number in (0, 500, 501):
-        found = case(name, 3, number)
-        assert case(name, 3, number) == found
-        found.keep(tmp_path / f"{number}")
+        result = case(name, 3, number)
+        assert case(name, 3, number) == result
+        result.keep(tmp_path / f"{number}")
         again = kept(tmp_path / f"{number}")
-        assert again == found
-        assert again.is_whole == found.is_whole
-        assert again.chance.random() == found.chance.random()
-    assert case(name, 4, 501).files != found.files
+        assert again == result
+        assert again.is_whole == result.is_whole
+        assert again.chance.random() == result.chance.random()
+    assert case(name, 4, 501).files != result.files
 
 
 def test_hostile_files_are_small() -> None:

@@ -30,20 +30,20 @@ def test_the_standards_own_cases(
         return run(self, *arguments)
 
     monkeypatch.setattr(Delegated, "run", counted)
-    found, own = [], 0
+    results, own = [], 0
     for case in chain(cases(), file_cases()):
         delegated.clear()
-        found.append((case.name, *outcome(case, tmp_path / "m.onnx")))
-        own += found[-1][1] == "right" and not delegated
-    counts = Counter(kind for _, kind, _ in found)
-    unknown = Counter(reason for _, kind, reason in found if kind == "unknown")
+        results.append((case.name, *outcome(case, tmp_path / "m.onnx")))
+        own += results[-1][1] == "right" and not delegated
+    counts = Counter(kind for _, kind, _ in results)
+    unknown = Counter(reason for _, kind, reason in results if kind == "unknown")
     with capsys.disabled():
-        print(f"\n{len(found)} cases: " + ", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
+        print(f"\n{len(results)} cases: " + ", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
         print(f"{own} of the right ones on explorer's own operations")
         print("unknown: " + ", ".join(f"{name} {count}" for name, count in unknown.most_common()))
-    wrong = [entry for entry in found if entry[1] == "wrong"]
+    wrong = [entry for entry in results if entry[1] == "wrong"]
     assert [entry for entry in wrong if entry[0] not in DISPUTED] == []
     assert len(wrong) == len(DISPUTED)
-    assert all(reason for _, kind, reason in found if kind == "refused")
+    assert all(reason for _, kind, reason in results if kind == "refused")
     assert counts["right"] >= LEAST
     assert own >= LEAST_OWN

@@ -49,8 +49,8 @@ def test_every_set_of_options_gives_numpys_values(roots: list[ex.Expr], seed: in
     chosen = random.Random(seed).sample(SUBSETS, 4)
     for without in {(), OPTIONAL, EXACT, *chosen}:
         executor = "dag" if seed % 2 else "simple"
-        found = values(roots, without=without, executor=executor)
-        for value, wanted, near in zip(found, expected, rough, strict=True):
+        numbers = values(roots, without=without, executor=executor)
+        for value, wanted, near in zip(numbers, expected, rough, strict=True):
             assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
             if set(EXACT) <= set(without):
                 assert np.array_equal(value, wanted, equal_nan=True), without
@@ -94,8 +94,8 @@ def operand(chance: np.random.Generator) -> np.ndarray[Any, Any]:
 
 def ufuncs() -> list[np.ufunc]:
     """NumPy's own functions of elements."""
-    found = {name: value for name in sorted(dir(np)) if isinstance(value := getattr(np, name), np.ufunc)}
-    return list({value.__name__: value for value in found.values() if value.signature is None}.values())
+    results = {name: value for name in sorted(dir(np)) if isinstance(value := getattr(np, name), np.ufunc)}
+    return list({value.__name__: value for value in results.values() if value.signature is None}.values())
 
 
 @pytest.mark.soak
@@ -117,13 +117,13 @@ def test_numpys_functions_of_expressions_give_numpys_values() -> None:
                 recorded: Any = function(*map(ex.tensor, operands))
             except ex.ExplorerError:
                 continue
-            told = f"{function.__name__}({', '.join(f'{one.dtype}{one.shape}' for one in operands)})"
-            assert wanted is not None, f"{told}: NumPy refuses it"
+            text = f"{function.__name__}({', '.join(f'{one.dtype}{one.shape}' for one in operands)})"
+            assert wanted is not None, f"{text}: NumPy refuses it"
             many_of = recorded if isinstance(recorded, tuple) else (recorded,)
             wanted = wanted if isinstance(wanted, tuple) else (wanted,)
             for value, right in zip(values(list(many_of)), wanted, strict=True):
-                assert (value.shape, value.dtype) == (np.shape(right), right.dtype), told
+                assert (value.shape, value.dtype) == (np.shape(right), right.dtype), text
                 eps = float(np.finfo(right.dtype).eps) if right.dtype.kind in "fc" else 0.0
-                np.testing.assert_allclose(value, right, rtol=8 * eps, atol=0, err_msg=f"{told} of {operands}")
+                np.testing.assert_allclose(value, right, rtol=8 * eps, atol=0, err_msg=f"{text} of {operands}")
         accepted += 1
     assert accepted > CALLS // 4

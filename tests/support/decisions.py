@@ -15,5 +15,5 @@ def codes(planned: Plan, stage: str, applied: bool = True) -> list[str]:
 
 def facts(planned: Plan, code: str) -> dict[str, Any]:
     """The facts of the one decision with a code."""
-    (found,) = [decision for decision in planned.graph.decisions if decision.code == code]
-    return found.facts
+    (results,) = [decision for decision in planned.graph.decisions if decision.code == code]
+    return results.facts

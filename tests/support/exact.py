@@ -115,8 +115,8 @@ def _value(node: Expr, operands: list[Any]) -> Any:
     if isinstance(operation, Call):
         body = operation.body
         inputs = [n.uid for n in (*body.parameters, *body.captured)]
-        found = _values(body.outputs, dict(zip(inputs, operands, strict=True)))
-        return found[0] if len(found) == 1 else tuple(found)
+        result = _values(body.outputs, dict(zip(inputs, operands, strict=True)))
+        return result[0] if len(result) == 1 else tuple(result)
     if isinstance(operation, Item):
         return operands[0][operation.index]
     if operation.name in _MEANINGS:

@@ -37,12 +37,12 @@ def verdict(exercise: Exercise, source: str) -> dict[str, object]:
 def verdicts(notebook: str) -> dict[str, list[dict[str, object]]]:
     """Run the exercises of a notebook."""
     warnings.simplefilter("ignore", OperationRedefined)  # a mistake redefines what the solution defined
-    found = {}
+    results = {}
     for exercise in exercises():
         if exercise.number.startswith(notebook):
             sources = [exercise.source, *(exercise.source.replace(*mistake) for mistake in exercise.mistakes)]
-            found[exercise.number] = [verdict(exercise, source) for source in sources]
-    return found
+            results[exercise.number] = [verdict(exercise, source) for source in sources]
+    return results
 
 
 def forked(notebook: str) -> str:

@@ -34,8 +34,8 @@ def _value(node: Expr, operands: list[Any], noise: Any) -> Any:
     if isinstance(node, Tensor):
         return node.array
     if isinstance(operation, Call):
-        found = _called(operation, operands, noise)
-        return found[0] if len(found) == 1 else tuple(found)
+        result = _called(operation, operands, noise)
+        return result[0] if len(result) == 1 else tuple(result)
     if operation.view:
         return operation.kernel(None, *operands)
     if isinstance(node.type, TupleType):
@@ -63,9 +63,9 @@ def _called(operation: Call, operands: list[Any], noise: Any) -> list[Any]:
     steps: list[list[Any]] = [[] for _ in operation.out_axes]
     for index in range(operation.length)[:: -1 if operation.reverse else 1]:
         elements = [np.take(x, index, axis) for x, axis in zip(sequences, axes, strict=True)]
-        found = run([*state, *elements, *outer])
-        state = found[:count]
-        for values, output in zip(steps, found[count:], strict=True):
+        result = run([*state, *elements, *outer])
+        state = result[:count]
+        for values, output in zip(steps, result[count:], strict=True):
             values.append(output)
     stacks = []
     for values, output, axis in zip(steps, body.outputs[count:], operation.out_axes, strict=True):

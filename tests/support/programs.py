@@ -59,41 +59,43 @@ def programs(draw: st.DrawFn, size: int = 24, device: str = "cpu") -> list[ex.Ex
         kind = draw(st.integers(0, 14))
         x = one()
         if kind < 4:
-            made = getattr(ex, draw(st.sampled_from(UNARY)))(x)
+            value = getattr(ex, draw(st.sampled_from(UNARY)))(x)
         elif kind < 7:
-            made = getattr(ex, draw(st.sampled_from(BINARY)))(x, one())
+            value = getattr(ex, draw(st.sampled_from(BINARY)))(x, one())
         elif kind == 7:
-            made = draw(st.sampled_from((x + 0, x * 1, 2.0 * x, x - 0.5, x / 1, 1 + x, x**2, x**3, x / 4)))
+            value = draw(st.sampled_from((x + 0, x * 1, 2.0 * x, x - 0.5, x / 1, 1 + x, x**2, x**3, x / 4)))
         elif kind == 8:
-            made = draw(st.sampled_from((x @ weight + row, x * row, (x @ weight) * x, ex.relu(x @ weight) + x)))
+            value = draw(st.sampled_from((x @ weight + row, x * row, (x @ weight) * x, ex.relu(x @ weight) + x)))
         elif kind == 9:
             axis, kept = draw(st.sampled_from(((0, True), (1, True), (None, True), (0, False))))
-            made = one() + getattr(x, draw(st.sampled_from(("sum", "mean", "max"))))(axis=axis, keepdims=kept)
+            value = one() + getattr(x, draw(st.sampled_from(("sum", "mean", "max"))))(axis=axis, keepdims=kept)
         elif kind == 10:
-            made = draw(
+            value = draw(
                 st.sampled_from((ex.softmax(x), ex.log_softmax(x, 0), ex.softmax(x, (0, 1)), ex.logsumexp(x) * x))
             )
         elif kind == 11:
             turned = ex.transpose(x)
-            made = draw(
+            value = draw(
                 st.sampled_from(
                     (ex.transpose(ex.tanh(turned)), turned.reshape((ROWS, COLUMNS)), ex.transpose(turned) + x[::-1])
                 )
             )
         elif kind == 12:
-            made = (
+            value = (
                 ex.stack([x[index] for index in range(ROWS)])
                 if draw(st.booleans())
                 else x + ex.stack([one()[0]] * ROWS)
             )
         elif kind == 13:
             joined = ex.concatenate([x, one()])
-            made = draw(st.sampled_from((joined[1:4], joined[ROWS:], joined[: ROWS - 1], joined[::2])))
-            made = ex.relu(made).max(axis=0) - x if draw(st.booleans()) else ex.concatenate([x[:1], made])[-ROWS:] * row
+            value = draw(st.sampled_from((joined[1:4], joined[ROWS:], joined[: ROWS - 1], joined[::2])))
+            value = (
+                ex.relu(value).max(axis=0) - x if draw(st.booleans()) else ex.concatenate([x[:1], value])[-ROWS:] * row
+            )
         else:
             called = draw(st.sampled_from((gate, both, deep)))
-            made = called(x, one() if called is both else weight)
-        nodes.extend(made if isinstance(made, tuple) else (made,))
+            value = called(x, one() if called is both else weight)
+        nodes.extend(value if isinstance(value, tuple) else (value,))
     count = draw(st.integers(1, 3))
     return [one() for _ in range(count)]
 
@@ -116,14 +118,14 @@ def sized(draw: st.DrawFn) -> list[ex.Expr]:
         x, y = nodes[-1 - draw(pick) % min(len(nodes), 4)], nodes[draw(pick) % len(nodes)]
         kind = draw(st.integers(0, 4))
         if kind == 0:
-            made = ex.tanh(x)
+            value = ex.tanh(x)
         elif kind == 1:
-            made = ex.concatenate([x, ex.sin(y)]) if x.size + y.size < 4000 else x.sum() * y
+            value = ex.concatenate([x, ex.sin(y)]) if x.size + y.size < 4000 else x.sum() * y
         elif kind == 2:
-            made = ex.tensor(random.normal(size=(draw(st.integers(1, 60)), x.size))) @ x
+            value = ex.tensor(random.normal(size=(draw(st.integers(1, 60)), x.size))) @ x
         elif kind == 3:
-            made = x[: max(1, x.size // 2)] * 2.0
+            value = x[: max(1, x.size // 2)] * 2.0
         else:
-            made = x.reshape((1, x.size)).reshape((x.size,)) + y.sum()
-        nodes.append(made)
+            value = x.reshape((1, x.size)).reshape((x.size,)) + y.sum()
+        nodes.append(value)
     return [nodes[-1], *[nodes[draw(pick) % len(nodes)] for _ in range(draw(st.integers(0, 2)))]]

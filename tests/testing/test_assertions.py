@@ -49,11 +49,11 @@ def test_fused_takes_expressions_names_and_scopes(program: tuple[ex.EvalPlan, ex
     testing.assert_fused(plan, "block", "multiply 2")
     testing.assert_fused(plan, "block / tanh", "block / add")
     testing.assert_fused(plan.recording, "block", "multiply")
-    told = message(testing.assert_fused, plan, product, "block").splitlines()
-    assert told[0] == "`matmul` and `block` must be computed by one kernel, and are not"
-    assert re.match(r"fuse ✗ .* · Epilogue: .* \[other_consumers\], estimated to cost \S+ µs$", told[1])
-    assert told[2] == "instead:"
-    assert [line.split(",")[0] for line in told[3:]] == [
+    lines = message(testing.assert_fused, plan, product, "block").splitlines()
+    assert lines[0] == "`matmul` and `block` must be computed by one kernel, and are not"
+    assert re.match(r"fuse ✗ .* · Epilogue: .* \[other_consumers\], estimated to cost \S+ µs$", lines[1])
+    assert lines[2] == "instead:"
+    assert [line.split(",")[0] for line in lines[3:]] == [
         "  1 product = matmul",
         "  2 add → hidden = tanh → multiply 2 → add",
     ]
@@ -74,11 +74,11 @@ def test_a_name_that_several_operations_share_is_said_where_it_fails() -> None:
     hidden = ex.tanh(array(32, 48) * 2 + 1)
     result = hidden * 3 + hidden.sum()
     plan = planned(result)
-    told = message(testing.assert_fused, plan, "add", "tanh").splitlines()
-    assert [line.split(",")[0] for line in told if line.startswith("`add` stands for")] == [
+    lines = message(testing.assert_fused, plan, "add", "tanh").splitlines()
+    assert [line.split(",")[0] for line in lines if line.startswith("`add` stands for")] == [
         "`add` stands for 2 operations: add 1"
     ]
-    assert told[-1] == "to mean one of them: give the expression itself, or its own name in the picture"
+    assert lines[-1] == "to mean one of them: give the expression itself, or its own name in the picture"
     testing.assert_fused(plan, "add 1", "tanh")
     assert "stands for" not in message(testing.assert_fused, plan, hidden, result)
 
@@ -89,8 +89,8 @@ def test_declined_decisions_come_the_costliest_first_and_about_the_subjects_alon
     small, large = ex.tensor(np.ones(4, np.float32)), ex.exp(x)
     sine = ex.sin(small)
     plan = planned(large * ex.cos(large), large + 1, sine * 2, sine + 3)
-    told = message(testing.assert_fused, plan, "exp", "cos", "add", "sin").splitlines()
-    costs = [float(line.rsplit(" ", 2)[1]) for line in told if "estimated to cost" in line]
+    lines = message(testing.assert_fused, plan, "exp", "cos", "add", "sin").splitlines()
+    costs = [float(line.rsplit(" ", 2)[1]) for line in lines if "estimated to cost" in line]
     assert len(costs) > 1
     assert costs == sorted(costs, reverse=True)
     about_one = message(testing.assert_fused, plan, large, "add").splitlines()
@@ -100,8 +100,8 @@ def test_declined_decisions_come_the_costliest_first_and_about_the_subjects_alon
 @pytest.mark.spec("V-22")
 def test_a_stage_that_is_left_out_is_the_reason(program: tuple[ex.EvalPlan, ex.Expr, ex.Expr, ex.Expr]) -> None:
     hidden = program[3]
-    told = message(testing.assert_fused, planned(hidden, without="fuse"), "block")
-    assert "this plan has no stage fuse: EvalPlan(without=…) leaves it out" in told
+    text = message(testing.assert_fused, planned(hidden, without="fuse"), "block")
+    assert "this plan has no stage fuse: EvalPlan(without=…) leaves it out" in text
 
 
 @pytest.mark.spec("V-22")
@@ -118,11 +118,11 @@ def test_merged_compares_expressions_names_and_scopes_one_by_one(
     plan, product, again, hidden = program
     testing.assert_merged(plan, product, again)
     testing.assert_merged(plan, "matmul")
-    told = message(testing.assert_merged, plan, product, hidden)
-    assert told.startswith("`matmul` and `tanh` must be computed once, as one node, and are not\n")
-    assert "are different nodes in the final graph" in told
-    told = message(testing.assert_merged, plan, hidden)
-    assert told == "`tanh` is recorded once: there is no second operation that it could be merged with"
+    text = message(testing.assert_merged, plan, product, hidden)
+    assert text.startswith("`matmul` and `tanh` must be computed once, as one node, and are not\n")
+    assert "are different nodes in the final graph" in text
+    text = message(testing.assert_merged, plan, hidden)
+    assert text == "`tanh` is recorded once: there is no second operation that it could be merged with"
     x = array(8)
     towers = []
     for number in range(2):
@@ -146,9 +146,9 @@ def test_batched_takes_operations_and_calls() -> None:
     testing.assert_batched(plan, *rows)
     testing.assert_batched(plan, rows[0], rows[23])
     alone = planned(*rows, without="batch")
-    told = message(testing.assert_batched, alone, *rows[:2])
-    assert "this plan has no stage batch" in told
-    assert "none of them is in a batch" in told
+    text = message(testing.assert_batched, alone, *rows[:2])
+    assert "this plan has no stage batch" in text
+    assert "none of them is in a batch" in text
     two = planned(ex.exp(array(3)), ex.exp(array(5)))
     assert "must be rows of one batch, and are not" in message(testing.assert_batched, two, "exp")
 
@@ -160,10 +160,10 @@ def test_a_peak_is_a_number_of_bytes_or_a_text(program: tuple[ex.EvalPlan, ex.Ex
     peak = plan.recording.schedule.peak
     testing.assert_peak(plan, at_most=peak)
     testing.assert_peak(plan, at_most="24KB")
-    told = message(testing.assert_peak, plan, at_most=peak - 1024).splitlines()
-    assert told[0] == f"{peak_text(plan.recording)}: 1 KB more than 23 KB"
-    assert told[1].startswith("24 KB live during kernel 2 add → hidden = tanh")
-    assert [line for line in told if line.startswith("buffers ✓ ")]
+    lines = message(testing.assert_peak, plan, at_most=peak - 1024).splitlines()
+    assert lines[0] == f"{peak_text(plan.recording)}: 1 KB more than 23 KB"
+    assert lines[1].startswith("24 KB live during kernel 2 add → hidden = tanh")
+    assert [line for line in lines if line.startswith("buffers ✓ ")]
     for wrong in ("much", 2.5, None):
         with pytest.raises(OperandError, match="at_most must be a number of bytes"):
             testing.assert_peak(plan, at_most=wrong)

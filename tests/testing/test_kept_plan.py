@@ -39,13 +39,13 @@ def test_a_plan_is_the_one_that_is_kept_or_the_difference_is_told(kept: Path) ->
     ex.testing.assert_same_plan(planned(), kept)
     with pytest.raises(AssertionError) as caught:
         ex.testing.assert_same_plan(planned(without="fuse"), kept)
-    told = str(caught.value).splitlines()
-    assert told[0] == f"the plan is another than the one in {kept}"
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"the plan is another than the one in {kept}"
     assert [
-        line for line in told if line.startswith("fuse · block / add 1 and 2 more: was ✓ ElementwiseChain [chain] (")
+        line for line in lines if line.startswith("fuse · block / add 1 and 2 more: was ✓ ElementwiseChain [chain] (")
     ]
-    assert [line for line in told if line.startswith("kernel - add 1 → tanh → multiply 2")]
-    assert "--explorer-update" in told[-1]
+    assert [line for line in lines if line.startswith("kernel - add 1 → tanh → multiply 2")]
+    assert "--explorer-update" in lines[-1]
     assert kept.read_text(encoding="utf-8") == before
 
 

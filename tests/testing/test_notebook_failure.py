@@ -58,9 +58,9 @@ def reports(folder: Path, stored: str, names: Sequence[str], *options: str) -> d
                 shown[f"{number}"], cell.source = name, CHANGES[name][cell.source]
     nbformat.write(notebook, folder / "changed.ipynb")
     command = [sys.executable, "-m", "pytest", "--nbval-current-env", "-p", "no:cacheprovider", *options]
-    told = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
-    assert re.search(rf"^=+ {len(shown)} failed, {len(notebook.cells) - len(shown)} passed in ", told, re.M), told
-    failures = told.partition(" FAILURES =")[2].partition(" short test summary info =")[0]
+    message = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    assert re.search(rf"^=+ {len(shown)} failed, {len(notebook.cells) - len(shown)} passed in ", message, re.M), message
+    failures = message.partition(" FAILURES =")[2].partition(" short test summary info =")[0]
     cells = re.split(r"^_+ (?:\w+[/\\])*changed\.ipynb::Cell (\d+) _+$", failures, flags=re.M)
     texts = dict.fromkeys(names, "")
     for number, text in zip(cells[1::2], cells[2::2], strict=True):
@@ -83,28 +83,28 @@ def lax(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
 @pytest.mark.parametrize("session", ["strict", pytest.param("lax", marks=pytest.mark.soak)])
 def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.FixtureRequest, session: str) -> None:
     """Under nbval a cell that fails names the decisions that differ, and shows no picture."""
-    told = request.getfixturevalue(session)["program"]
-    assert "Cell 1: the outputs are not those stored in the notebook" in told
-    assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\]; was: .*; now: ", told, re.M)
-    assert re.search(r"^fuse · .*: there was none, now ✗ ElementwiseChain \[other_consumers\]: ", told, re.M)
-    assert "image/svg+xml differs, too" in told
-    assert "<svg" not in told
-    assert len(told.splitlines()) < 50
+    text = request.getfixturevalue(session)["program"]
+    assert "Cell 1: the outputs are not those stored in the notebook" in text
+    assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\]; was: .*; now: ", text, re.M)
+    assert re.search(r"^fuse · .*: there was none, now ✗ ElementwiseChain \[other_consumers\]: ", text, re.M)
+    assert "image/svg+xml differs, too" in text
+    assert "<svg" not in text
+    assert len(text.splitlines()) < 50
 
 
 @pytest.mark.spec("V-22")
 def test_a_printed_text_and_a_cell_without_a_plan(strict: dict[str, str]) -> None:
     """Printed texts are compared like views; other cells keep nbval's report."""
-    told = strict["printed"]
-    assert re.search(r"^simplify · .*: there was none, now [✓✗] ExpOfLog \[\w+\]: ", told, re.M)
-    assert "mismatch 'text/plain'" in told
+    text = strict["printed"]
+    assert re.search(r"^simplify · .*: there was none, now [✓✗] ExpOfLog \[\w+\]: ", text, re.M)
+    assert "mismatch 'text/plain'" in text
 
 
 @pytest.mark.spec("V-22")
 def test_a_cell_that_raises_keeps_its_traceback(strict: dict[str, str]) -> None:
-    told = strict["raising"]
-    assert "NameError" in told
-    assert "not those stored" not in told
+    text = strict["raising"]
+    assert "NameError" in text
+    assert "not those stored" not in text
 
 
 def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Pytester) -> None:
@@ -118,11 +118,11 @@ def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Py
 
 
 def test_equal_decisions_and_another_picture() -> None:
-    told = failure_text(3, "x\n", {"image/svg+xml": ["<svg/>"]}, {"image/svg+xml": ["<svg></svg>"], "stdout": ["a"]})
-    assert "every decision is as it is stored" in told
-    assert "image/svg+xml differs, too" in told
-    assert "stdout: 0 stored, 1 computed" in told
-    assert "<svg" not in told
+    text = failure_text(3, "x\n", {"image/svg+xml": ["<svg/>"]}, {"image/svg+xml": ["<svg></svg>"], "stdout": ["a"]})
+    assert "every decision is as it is stored" in text
+    assert "image/svg+xml differs, too" in text
+    assert "stdout: 0 stored, 1 computed" in text
+    assert "<svg" not in text
 
 
 def test_the_plugin_is_in_the_wheels_entry_points() -> None:

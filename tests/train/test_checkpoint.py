@@ -169,9 +169,9 @@ def test_checkpoints_are_written_every_n_epochs(tmp_path: Path) -> None:
                 epochs.append(other.optimizer.iteration // 4)
             return super().__iter__()
 
-    made = loader()
-    made.__class__ = Watched
-    module.fit(made, 5, checkpoint=target, every=2)
+    value = loader()
+    value.__class__ = Watched
+    module.fit(value, 5, checkpoint=target, every=2)
     assert epochs == [2, 2, 4]
     other = built()
     other.restore(target, loader())

@@ -14,10 +14,10 @@ T = ex.train
 
 
 def module() -> Any:
-    made = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
-    made.add_node(T.Linear("l", 2, 1))
-    made.attach()
-    return made
+    module = T.Module("m", loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
+    module.add_node(T.Linear("l", 2, 1))
+    module.attach()
+    return module
 
 
 @pytest.mark.parametrize(

@@ -528,19 +528,19 @@ def step_decisions(module: Any) -> dict[str, list[str]]:
     """What the plan of a step says of its updates: the code of each decision, and the labels of its subjects."""
     x, label = data()
     recording = module.plan(x, label).recording
-    told: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for decision in recording.decisions:
         if recording.stages[decision.stage].name == "update":
-            told.setdefault(decision.code, []).extend(map(recording.label, decision.subjects))
-    return told
+            texts.setdefault(decision.code, []).extend(map(recording.label, decision.subjects))
+    return texts
 
 
 @pytest.mark.spec("T-4")
 def test_parameters_are_updated_in_place_where_that_is_proved() -> None:
     """A step writes new parameters and state over the old ones; the stage *update* says which, and why others not."""
     assert {code: len(subjects) for code, subjects in step_decisions(built(T.Adam(0.1))).items()} == {"in_place": 12}
-    told = step_decisions(built(T.SGD(0.1)))
-    assert (len(told["in_place"]), len(told["not_elementwise"])) == (2, 2)
+    decisions = step_decisions(built(T.SGD(0.1)))
+    assert (len(decisions["in_place"]), len(decisions["not_elementwise"])) == (2, 2)
     x, label = data()
     module = built(T.Adam(0.1))
     stages = {stage.name: stage.counts for stage in module.plan(x, label).recording.stages}

@@ -272,10 +272,10 @@ def test_a_rule_holds_numbers_and_no_references() -> None:
     """Whatever an optimizer keeps can be written to a file: its numbers are checked when it is made."""
     from dataclasses import make_dataclass
 
-    made = make_dataclass("OfCells", [("mu", float, 0.5), ("steps", int, 3)], bases=(T.UpdateRule,), frozen=True)
-    assert T.Optimizer(made(), 0.1).settings()["rule"] == {"type": "OfCells", "mu": 0.5, "steps": 3}
+    rule = make_dataclass("OfCells", [("mu", float, 0.5), ("steps", int, 3)], bases=(T.UpdateRule,), frozen=True)
+    assert T.Optimizer(rule(), 0.1).settings()["rule"] == {"type": "OfCells", "mu": 0.5, "steps": 3}
     with pytest.raises(ex.DeclarationError, match="steps must be a whole number"):
-        made(steps=0.5)
+        rule(steps=0.5)
     with pytest.raises(ex.DeclarationError, match="must be annotated as one of int, float, bool"):
         make_dataclass("OfLists", [("history", list)], bases=(T.UpdateRule,), frozen=True)([])
 

@@ -51,11 +51,11 @@ def weights(module: Any) -> dict[str, Any]:
 
 def steps(module: Any, count: int, first: int = 0) -> list[float]:
     """Losses of some steps, each on another part of the samples."""
-    found = []
+    results = []
     for number in range(first, first + count):
         chosen = np.arange(number, number + 30) % 48
-        found.append(module.train_on(IMAGES[chosen], LABELS[chosen]))
-    return found
+        results.append(module.train_on(IMAGES[chosen], LABELS[chosen]))
+    return results
 
 
 @pytest.mark.spec("C-14", headline=True)
@@ -64,17 +64,17 @@ def test_two_and_four_workers_give_the_weights_of_one() -> None:
     """After 50 steps: within 1e-6 of training here, and bit for bit the same on 1, 2 and 4 workers."""
     here = built()
     expected = steps(here, 50)
-    found = []
+    results = []
     for count in (1, 2, 4):
         module = built()
         with ex.Workers(count, processes=False) as workers, ex.parallelize(module, workers, shards=4):
             losses = steps(module, 50)
         assert losses == pytest.approx(expected, rel=1e-9)
-        found.append(weights(module))
+        results.append(weights(module))
         for name, value in weights(here).items():
-            np.testing.assert_allclose(found[-1][name], value, rtol=1e-6, atol=1e-12)
-    for other in found[1:]:
-        assert all(np.array_equal(found[0][name], other[name]) for name in other)
+            np.testing.assert_allclose(results[-1][name], value, rtol=1e-6, atol=1e-12)
+    for other in results[1:]:
+        assert all(np.array_equal(results[0][name], other[name]) for name in other)
 
 
 @pytest.mark.spec("C-14")

@@ -34,9 +34,9 @@ class Story(Builder):
         known = [node for node, other in self.rank.items() if other < rank and nodes.gone[node] < 0]
         operands = [self.pick.choice(known) for _ in range(self.pick.choice((1, 2, 2)))]
         scope, row = self.pick.choice(self.scopes), self.pick.choice(self.rows)
-        made = self.node(self.pick.choice(NAMES), *operands, type=row, scope=scope, born=born, flops=9, bytes=64)
-        self.rank[made] = rank
-        return made
+        operator = self.node(self.pick.choice(NAMES), *operands, type=row, scope=scope, born=born, flops=9, bytes=64)
+        self.rank[operator] = rank
+        return operator
 
     def change(self) -> None:
         """Take one decision about what stands."""

@@ -23,8 +23,8 @@ def perceptron() -> Recording:
     """A training perceptron, explored by the type of its input."""
     chosen = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": ex.TensorType((4, 2), F32)})
-    found: Recording = layer.explore().recording
-    return found
+    result: Recording = layer.explore().recording
+    return result
 
 
 def names(model: Model, parent: int) -> list[str]:
@@ -61,8 +61,8 @@ def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) ->
     """The names of a layer's ports stand where edges enter and leave its box, in the layout and in the picture."""
     model = build_model(perceptron)
     inside = {model.box_texts[box][0]: set() for box, *_ in model.port_names}
-    for (box, *_), found in model.port_names.items():
-        inside[model.box_texts[box][0]] |= {name for name in found if name}
+    for (box, *_), result in model.port_names.items():
+        inside[model.box_texts[box][0]] |= {name for name in result if name}
     assert inside["weight · Weight"] == {"left", "right", "output"}
     assert inside["root · SingleLayerPerceptron"] == {"input", "output"}
     edges = [edge for box in layout_json(perceptron)["boxes"] for edge in box["edges"]]

@@ -23,7 +23,7 @@ def drawn(request):
 
 
 def box(model, label):
-    return next(found for found in model.tree.boxes if found.label == label)
+    return next(result for result in model.tree.boxes if result.label == label)
 
 
 def said(model, label):
@@ -55,7 +55,7 @@ def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
 @pytest.mark.spec("V-7")
 def test_equal_blocks_of_a_stage_fold_to_one_stack():
     model = draw(ex.open(MODELS / "mobilenet_v2.pnnx.param").preview_plan().recording).model
-    repeats = {found.label: found.count for found in model.tree.boxes if found.kind == "repeat"}
+    repeats = {result.label: result.count for result in model.tree.boxes if result.kind == "repeat"}
     assert repeats == {
         "features.5 … 6": 2, "features.8 … 10": 3, "features.12 … 13": 2, "features.15 … 16": 2,
     }  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention(
     model = draw(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording).model
     assert said(model, "ls")[0] == "ls ×2"
     assert (box(model, "ls.0").open, box(model, "ls.1").open) == (True, False)
-    attention = [n for n, found in enumerate(model.tree.boxes) if found.label == "at" and found.open]
+    attention = [n for n, result in enumerate(model.tree.boxes) if result.label == "at" and result.open]
     assert len(attention) == 1
     inside = {model.tree.boxes[n].label for kind, n in model.tree.boxes[attention[0]].items if kind == "box"}
     assert {"q", "k", "v", "o"} <= inside

@@ -27,11 +27,11 @@ def test_a_model_is_compared_with_a_kept_plan(tmp_path: Path, capsys: pytest.Cap
     changed.write_text(MODEL.read_text().replace("nn.ReLU ", "nn.Tanh ", 1))
     changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
     assert main(["check", str(changed), "--plan", str(kept)]) == 1
-    told = capsys.readouterr().out
-    assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue]; " in told
-    assert "kernel - conv2d → add → relu" in told
-    assert "kernel + conv2d → add → tanh" in told
-    assert told.splitlines()[-1] == f"digits: its plan differs from the one in {kept}"
+    text = capsys.readouterr().out
+    assert "fuse · convbn2d_0 / conv2d and 2 more: still ✓ Epilogue [epilogue]; " in text
+    assert "kernel - conv2d → add → relu" in text
+    assert "kernel + conv2d → add → tanh" in text
+    assert text.splitlines()[-1] == f"digits: its plan differs from the one in {kept}"
     assert main(["check", str(changed), "--plan", str(kept), "--update"]) == 0
     assert main(["check", str(changed), "--plan", str(kept)]) == 0
 

@@ -58,9 +58,9 @@ def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys:
     np.savez(data, images=np.arange(3))
     before = data.read_bytes()
     assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 2
-    told = capsys.readouterr().err
-    assert "digits.npz is there, and was not saved with a model" in told
-    assert "remove digits.npz first" in told
+    text = capsys.readouterr().err
+    assert "digits.npz is there, and was not saved with a model" in text
+    assert "remove digits.npz first" in text
     assert data.read_bytes() == before
     assert not target.exists()
     data.unlink()

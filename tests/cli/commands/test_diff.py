@@ -22,11 +22,11 @@ def test_a_model_beside_its_recording_has_no_difference(tmp_path: Path, capsys: 
     assert main(["show", str(MODEL), "-o", str(kept)]) == 0
     capsys.readouterr()
     assert main(["diff", str(kept), str(MODEL)]) == 0
-    told = capsys.readouterr().out
-    assert "the same graph of " in told
-    assert "weights" not in told  # a recording holds none
-    assert told.splitlines()[-1].startswith("kernels: ")
-    assert told.splitlines()[-1].endswith(" the same, 0 places where not")
+    text = capsys.readouterr().out
+    assert "the same graph of " in text
+    assert "weights" not in text  # a recording holds none
+    assert text.splitlines()[-1].startswith("kernels: ")
+    assert text.splitlines()[-1].endswith(" the same, 0 places where not")
 
 
 @pytest.mark.spec("V-12")
@@ -34,27 +34,27 @@ def test_a_changed_model_is_told_operator_by_operator(tmp_path: Path, capsys: py
     """An operator that became another is told as removed and added with the file's lines, and the status is 1."""
     lines = MODEL.read_text().splitlines(keepends=True)
     changed = tmp_path / "digits.pnnx.param"
-    found = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]
-    assert found
-    kind, rest = lines[found[-1]].split(maxsplit=1)
-    lines[found[-1]] = f"{'nn.Tanh' if kind == 'nn.ReLU' else 'F.tanh'} {rest}"
+    results = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]
+    assert results
+    kind, rest = lines[results[-1]].split(maxsplit=1)
+    lines[results[-1]] = f"{'nn.Tanh' if kind == 'nn.ReLU' else 'F.tanh'} {rest}"
     changed.write_text("".join(lines))
     changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
     assert main(["diff", str(MODEL), str(changed)]) == 1
-    told = capsys.readouterr().out
-    assert "  - relu " in told
-    assert "  + tanh " in told
-    assert f"digits.pnnx.param line {found[-1] + 1}" in told
-    assert "0 only before" not in told
+    text = capsys.readouterr().out
+    assert "  - relu " in text
+    assert "  + tanh " in text
+    assert f"digits.pnnx.param line {results[-1] + 1}" in text
+    assert "0 only before" not in text
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the model in another folder, to be edited."""
-    made = tmp_path / MODEL.name
-    made.write_bytes(MODEL.read_bytes())
-    made.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
-    return made
+    file = tmp_path / MODEL.name
+    file.write_bytes(MODEL.read_bytes())
+    file.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
+    return file
 
 
 @pytest.mark.spec("V-12")
@@ -69,9 +69,9 @@ def test_a_copy_with_other_weights_is_told(copy: Path, capsys: pytest.CaptureFix
     net["conv2"].bias = values
     net.save(edited)
     assert main(["diff", str(MODEL), str(edited)]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[-2] == "weights: 11 with the same values, 1 with others"
-    assert told[-1].endswith(f": 1 of {values.size:,} elements differ, by 0.5 at most")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "weights: 11 with the same values, 1 with others"
+    assert lines[-1].endswith(f": 1 of {values.size:,} elements differ, by 0.5 at most")
     assert main(["diff", "--no-weights", str(MODEL), str(edited)]) == 0
     assert "weights" not in capsys.readouterr().out
 

@@ -30,9 +30,9 @@ def test_arrays_of_one_name_are_taken_in_order(capsys: pytest.CaptureFixture[str
     assert "inputs in order: in as 'a', in as 'b'" in capsys.readouterr().err
     np.testing.assert_array_equal([*np.load("out.npz").values()], [[1, 4]])
     assert main(["run", "two.onnx", "--input", "two.npz", "--input", "two.npz"]) == 2
-    told = capsys.readouterr().err
-    assert "4 arrays for the inputs 'a', 'b': a, b, a, b" in told
-    assert "fix: omit one of the files that have 'a'" in told
+    text = capsys.readouterr().err
+    assert "4 arrays for the inputs 'a', 'b': a, b, a, b" in text
+    assert "fix: omit one of the files that have 'a'" in text
 
 
 def test_a_net_without_inputs_runs_without(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,9 +66,9 @@ def test_what_is_wrong_is_said_before_the_run(
     Path("folder.npz").mkdir()
     Path("empty.txt").touch()
     assert main(["run", "two.onnx", *arguments]) == 2
-    told = capsys.readouterr()
-    assert said in told.err
-    assert told.out == ""
+    text = capsys.readouterr()
+    assert said in text.err
+    assert text.out == ""
 
 
 def test_show_takes_options_of_pictures_with_pictures_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,10 +74,10 @@ def test_a_type_in_any_case_and_a_misspelt_box_lead_to_names(
 def test_an_operator_whose_work_another_one_does_is_not_called_removed(capsys: pytest.CaptureFixture[str]) -> None:
     """The relu before a pooling is computed behind it: it is absorbed there, and the kernel that does it is named."""
     assert main(["why", ONNX, "/relu2/Relu"]) == 0
-    told = capsys.readouterr().out
-    assert "absorbed: what replaced its readers does its work" in told
-    assert "computed in kernel 3 max_pool2d → relu" in told
-    assert "removed" not in told
+    text = capsys.readouterr().out
+    assert "absorbed: what replaced its readers does its work" in text
+    assert "computed in kernel 3 max_pool2d → relu" in text
+    assert "removed" not in text
 
 
 @pytest.mark.parametrize("name", ["mm", "y"])
@@ -90,10 +90,10 @@ def test_an_operator_that_cannot_run_is_told_with_the_reason(
     lines += ["torch.matmul mm 2 1 a b y #y=(2,3)f32", "nn.ReLU r 1 1 y z", "pnnx.Output o 1 0 z"]
     file.write_text("\n".join(["7767517", "5 4", *lines]) + "\n")
     assert main(["why", str(file), name]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[-3].startswith(f"cannot run: {file}, line 5: operator 'mm' (torch.matmul): matmul of 2×5")
-    assert told[-2].startswith("  rule: ")
-    assert told[-1].startswith("  fix: ")
+    text = capsys.readouterr().out.splitlines()
+    assert text[-3].startswith(f"cannot run: {file}, line 5: operator 'mm' (torch.matmul): matmul of 2×5")
+    assert text[-2].startswith("  rule: ")
+    assert text[-1].startswith("  fix: ")
     assert main(["why", str(file), "r"]) == 0
     assert "cannot run: " not in capsys.readouterr().out
     assert main(["show", str(file), "-o", str(tmp_path / "n.svg")]) == 0

@@ -73,9 +73,9 @@ def test_an_output_may_stand_beside_an_input_of_its_name(folder: Path) -> None:
 )
 def test_an_entry_of_the_archive_is_a_plain_file_name(name: str, kept: str) -> None:
     """Who unpacks outputs writes into the folder that he names, and into no other."""
-    with np.load(io.BytesIO(npz({name: ONE}))) as found:
-        assert found.files == [kept]
-        np.testing.assert_array_equal(found[kept], ONE)
+    with np.load(io.BytesIO(npz({name: ONE}))) as result:
+        assert result.files == [kept]
+        np.testing.assert_array_equal(result[kept], ONE)
 
 
 def test_objects_are_not_written() -> None:

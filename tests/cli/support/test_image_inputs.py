@@ -86,9 +86,9 @@ def test_the_net_says_how_pictures_are_made(folder: Path) -> None:
     for shape, more, expected in cases:
         path = net(folder, shape, kind="nn.Identity")
         assert main(["run", path, "--input", "p.png", *whole, *more]) == 0
-        found = np.load("out.npz")["y"]
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found, expected)
+        result = np.load("out.npz")["y"]
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_channels_stand_first_where_both_ends_could_be_channels(folder: Path) -> None:

@@ -22,8 +22,8 @@ ARRAYS = MODEL.replace(".pnnx.param", ".npz:images")
 
 def test_a_line_tells_where_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(ex.Progress("planning", "fuse (9 nodes)")) == "planning fuse (9 nodes)"
-    told = said(ex.Progress("running", "conv2d\x1b[31m", 6, 12))
-    assert told == f"▕{'█' * 12}{' ' * 12}▏ 6/12 running conv2d\\x1b[31m"
+    text = said(ex.Progress("running", "conv2d\x1b[31m", 6, 12))
+    assert text == f"▕{'█' * 12}{' ' * 12}▏ 6/12 running conv2d\\x1b[31m"
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()
     with line(Outlet(stream)) as draw:

@@ -125,7 +125,7 @@ def test_errors_show_names_in_tracebacks_and_notebooks() -> None:
 
 def prints(source: Path) -> list[str]:
     """The places of a package, but for the one, where something is printed or a standard stream is written."""
-    found = []
+    results = []
     for path in sorted(source.rglob("*.py")):
         if path.relative_to(source).as_posix() == "cli/support/terminal.py":
             continue
@@ -133,8 +133,8 @@ def prints(source: Path) -> list[str]:
             text = ast.unparse(node) if isinstance(node, ast.Call) else ""
             streams = ("sys.stdout.write", "sys.stderr.write", "sys.__std", "os.write(", "print(", "sys.stdout.buffer")
             if text.startswith(streams):
-                found.append(f"{path.relative_to(source).as_posix()}: {text}")
-    return found
+                results.append(f"{path.relative_to(source).as_posix()}: {text}")
+    return results
 
 
 def test_text_leaves_in_one_place() -> None:

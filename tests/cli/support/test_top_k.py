@@ -79,10 +79,10 @@ def test_rows_are_called_by_their_names_where_there_are_as_many() -> None:
 )
 def test_what_rows_are_taken_for(rows: list[list[float]], done: str) -> None:
     """Rows stay, or are logarithms, only where every one of them is; all else are scores."""
-    found, said = probabilities(np.array(rows, np.float32), "auto")
+    ranks, said = probabilities(np.array(rows, np.float32), "auto")
     assert said.startswith(done)
     assert bool(said) == bool(done)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(ranks.sum(axis=1), 1, rtol=1e-6)
 
 
 def test_a_positive_score_is_no_logarithm_whatever_its_exponential() -> None:
@@ -93,10 +93,10 @@ def test_a_positive_score_is_no_logarithm_whatever_its_exponential() -> None:
 
 
 def test_large_scores_do_not_overflow_and_each_row_is_by_itself() -> None:
-    found, _ = probabilities(np.array([[1000, 0], [0, 1000]], np.int64), "auto")
-    np.testing.assert_allclose(found, [[1, 0], [0, 1]])
-    found, _ = probabilities(np.array([[255, 0]], np.uint8), "yes")
-    np.testing.assert_allclose(found, [[1, 0]], atol=1e-6)
+    ranks, _ = probabilities(np.array([[1000, 0], [0, 1000]], np.int64), "auto")
+    np.testing.assert_allclose(ranks, [[1, 0], [0, 1]])
+    ranks, _ = probabilities(np.array([[255, 0]], np.uint8), "yes")
+    np.testing.assert_allclose(ranks, [[1, 0]], atol=1e-6)
 
 
 @pytest.mark.spec("I-11")
@@ -114,8 +114,8 @@ def test_scores_that_have_no_probabilities_are_ranked_as_they_are(row: list[floa
 
 @pytest.mark.parametrize("array", [np.full((2, 1), 5.0), np.ones(3), np.ones((1, 2, 2)), np.ones((1, 2), bool)])
 def test_what_is_no_row_of_scores_stays(array: Array) -> None:
-    found, said = probabilities(array, "auto")
-    assert found is array
+    ranks, said = probabilities(array, "auto")
+    assert ranks is array
     assert said == ""
 
 

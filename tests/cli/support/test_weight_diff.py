@@ -44,10 +44,10 @@ def compared(first: Any, second: Any) -> Weights:
 )
 def test_values_are_compared_as_numbers(first: Any, second: Any, said: str) -> None:
     """Not a number is equal to itself alone; differences neither wrap around nor overflow."""
-    found = compared(first, second)
-    assert found.equal == 1 + (not said), "x is equal to x"
-    assert [line.partition(": ")[2][: len(said)] for line in found.differ] == [said] * bool(said)
-    assert "by nan" not in found.text
+    comparison = compared(first, second)
+    assert comparison.equal == 1 + (not said), "x is equal to x"
+    assert [line.partition(": ")[2][: len(said)] for line in comparison.differ] == [said] * bool(said)
+    assert "by nan" not in comparison.text
 
 
 @pytest.mark.spec("V-12")

@@ -41,8 +41,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 def test_functions_of_numpy_record(name: str) -> None:
     """np.exp(a), np.ones(3) + a, np.concatenate([a, b]) and others record, with NumPy's values."""
     expected = FUNCTIONS[name](A)
-    made = FUNCTIONS[name](ex.tensor(A))
-    np.testing.assert_allclose(ex.evaluate(made) if isinstance(made, ex.Expr) else made, expected, rtol=1e-14)
+    value = FUNCTIONS[name](ex.tensor(A))
+    np.testing.assert_allclose(ex.evaluate(value) if isinstance(value, ex.Expr) else value, expected, rtol=1e-14)
 
 
 REFUSED: dict[str, Callable[[Any], Any]] = {
@@ -85,5 +85,5 @@ def test_defaults_given_by_name_are_harmless() -> None:
 @pytest.mark.spec("M-O6")
 def test_numpy_numbers_are_limits_of_clip() -> None:
     """A NumPy number is an attribute as Python's is: np.clip(a, np.float32(0), np.float64(1))."""
-    made = np.clip(ex.tensor(A), np.float32(0), np.float64(1))
-    np.testing.assert_array_equal(ex.evaluate(made), np.clip(A, 0, 1))
+    value = np.clip(ex.tensor(A), np.float32(0), np.float64(1))
+    np.testing.assert_array_equal(ex.evaluate(value), np.clip(A, 0, 1))

@@ -18,15 +18,15 @@ OPERATORS = (
 @pytest.mark.parametrize("apply", OPERATORS, ids=lambda apply: apply.__name__)
 def test_integer_operators_are_numpys(apply: Any) -> None:
     x, other = ex.tensor(INTEGERS), np.array([3, 1, 2])
-    for made, expected in (
+    for value, expected in (
         (apply(x, 2), apply(INTEGERS, 2)),
         (apply(x, ex.tensor(other)), apply(INTEGERS, other)),
         (apply(5, ex.tensor(other)), apply(5, other)),
         (apply(other, ex.tensor(other)), apply(other, other)),
     ):
-        assert isinstance(made, ex.Expr)
-        np.testing.assert_array_equal(ex.evaluate(made), expected)
-        assert made.dtype == expected.dtype
+        assert isinstance(value, ex.Expr)
+        np.testing.assert_array_equal(ex.evaluate(value), expected)
+        assert value.dtype == expected.dtype
 
 
 def test_divmod_is_the_quotient_and_the_remainder() -> None:
@@ -39,9 +39,9 @@ def test_divmod_is_the_quotient_and_the_remainder() -> None:
 @pytest.mark.parametrize("apply", [operator.and_, operator.or_, operator.xor])
 def test_truth_values_stay_truth_values(apply: Any) -> None:
     positive, even = ex.tensor(INTEGERS > 0), ex.tensor(INTEGERS % 2 == 0)
-    made = apply(positive, even)
-    assert made.dtype == bool
-    np.testing.assert_array_equal(ex.evaluate(made), apply(INTEGERS > 0, INTEGERS % 2 == 0))
+    value = apply(positive, even)
+    assert value.dtype == bool
+    np.testing.assert_array_equal(ex.evaluate(value), apply(INTEGERS > 0, INTEGERS % 2 == 0))
 
 
 def test_refused_elements_are_named() -> None:
@@ -62,7 +62,7 @@ def test_refused_elements_are_named() -> None:
 def test_methods_are_numpys() -> None:
     array = np.arange(12.0).reshape(3, 1, 4)
     x = ex.tensor(array)
-    for made, expected in (
+    for value, expected in (
         (x.flatten(), array.flatten()),
         (x.squeeze(), array.squeeze()),
         (x.squeeze(1), array.squeeze(1)),
@@ -74,7 +74,7 @@ def test_methods_are_numpys() -> None:
         (x.transpose((2, 0, 1)), array.transpose((2, 0, 1))),
         (x.flatten().transpose(0), array.flatten().transpose(0)),
     ):
-        np.testing.assert_array_equal(ex.evaluate(made), expected)
+        np.testing.assert_array_equal(ex.evaluate(value), expected)
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), ("a", 0), (0, 0)])

@@ -269,7 +269,7 @@ def test_without_locks_scratch_files_are_left_alone(tmp_path: Path, monkeypatch:
 
 def writes(source: Path) -> list[str]:
     """The calls in a package that write to disk, but for those in the one place for it."""
-    found = []
+    results = []
     for path in sorted(source.rglob("*.py")):
         # The hook runs while a wheel is built, into a folder that is made for it.
         if path in (source / "core" / "files" / "atomic_write.py", source / "lab" / "build_hook.py"):
@@ -291,8 +291,8 @@ def writes(source: Path) -> list[str]:
                 or method in ("write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "savez", "tofile")
                 or name in ("os.replace", "os.rename", "shutil.move", "shutil.copy", "np.save")
             ):
-                found.append(f"{path.relative_to(source)}:{node.lineno} {name}")
-    return found
+                results.append(f"{path.relative_to(source)}:{node.lineno} {name}")
+    return results
 
 
 def test_files_are_written_in_one_place() -> None:

@@ -55,8 +55,8 @@ def test_two_calls_of_one_function_are_told_apart_by_their_lines() -> None:
     z, second = layer(y), line()
     recording = recording_of(z)
     assert places(recording, "tanh") == [f"line {LAYER}, called from line {number}" for number in (first, second)]
-    found = {source.line for source in recording.sources if source.caller_where}
-    assert found == {LAYER}
+    results = {source.line for source in recording.sources if source.caller_where}
+    assert results == {LAYER}
 
 
 @pytest.mark.spec("V-9")

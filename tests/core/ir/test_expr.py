@@ -108,7 +108,7 @@ def test_many_elements_are_no_number(convert: Any, x: ex.Tensor) -> None:
 def test_comparisons_record(x: ex.Tensor) -> None:
     """== and its like record NumPy's elementwise comparison."""
     array = np.asarray(x)
-    for made, expected in (
+    for value, expected in (
         (x == 2, array == 2),
         (x != x[0], array != array[0]),
         (x < 2, array < 2),
@@ -117,8 +117,8 @@ def test_comparisons_record(x: ex.Tensor) -> None:
         (x >= 2.5, array >= 2.5),
         ((x > 1) & (x < 4) | ~(x > 0), (array > 1) & (array < 4) | ~(array > 0)),
     ):
-        assert made.dtype == np.bool_
-        np.testing.assert_array_equal(ex.evaluate(made), expected)
+        assert value.dtype == np.bool_
+        np.testing.assert_array_equal(ex.evaluate(value), expected)
 
 
 def test_truth_values_only_are_combined(x: ex.Tensor) -> None:
@@ -196,9 +196,9 @@ def test_other_indices_are_refused(index: Any, x: ex.Tensor) -> None:
 def test_reductions_are_numpys(method: str, axis: Any, keepdims: bool, x: ex.Tensor) -> None:
     plain = tuple(axis) if isinstance(axis, list) else axis
     expected = getattr(np.asarray(x), method)(axis=plain, keepdims=keepdims)
-    made = getattr(x, method)(axis=axis, keepdims=keepdims)
-    assert made.shape == expected.shape
-    np.testing.assert_allclose(ex.evaluate(made), expected)
+    value = getattr(x, method)(axis=axis, keepdims=keepdims)
+    assert value.shape == expected.shape
+    np.testing.assert_allclose(ex.evaluate(value), expected)
 
 
 def test_shapes_are_numpys(x: ex.Tensor) -> None:

@@ -22,15 +22,15 @@ def here() -> int:
 
 
 def place(node: ex.Expr) -> Place:
-    found = node.place
-    assert found is not None
-    return found
+    result = node.place
+    assert result is not None
+    return result
 
 
 def test_every_way_of_writing_reports_the_users_line() -> None:
     x, line = ex.tensor(np.ones((2, 2))), here()
     assert place(x) == ("test_source_location.py", line, "x, line = ex.tensor(np.ones((2, 2))), here()")
-    made = [
+    values = [
         (np.tanh(x), here()),
         (x + 1, here()),
         (2 * x, here()),
@@ -43,7 +43,7 @@ def test_every_way_of_writing_reports_the_users_line() -> None:
         (ex.conv2d(x.reshape(1, 1, 2, 2), np.ones((1, 1, 1, 1))), here()),
         (ex.ZeroTensor((2,)), here()),
     ]
-    for node, line in made:
+    for node, line in values:
         assert place(node).where == "test_source_location.py"
         assert place(node).line == line, node
         assert str(place(node).text).startswith("(")

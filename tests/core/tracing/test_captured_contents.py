@@ -508,8 +508,8 @@ def test_a_function_sees_what_changed_in_place(name: str) -> None:
 
     def both() -> None:
         expected = np.asarray(body(GIVEN))
-        found = ex.evaluate(traced(x))
-        assert found.tobytes() == expected.tobytes(), (found, expected)
+        result = ex.evaluate(traced(x))
+        assert result.tobytes() == expected.tobytes(), (result, expected)
 
     both()
     both()
@@ -553,8 +553,8 @@ def test_equal_static_arguments_of_other_bits_have_bodies_of_their_own() -> None
     x = ex.tensor(np.array([1, 2]))
     for by in (2, 2.0, True, 1, -0.0, 0.0, 2):
         expected = np.array([1, 2]) * by
-        found = ex.evaluate(scaled(x, Config(by)))
-        assert (found.dtype, found.tobytes()) == (expected.dtype, expected.tobytes())
+        result = ex.evaluate(scaled(x, Config(by)))
+        assert (result.dtype, result.tobytes()) == (expected.dtype, expected.tobytes())
     scaled(x, Config(2))
     assert scaled.traces == 6
 
@@ -900,9 +900,9 @@ def by_eval(a: Any) -> Any:
 
 
 def by_exec(a: Any) -> Any:
-    found: dict[str, Any] = {}
-    exec("value = 3.0", found)
-    return a * found["value"]
+    results: dict[str, Any] = {}
+    exec("value = 3.0", results)
+    return a * results["value"]
 
 
 def by_another(a: Any) -> Any:

@@ -56,8 +56,8 @@ def test_static_arguments_are_told_apart_by_type_and_bits(first: Any, second: An
     def f(a: ex.Expr, number: Any) -> ex.Expr:
         return a * number
 
-    found = [ex.evaluate(f(x, number)) for number in (first, second, first)]
-    for got, number in zip(found, (first, second, first), strict=True):
+    results = [ex.evaluate(f(x, number)) for number in (first, second, first)]
+    for got, number in zip(results, (first, second, first), strict=True):
         expected = np.asarray(x) * number
         assert got.dtype == expected.dtype
         assert got.tobytes() == expected.tobytes()
@@ -115,12 +115,12 @@ def test_keywords_containers_and_several_outputs(x: ex.Tensor) -> None:
     def f(items: Any, *, scale: Any, more: Any = ()) -> Any:
         return {"sum": items["a"] + items["b"][0], "pair": Pair(items["a"] * scale, [items["a"].sum()])}
 
-    found = f({"a": x, "b": [x + 1]}, scale=ex.tensor(2.0))
-    assert set(found) == {"sum", "pair"}
-    assert isinstance(found["pair"], Pair)
-    assert value(found["sum"]) == [7.0, 11.0]
-    assert value(found["pair"].low) == [6.0, 10.0]
-    assert value(found["pair"].high[0]) == 8.0
+    result = f({"a": x, "b": [x + 1]}, scale=ex.tensor(2.0))
+    assert set(result) == {"sum", "pair"}
+    assert isinstance(result["pair"], Pair)
+    assert value(result["sum"]) == [7.0, 11.0]
+    assert value(result["pair"].low) == [6.0, 10.0]
+    assert value(result["pair"].high[0]) == 8.0
 
 
 def test_outputs_may_repeat_be_operands_or_be_captured(x: ex.Tensor) -> None:

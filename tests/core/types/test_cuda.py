@@ -115,7 +115,7 @@ def test_a_gpu_computes_trains_and_draws() -> None:
         total = (ex.softmax(ex.tanh(x @ x.T), 1) ** 2).sum()
         return total, ex.grad(total, [x])
 
-    for found, expected in zip(ex.evaluate(loss(gpu)), ex.evaluate(loss(ex.cpu)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    for result, expected in zip(ex.evaluate(loss(gpu)), ex.evaluate(loss(ex.cpu)), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
     assert gpu.finish()
     assert gpu.rng(1).random(4).shape == (4,)

@@ -34,9 +34,9 @@ def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
                     with pytest.raises(ex.OperandError):
                         apply(number, x) if swapped else apply(x, number)
                     continue
-            made = apply(number, x) if swapped else apply(x, number)
-            assert made.dtype == expected.dtype, (number, swapped)
-            np.testing.assert_allclose(ex.evaluate(made), expected, rtol=2e-3)
+            value = apply(number, x) if swapped else apply(x, number)
+            assert value.dtype == expected.dtype, (number, swapped)
+            np.testing.assert_allclose(ex.evaluate(value), expected, rtol=2e-3)
 
 
 @pytest.mark.parametrize("first", DTYPES)

@@ -34,8 +34,8 @@ def net(number: int, size: int = 64) -> Net:
 
 def number(path: Path) -> int:
     """The number of the net in a file; fails where text and weights are not of one net."""
-    found = ex.open(path)
-    kind = TYPES.index(found["last"].type)
-    weights = np.unique(found["fc"].weight.array)
+    net = ex.open(path)
+    kind = TYPES.index(net["last"].type)
+    weights = np.unique(net["fc"].weight.array)
     assert list(weights) == [kind], f"the text of net {kind} with the weights of {weights}"
     return kind

@@ -35,12 +35,12 @@ def weights(folder: Path, data: bytes, key: str = "w") -> NpzWeights:
 @pytest.mark.parametrize("stored", [HELD, HELD.astype(">f4"), np.asfortranarray(HELD)])
 def test_an_array_of_any_layout_and_byte_order_is_the_declared_one(stored: Any, tmp_path: Path) -> None:
     """It is read in the machine's own order, row by row, and cannot be written to."""
-    found = weights(tmp_path, npy(stored))["w"]
-    np.testing.assert_array_equal(found, HELD)
-    assert found.dtype == np.dtype(np.float32)
-    assert found.dtype.isnative
-    assert found.flags.c_contiguous
-    assert not found.flags.writeable
+    result = weights(tmp_path, npy(stored))["w"]
+    np.testing.assert_array_equal(result, HELD)
+    assert result.dtype == np.dtype(np.float32)
+    assert result.dtype.isnative
+    assert result.flags.c_contiguous
+    assert not result.flags.writeable
 
 
 @pytest.mark.spec("I-15")

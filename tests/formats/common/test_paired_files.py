@@ -280,8 +280,8 @@ def test_a_reader_looks_again_where_a_save_came_between(tmp_path: Path, monkeypa
         return archives[-1]
 
     monkeypatch.setattr(module, "_open", late)
-    found = ex.open(path)
-    assert TYPES.index(found["last"].type) == 3
+    result = ex.open(path)
+    assert TYPES.index(result["last"].type) == 3
     *passed_over, last = archives
     assert len(passed_over) == 3
     assert all(archive.fp is None for archive in passed_over)  # closed before the next look

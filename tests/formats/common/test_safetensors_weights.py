@@ -66,32 +66,32 @@ def weights(folder: Path, data: bytes, *declared: WeightReference) -> Safetensor
 
 @pytest.mark.spec("I-15")
 def test_what_the_package_of_the_format_writes_is_read(tmp_path: Path) -> None:
-    found = weights(tmp_path, WRITTEN, *DECLARED)
-    np.testing.assert_array_equal(found["conv.weight"], np.arange(6, dtype=np.float32).reshape(2, 3), strict=True)
-    np.testing.assert_array_equal(found["fc.bias"], np.array([1, -2, 3]), strict=True)
-    np.testing.assert_array_equal(found["gone"], np.array([True, False]), strict=True)
-    assert not any(found[key].flags.writeable for key in found)
-    for key in found:
-        found.verify(key)
+    arrays = weights(tmp_path, WRITTEN, *DECLARED)
+    np.testing.assert_array_equal(arrays["conv.weight"], np.arange(6, dtype=np.float32).reshape(2, 3), strict=True)
+    np.testing.assert_array_equal(arrays["fc.bias"], np.array([1, -2, 3]), strict=True)
+    np.testing.assert_array_equal(arrays["gone"], np.array([True, False]), strict=True)
+    assert not any(arrays[key].flags.writeable for key in arrays)
+    for key in arrays:
+        arrays.verify(key)
     with pytest.raises(ex.UnknownNameError, match=r"conv\.weight"):
-        found["conv.weigth"]
-    copy = pickle.loads(pickle.dumps(found))
+        arrays["conv.weigth"]
+    copy = pickle.loads(pickle.dumps(arrays))
     assert copy["fc.bias"].tolist() == [1, -2, 3]
 
 
 @pytest.mark.parametrize("dtype", NAMES)
 def test_every_dtype_is_read_to_the_bit(dtype: str, tmp_path: Path) -> None:
     array = np.array([[0, 1, 2], [3, 1, 0]]).astype(dtype)
-    found = weights(tmp_path, stored({"before": np.ones(3, np.int8), "w": array}), WeightReference("w", (2, 3), dtype))
-    np.testing.assert_array_equal(found["w"], array, strict=True)
+    arrays = weights(tmp_path, stored({"before": np.ones(3, np.int8), "w": array}), WeightReference("w", (2, 3), dtype))
+    np.testing.assert_array_equal(arrays["w"], array, strict=True)
 
 
 def test_bfloat16_is_widened_also_where_float32_is_declared(tmp_path: Path) -> None:
     values = np.array([1.0, -2.5, np.inf], np.float32)
     data = packed({"w": entry("BF16", (3,), 0, 6)}, (values.view(np.uint32) >> 16).astype("<u2").tobytes())
     for dtype in ("float32", "bfloat16"):
-        found = weights(tmp_path, data, WeightReference("w", (3,), dtype))["w"]
-        np.testing.assert_array_equal(found, values, strict=True)
+        result = weights(tmp_path, data, WeightReference("w", (3,), dtype))["w"]
+        np.testing.assert_array_equal(result, values, strict=True)
 
 
 @pytest.mark.spec("I-1")
@@ -174,12 +174,12 @@ def test_a_file_that_is_no_regular_one_is_refused(tmp_path: Path) -> None:
 def test_a_file_cut_off_while_it_is_open_is_an_error(tmp_path: Path) -> None:
     """A mapped file would end the process."""
     data = stored({"v": np.ones(10_000, np.int32), "w": np.ones(10_000, np.float32)})
-    found = weights(
+    arrays = weights(
         tmp_path, data, WeightReference("v", (10_000,), "int32"), WeightReference("w", (10_000,), "float32")
     )
-    assert found["v"].sum() == 10_000
-    os.truncate(found.path, len(data) - 10_000)
-    for ask in (found.__getitem__, found.verify):
+    assert arrays["v"].sum() == 10_000
+    os.truncate(arrays.path, len(data) - 10_000)
+    for ask in (arrays.__getitem__, arrays.verify):
         with pytest.raises(ex.FileError, match=f"it has 70,150 bytes, where it had {len(data):,}"):
             ask("w")
 
@@ -193,11 +193,11 @@ def test_a_damaged_file_is_refused_or_gives_what_is_declared(
     data[place] = byte
     for damaged in (bytes(data), bytes(data[:end])):
         try:
-            found = weights(tmp_path_factory.getbasetemp(), damaged, *DECLARED)
+            arrays = weights(tmp_path_factory.getbasetemp(), damaged, *DECLARED)
         except ex.FileError:
             continue
         for reference in DECLARED:
-            array = found[reference.key]
+            array = arrays[reference.key]
             assert (array.shape, array.dtype.name) == (reference.shape, reference.dtype)
 
 

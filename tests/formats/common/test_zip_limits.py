@@ -19,8 +19,8 @@ from explorer.formats.common.zip_limits import Archive, overclaimed, unsound
 def test_a_zip_in_a_cycle_that_nobody_needs_is_closed_without_a_warning(tmp_path: Path) -> None:
     """The collector ends the parts of a cycle in the order of its lists, the file before the zip here."""
     path = tmp_path / "weights.zip"
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr("a", b"1")
+    with zipfile.ZipFile(path, "w") as value:
+        value.writestr("a", b"1")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         archive = Archive(path, "")
@@ -68,9 +68,9 @@ def entry(
 )
 def test_an_entry_claims_no_more_than_its_file_can_hold(claimed: zipfile.ZipInfo, said: str) -> None:
     """Deflate expands a byte to at most 1032; an entry lies inside of its file, of 100 bytes here."""
-    found = unsound(claimed, 100)
-    assert said in found
-    assert bool(said) == bool(found)
+    result = unsound(claimed, 100)
+    assert said in result
+    assert bool(said) == bool(result)
 
 
 def test_entries_together_unpack_to_no_more_than_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,8 +77,8 @@ def cases(module: str = "") -> Iterator[Case]:
         warnings.simplefilter("ignore")  # the cases provoke NumPy's warnings while they are made
         if module:
             importlib.import_module(f"{node.__name__}.{module}")
-        made = node._NodeTestCases if module else node.collect_testcases()
-    for case in made:
+        instance = node._NodeTestCases if module else node.collect_testcases()
+    for case in instance:
         if not case.name.startswith(f"test_{module}"):
             continue
         for inputs, outputs in case.data_sets or []:
@@ -93,21 +93,21 @@ def _array(value: Any) -> Any:
 
 def with_constants(case: Case, count: int) -> tuple[ModelProto, dict[str, Any]]:
     """The model with all inputs but the first ``count`` as initializers, and the inputs that are left."""
-    made = ModelProto()
-    made.CopyFrom(case.model)
+    proto = ModelProto()
+    proto.CopyFrom(case.model)
     given = {}
-    for index, (value, array) in enumerate(zip(made.graph.input, case.inputs, strict=False)):
+    for index, (value, array) in enumerate(zip(proto.graph.input, case.inputs, strict=False)):
         if index < count or isinstance(array, (list, ModelProto)) or not hasattr(array, "dtype"):
             given[value.name] = array
         else:
-            made.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
-    return made, given
+            proto.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
+    return proto, given
 
 
 def widened(array: Any) -> Any:
     """An array for comparing: explorer computes bfloat16 as float32."""
-    found = np.asarray(array)
-    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
+    result = np.asarray(array)
+    return result.astype(np.float32) if result.dtype.name == "bfloat16" else result
 
 
 def differs(found: Any, expected: Any, case: Case) -> str:
@@ -143,17 +143,17 @@ def outcome(case: Case, path: Path) -> tuple[str, str]:
     """
     reason = ""
     for count in (len(case.inputs), 1, 0):
-        made, given = with_constants(case, count)
-        path.write_bytes(made.SerializeToString())
+        proto, given = with_constants(case, count)
+        path.write_bytes(proto.SerializeToString())
         try:
             net = ex.open(path)
-            found = net.run(given)
+            result = net.run(given)
         except ex.ExplorerError as error:
             reason = str(error)
             if "unknown operator type" in reason:
                 return "unknown", reason.split("\n")[1].split(":")[0].strip()
             continue
-        results = list(found.values()) if len(net.outputs) > 1 else [found]
+        results = list(result.values()) if len(net.outputs) > 1 else [result]
         compared = [differs(*pair, case) for pair in zip(results, case.outputs, strict=True)]
         wrong = [text for text in compared if text]
         return ("wrong", wrong[0]) if wrong else ("right", "")

@@ -22,17 +22,17 @@ x = np.arange(3, dtype=np.float32)
 
 def plus(**fields: object) -> ModelProto:
     """x + w, with the initializer w as it is given."""
-    made = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
-    made.graph.initializer.append(TensorProto(**{"name": "w", "data_type": FLOAT, "dims": [3], **fields}))
-    return made
+    proto = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
+    proto.graph.initializer.append(TensorProto(**{"name": "w", "data_type": FLOAT, "dims": [3], **fields}))
+    return proto
 
 
 def outside(folder: Path, **entries: str) -> ModelProto:
-    made = plus(data_location=TensorProto.EXTERNAL)
+    tensor = plus(data_location=TensorProto.EXTERNAL)
     for key, value in entries.items():
-        made.graph.initializer[0].external_data.add(key=key, value=value)
+        tensor.graph.initializer[0].external_data.add(key=key, value=value)
     (folder / "w.bin").write_bytes(b"skip" + x.tobytes())
-    return made
+    return tensor
 
 
 def test_weights_beside_the_file(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ def _unknown_operand() -> ModelProto:
 def _recursion() -> ModelProto:
     body = [node("Self", ["a"], ["b"], domain="own")]
     own = helper.make_function("own", "Self", ["a"], ["b"], body, [helper.make_opsetid("own", 1)])
-    made = model([node("Self", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=[own])
-    made.opset_import.append(helper.make_opsetid("own", 1))
-    return made
+    proto = model([node("Self", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=[own])
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    return proto
 
 
 def _initializer_twice() -> ModelProto:
-    made = plus(float_data=[1, 2, 3])
-    made.graph.initializer.append(made.graph.initializer[0])
-    return made
+    tensor = plus(float_data=[1, 2, 3])
+    tensor.graph.initializer.append(tensor.graph.initializer[0])
+    return tensor
 
 
 def _initializer_produced() -> ModelProto:
@@ -162,11 +162,11 @@ def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.
     """Functions that call others twice, level by level, are refused when they become too many operators."""
     monkeypatch.setattr(ex.budget, "operators", 1000)
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
-    made = [helper.make_function("own", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], opsets)]
+    functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], opsets)]
     for level in range(1, 20):
         body = [node(f"F{level - 1}", [a], [b], domain="own") for a, b in (("a", "m"), ("m", "b"))]
-        made.append(helper.make_function("own", f"F{level}", ["a"], ["b"], body, opsets))
-    whole = model([node("F19", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=made)
+        functions.append(helper.make_function("own", f"F{level}", ["a"], ["b"], body, opsets))
+    whole = model([node("F19", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=functions)
     with pytest.raises(ex.FileError, match="expand to 1,572,862 operators or more"):
         opened(whole, tmp_path)
     chain = [node("Neg", [f"n{index}"], [f"n{index + 1}"]) for index in range(1500)]
@@ -188,7 +188,7 @@ def test_standard_functions_count_as_expanded_operators(tmp_path: Path, monkeypa
 def calling(*called: str) -> ModelProto:
     """A model of functions F0, F1, …, each of which calls the one that is named."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
-    made = [
+    functions = [
         helper.make_function(
             "own",
             f"F{number}",
@@ -200,7 +200,7 @@ def calling(*called: str) -> ModelProto:
         for number, name in enumerate(called)
     ]
     first = [node(f"F{len(called) - 1}", ["x"], ["y"], domain="own")]
-    whole = model(first, {"x": (FLOAT, [3])}, ["y"], functions=made)
+    whole = model(first, {"x": (FLOAT, [3])}, ["y"], functions=functions)
     whole.opset_import.append(helper.make_opsetid("own", 1))
     return whole
 
@@ -219,13 +219,13 @@ def test_functions_call_one_another_so_deep_and_never_themselves(tmp_path: Path)
 
 def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
     """A file may declare any shape; a run that needs more memory than there is says so."""
-    made = model(
+    proto = model(
         [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["c", "x"], ["y"], "add")],
         {"x": (FLOAT, [1])},
         ["y"],
         {"s": np.array([1 << 30, 1 << 20])},
     )
-    net = opened(made, tmp_path)
+    net = opened(proto, tmp_path)
     with pytest.raises(ex.ExplorerError):
         net.run(np.ones(1, np.float32))
 
@@ -260,17 +260,17 @@ def test_numbers_that_would_take_all_memory_are_refused(
 @pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 6])
 def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> None:
     """Windows over anything but signals, images and volumes are refused with the rule."""
-    made = model([node(type, ["x", "x"][: 1 + (type == "Conv")], ["y"])], {"x": (FLOAT, shape)}, ["y"])
-    (finding,) = opened(made, tmp_path).check()
+    proto = model([node(type, ["x", "x"][: 1 + (type == "Conv")], ["y"])], {"x": (FLOAT, shape)}, ["y"])
+    (finding,) = opened(proto, tmp_path).check()
     assert "signals (N, C, L) or images" in finding
 
 
 @pytest.mark.spec("I-9")
 def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
     """Lengths of 2⁴⁰ that a file declares are drawn and planned without a list of their parts."""
-    made = model([node("Conv", ["x", "w"], ["y"], "conv")], {"x": (FLOAT, [1, 1, 2**40, 9])}, ["y"])
-    made.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w"))
-    schedule = opened(made, tmp_path).preview_plan().recording.schedule
+    proto = model([node("Conv", ["x", "w"], ["y"], "conv")], {"x": (FLOAT, [1, 1, 2**40, 9])}, ["y"])
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w"))
+    schedule = opened(proto, tmp_path).preview_plan().recording.schedule
     assert schedule is not None
     assert schedule.peak > 4 * 7 * (2**40 - 2)
 
@@ -291,10 +291,10 @@ def test_recurrent_weights_of_other_shapes(tmp_path: Path, name: str, shape: tup
 def test_diagonals_that_no_matrix_has(tmp_path: Path, diagonal: int) -> None:
     """A diagonal that is far outside leaves all elements or none."""
     for upper in (0, 1):
-        made = model([node("Trilu", ["x", "k"], ["y"], upper=upper)], {"x": (FLOAT, [2, 3])}, ["y"], {"k": diagonal})
+        proto = model([node("Trilu", ["x", "k"], ["y"], upper=upper)], {"x": (FLOAT, [2, 3])}, ["y"], {"k": diagonal})
         kept = (diagonal > 0) != bool(upper)
         whole = np.ones((2, 3), np.float32)
-        np.testing.assert_array_equal(opened(made, tmp_path).run(whole), whole * kept)
+        np.testing.assert_array_equal(opened(proto, tmp_path).run(whole), whole * kept)
 
 
 def test_more_memory_than_there_are_addresses_is_refused(tmp_path: Path) -> None:
@@ -331,9 +331,9 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path, edits: list[tuple[int
 
 def test_hostile_names_are_kept_as_text(tmp_path: Path) -> None:
     name = '<img src=x onerror=alert(1)>"];evil[label="\x1b'
-    made = model([node("Relu", ["x"], [name], name)], {"x": (FLOAT, [3])}, [name], {})
-    made.graph.initializer.append(numpy_helper.from_array(x, "unused"))
-    net = opened(made, tmp_path)
+    proto = model([node("Relu", ["x"], [name], name)], {"x": (FLOAT, [3])}, [name], {})
+    proto.graph.initializer.append(numpy_helper.from_array(x, "unused"))
+    net = opened(proto, tmp_path)
     from explorer.view.picture.svg import svg
 
     assert "<img" not in svg(net.preview_plan().recording)

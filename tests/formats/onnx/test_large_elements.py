@@ -44,10 +44,10 @@ def whole() -> ModelProto:
         helper.make_node("If", ["flag"], ["i"], "if", **branches),
         node("Add", ["d", "i"], ["y"], "add_branch"),
     ]
-    made = model(nodes, {"x": (FLOAT, [WIDE]), "flag": (TensorProto.BOOL, [])}, ["y"])
-    made.graph.initializer.append(numpy_helper.from_array(WEIGHTS["w"], "w"))
-    made.graph.initializer.append(helper.make_tensor("listed", FLOAT, [WIDE], [1.0] * WIDE))
-    return made
+    proto = model(nodes, {"x": (FLOAT, [WIDE]), "flag": (TensorProto.BOOL, [])}, ["y"])
+    proto.graph.initializer.append(numpy_helper.from_array(WEIGHTS["w"], "w"))
+    proto.graph.initializer.append(helper.make_tensor("listed", FLOAT, [WIDE], [1.0] * WIDE))
+    return proto
 
 
 def written(folder: Path, data: bytes) -> Path:
@@ -130,8 +130,8 @@ def test_no_file_is_read_differently(tmp_path_factory: pytest.TempPathFactory, d
         with pytest.raises(DecodeError):
             restored(light)
     else:
-        found, wanted = (message.SerializeToString(deterministic=True) for message in (restored(light), expected))
-        assert found == wanted
+        results, wanted = (message.SerializeToString(deterministic=True) for message in (restored(light), expected))
+        assert results == wanted
 
 
 def test_levels_of_messages_are_no_calls(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A list of an attribute has a field for each member: forests have millions, which are not looked at one by one."""
     count = 50_000
     lists = {"ints": list(range(count)), "floats": [0.5] * count, "texts": ["BRANCH_LEQ", "LEAF"] * (count // 2)}
-    made = model([node("Trees", ["x"], ["y"], domain="own", **lists)], {"x": (FLOAT, [1])}, ["y"], {"w": WEIGHTS["w"]})
+    proto = model([node("Trees", ["x"], ["y"], domain="own", **lists)], {"x": (FLOAT, [1])}, ["y"], {"w": WEIGHTS["w"]})
     fields: list[int] = []
     look = LightMessage._field
 
@@ -176,6 +176,6 @@ def test_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return look(self, place, end)
 
     monkeypatch.setattr(LightMessage, "_field", counted)
-    light = LightMessage(KeptFile(written(tmp_path, made.SerializeToString())))
+    light = LightMessage(KeptFile(written(tmp_path, proto.SerializeToString())))
     assert len(fields) < count // 100
-    assert restored(light) == made
+    assert restored(light) == proto

@@ -45,10 +45,10 @@ def test_real_models_give_what_the_standard_says(name: str) -> None:
     """ResNet-18, MobileNetV2, a transformer encoder and an LSTM as ONNX, of opsets 13 to 20, give their outputs."""
     net = opened(name)
     assert net.check() == []
-    found = net.run(inputs(net, name))
+    result = net.run(inputs(net, name))
     wanted = expected(name, "output")
     assert wanted.std() > 0.01 * np.abs(wanted).max()
-    assert_close(found, wanted, within=WITHIN)
+    assert_close(result, wanted, within=WITHIN)
 
 
 @pytest.mark.spec("I-3")

@@ -31,9 +31,9 @@ each = pytest.mark.parametrize("code", NARROW, ids=lambda code: TensorProto.Data
 def added_to(weights: TensorProto) -> ModelProto:
     """A model that adds weights of a narrow dtype, widened, to its input."""
     nodes = [node("Cast", ["w"], ["wide"], to=FLOAT), node("Add", ["x", "wide"], ["y"])]
-    made = model(nodes, {"x": (FLOAT, [3, 5])}, ["y"])
-    made.graph.initializer.append(weights)
-    return made
+    proto = model(nodes, {"x": (FLOAT, [3, 5])}, ["y"])
+    proto.graph.initializer.append(weights)
+    return proto
 
 
 @each
@@ -51,11 +51,11 @@ def test_stored_in_a_file(tmp_path: Path, code: int, form: str) -> None:
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value="w.bin")
-    made = model(
+    proto = model(
         [node("Cast", ["w"], ["wide"], to=FLOAT), node("Add", ["x", "wide"], ["y"])], {"x": (FLOAT, [3, 5])}, ["y"]
     )
-    made.graph.initializer.append(tensor)
-    net = opened(made, tmp_path)
+    proto.graph.initializer.append(tensor)
+    net = opened(proto, tmp_path)
     assert net.check() == []
     np.testing.assert_array_equal(net.run(np.zeros((3, 5), np.float32)), array.astype(np.float32))
 
@@ -94,8 +94,8 @@ def test_shown_with_values(tmp_path: Path, code: int) -> None:
 )
 def test_saturation_of_casts(tmp_path: Path, saturate: int, numbers: list[float]) -> None:
     """By default a number beyond the limits, infinity too, becomes the nearest limit; else it is no number."""
-    made = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN, saturate=saturate)
-    net = opened(model([made], {"x": (FLOAT, [5])}, ["y"]), tmp_path)
+    operator = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN, saturate=saturate)
+    net = opened(model([operator], {"x": (FLOAT, [5])}, ["y"]), tmp_path)
     x = np.array([1e6, -1e6, np.inf, np.nan, 1e-9], np.float32)
     np.testing.assert_array_equal(net.run(x).astype(np.float32), np.array(numbers, np.float32))
 
@@ -105,9 +105,9 @@ def test_quantised_to_four_bits_and_back(tmp_path: Path) -> None:
         node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
         node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
     ]
-    made = model(nodes, {"x": (FLOAT, [4])}, ["y", "q"], {"scale": np.float32(0.5)}, opset=21)
-    made.graph.initializer.append(numpy_helper.from_array(np.array(1).astype(ml_dtypes.int4), "zero"))
-    results = opened(made, tmp_path).run(np.array([0.3, -9, 9, 1], np.float32))
+    proto = model(nodes, {"x": (FLOAT, [4])}, ["y", "q"], {"scale": np.float32(0.5)}, opset=21)
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(1).astype(ml_dtypes.int4), "zero"))
+    results = opened(proto, tmp_path).run(np.array([0.3, -9, 9, 1], np.float32))
     assert results["q"].dtype == ml_dtypes.int4
     np.testing.assert_array_equal(results["q"].astype(int), [2, -8, 7, 3])
     np.testing.assert_array_equal(results["y"], [0.5, -4.5, 3, 1])
@@ -130,10 +130,10 @@ def test_brain_floats_are_rounded_and_held_as_float32(tmp_path: Path) -> None:
 def test_saved_and_opened_again(tmp_path: Path, code: int) -> None:
     """A saved net has its narrow weights, bit for bit."""
     array = NUMBERS.astype(NARROW[code])
-    made = model(
+    proto = model(
         [node("Cast", ["w"], ["wide"], to=FLOAT), node("Add", ["x", "wide"], ["y"])], {"x": (FLOAT, [3, 5])}, ["y"]
     )
-    made.graph.initializer.append(numpy_helper.from_array(array, "w"))
-    opened(made, tmp_path).save(tmp_path / "saved.json")
+    proto.graph.initializer.append(numpy_helper.from_array(array, "w"))
+    opened(proto, tmp_path).save(tmp_path / "saved.json")
     again = ex.open(tmp_path / "saved.json")
     np.testing.assert_array_equal(again.run(np.zeros((3, 5), np.float32)), array.astype(np.float32))

@@ -142,10 +142,10 @@ def test_an_operator_gives_what_numpy_gives(
     tmp_path: Path, made: NodeProto, operands: tuple[Array, ...], expected: Array
 ) -> None:
     """Operators have ONNX's meaning: attributes, negative axes, dtypes, absent operands."""
-    found = result(tmp_path, made, *map(np.asarray, operands))
-    assert found.shape == expected.shape
-    assert found.dtype == (operands[0].dtype if expected.dtype == np.float64 else expected.dtype)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    outcome = result(tmp_path, made, *map(np.asarray, operands))
+    assert outcome.shape == expected.shape
+    assert outcome.dtype == (operands[0].dtype if expected.dtype == np.float64 else expected.dtype)
+    np.testing.assert_allclose(outcome, expected, rtol=1e-5, atol=1e-6)
 
 
 def convolved(a: Array, w: Array, strides: tuple[int, int], pads: tuple[tuple[int, int], tuple[int, int]]) -> Array:
@@ -166,8 +166,8 @@ def convolved(a: Array, w: Array, strides: tuple[int, int], pads: tuple[tuple[in
 def test_convolution(tmp_path: Path, attributes: dict[str, Any], pads: Any) -> None:
     """Padding is given for each side, or follows from both lengths; a signal is an image of one row."""
     w = random.standard_normal((3, 4, 3, 2)).astype(np.float32)
-    found = result(tmp_path, one("Conv", "w", strides=[2, 2], **attributes), image, w)
-    np.testing.assert_allclose(found, convolved(image, w, (2, 2), pads), rtol=1e-4, atol=1e-5)
+    outcome = result(tmp_path, one("Conv", "w", strides=[2, 2], **attributes), image, w)
+    np.testing.assert_allclose(outcome, convolved(image, w, (2, 2), pads), rtol=1e-4, atol=1e-5)
     if "pads" in attributes:
         signal = result(tmp_path, one("Conv", "w", strides=[2], pads=[1, 2]), image[:, :, 0], w[:, :, 0])
         expected = convolved(image[:, :, :1], w[:, :, :1], (1, 2), ((0, 0), (1, 2)))[:, :, 0]
@@ -179,8 +179,8 @@ def test_transposed_convolution_is_the_adjoint(tmp_path: Path) -> None:
     w = random.standard_normal((3, 4, 2, 3)).astype(np.float32)
     small = convolved(image, w, (2, 2), ((0, 0), (0, 0)))
     other = random.standard_normal(small.shape).astype(np.float32)
-    made = one("ConvTranspose", "w", strides=[2, 2], output_shape=[6, 5])
-    back = result(tmp_path, made, other, w)
+    operator = one("ConvTranspose", "w", strides=[2, 2], output_shape=[6, 5])
+    back = result(tmp_path, operator, other, w)
     assert back.shape == image.shape
     np.testing.assert_allclose((small * other).sum(), (image * back).sum(), rtol=1e-3)
 
@@ -190,8 +190,8 @@ def test_poolings(tmp_path: Path) -> None:
     padded = np.pad(image, ((0, 0), (0, 0), (2, 2), (2, 2)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     options: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [2, 2, 2, 2]}
-    found = result(tmp_path, one("MaxPool", **options), image)
-    np.testing.assert_array_equal(found, np.nanmax(windows, (4, 5)))
+    outcome = result(tmp_path, one("MaxPool", **options), image)
+    np.testing.assert_array_equal(outcome, np.nanmax(windows, (4, 5)))
     np.testing.assert_allclose(
         result(tmp_path, one("AveragePool", **options), image), np.nanmean(windows, (4, 5)), 1e-4, 1e-6
     )
@@ -233,11 +233,11 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
     constants |= {"first": np.array([0]), "last": np.array([1]), "minus": np.array([-1])}
     net = opened(model(nodes, {"x": (FLOAT, ["n", 3, 4])}, ["y", "size", "z"], constants), tmp_path)
     given = random.standard_normal((opened_batch, 3, 4)).astype(np.float32)
-    found = net.run(given)
+    result = net.run(given)
     rows = opened_batch * 4
-    np.testing.assert_array_equal(found["y"], given.reshape(rows, 3) + np.arange(rows, dtype=np.float32)[:, None])
-    assert found["size"] == given.size
-    np.testing.assert_array_equal(found["z"], [5])
+    np.testing.assert_array_equal(result["y"], given.reshape(rows, 3) + np.arange(rows, dtype=np.float32)[:, None])
+    assert result["size"] == given.size
+    np.testing.assert_array_equal(result["z"], [5])
     names = {net.operand(name, given).operation.label for name in ("t", "nw", "counted", "z")}
     assert names == {"tensor"}
 
@@ -265,7 +265,7 @@ def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) ->
 @pytest.mark.parametrize("type", ["Gather", "GatherElements"])
 def test_an_index_beyond_an_axis_is_an_error_of_the_run(tmp_path: Path, type: str, index: int) -> None:
     """On either side, where only the run tells the index; −1 is the last one."""
-    made = one(type, "i", axis=1)
-    assert result(tmp_path, made, whole, np.full((2, 1), -1), known=False).flat[0] == whole[0, -1]
+    operator = one(type, "i", axis=1)
+    assert result(tmp_path, operator, whole, np.full((2, 1), -1), known=False).flat[0] == whole[0, -1]
     with pytest.raises(ex.RunError, match=f"row {index} of a table with rows 0 … 2"):
-        result(tmp_path, made, whole, np.full((2, 1), index), known=False)
+        result(tmp_path, operator, whole, np.full((2, 1), index), known=False)

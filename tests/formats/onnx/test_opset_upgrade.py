@@ -39,21 +39,21 @@ def test_slopes_lay_along_the_channels(tmp_path: Path) -> None:
     """The converter leaves PRelu as it is: without a mark, square images would take slopes for columns."""
     x, slopes = X[:, :, :3], np.float32([1, 10, 100])
     for opset, along in ((6, slopes[:, None]), (13, slopes)):
-        made = model([node("PRelu", ["x", "s"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], {"s": slopes}, opset=opset)
-        np.testing.assert_array_equal(opened(made, tmp_path).run(x), np.where(x < 0, x * along, x))
+        proto = model([node("PRelu", ["x", "s"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], {"s": slopes}, opset=opset)
+        np.testing.assert_array_equal(opened(proto, tmp_path).run(x), np.where(x < 0, x * along, x))
 
 
 def test_a_model_whose_operators_mean_the_same_is_left_as_it_is() -> None:
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], opset=8)
-    upgrade = upgraded_model(made)
-    assert upgrade.model is made
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], opset=8)
+    upgrade = upgraded_model(proto)
+    assert upgrade.model is proto
     assert upgrade.remark == ""
 
 
 def test_a_model_that_the_converter_refuses_is_shown_as_it_stands(tmp_path: Path) -> None:
     nodes = [node("Add", ["x", "b"], ["y"], broadcast=1, axis=1)]
-    made = model(nodes, {"x": (FLOAT, X.shape)}, ["y"], {"b": np.ones(3, np.float32)}, opset=6)
-    net = opened(made, tmp_path)
+    proto = model(nodes, {"x": (FLOAT, X.shape)}, ["y"], {"b": np.ones(3, np.float32)}, opset=6)
+    net = opened(proto, tmp_path)
     assert "opset 6 could not be upgraded: Dimension 0 of input 2 does not match" in net.definition.doc
     assert [unknown.type for unknown in net.unknown()] == ["Add (opset 6)"]
     words = "this model is of opset 6, .*converter.*refused it"
@@ -73,17 +73,17 @@ def test_a_model_that_the_converter_refuses_is_shown_as_it_stands(tmp_path: Path
     [(0, "opset, 0, must be one from 1 to"), (999, "pip install --upgrade onnx"), (None, "must say the opset")],
 )
 def test_an_opset_that_nobody_knows_is_refused_by_its_number(opset: int | None, said: str, tmp_path: Path) -> None:
-    made = model([node("Add", ["x", "x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
-    del made.opset_import[:]
+    proto = model([node("Add", ["x", "x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
+    del proto.opset_import[:]
     if opset is not None:
-        made.opset_import.add(version=opset)
+        proto.opset_import.add(version=opset)
     with pytest.raises(ex.FileError, match=said):
-        opened(made, tmp_path).run(np.ones(3, np.float32))
+        opened(proto, tmp_path).run(np.ones(3, np.float32))
 
 
 def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:
     weights = np.arange(600, dtype=np.float32).reshape(3, 200)
-    made = model(
+    proto = model(
         [node("Unsqueeze", ["w"], ["u"], axes=[0]), node("Add", ["x", "u"], ["y"])],
         {"x": (FLOAT, [1, 3, 200])},
         ["y"],
@@ -95,8 +95,8 @@ def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:
     stored.data_location = 1
     entry = stored.external_data.add()
     entry.key, entry.value = "location", "w.bin"
-    made.graph.initializer.append(stored)
-    net = opened(made, tmp_path)
+    proto.graph.initializer.append(stored)
+    net = opened(proto, tmp_path)
     np.testing.assert_array_equal(net.run(np.ones((1, 3, 200), np.float32)), weights[None] + 1)
 
 
@@ -110,11 +110,11 @@ def test_old_resampling_divides_places_by_scales(opset: int, tmp_path: Path) -> 
         ("nearest", [0, 0, 10, 10, 30, 30, 60, 60]),
     ):
         if opset == 7:
-            made = model([node(old, ["x"], ["y"], mode=mode, scales=scales)], {"x": (FLOAT, x.shape)}, ["y"], opset=7)
+            proto = model([node(old, ["x"], ["y"], mode=mode, scales=scales)], {"x": (FLOAT, x.shape)}, ["y"], opset=7)
         else:
             nodes = [node(old, ["x", "s"], ["y"], mode=mode)]
-            made = model(nodes, {"x": (FLOAT, x.shape)}, ["y"], {"s": scales}, opset=opset)
-        net = opened(made, tmp_path)
+            proto = model(nodes, {"x": (FLOAT, x.shape)}, ["y"], {"s": scales}, opset=opset)
+        net = opened(proto, tmp_path)
         np.testing.assert_array_equal(net.run(x), np.float32(expected).reshape(1, 1, 1, 8))
         net.save(tmp_path / "new.onnx")
         np.testing.assert_array_equal(ex.open(tmp_path / "new.onnx").run(x), net.run(x))
@@ -134,14 +134,14 @@ def test_upsampling_within_a_net_and_within_a_branch_divides_places_by_scales(tm
         [],
         [helper.make_tensor_value_info("n", FLOAT, None)],
     )
-    made = model(
+    proto = model(
         [node("If", ["c"], ["z"], then_branch=branch, else_branch=other)],
         {"x": (FLOAT, x.shape), "c": (BOOL, ())},
         ["z"],
         scales,
         opset=9,
     )
-    net = opened(made, tmp_path)
+    net = opened(proto, tmp_path)
     np.testing.assert_array_equal(net.run(x, np.array(True)), expected)
     np.testing.assert_array_equal(net.run(x, np.array(False)), x)
 
@@ -169,13 +169,13 @@ def test_nearest_elements_of_opset_10_lie_above_where_an_axis_shrinks(
 def test_hardmax_was_of_all_axes_from_one_on(tmp_path: Path) -> None:
     expected = np.zeros_like(X)
     expected[:, -1, -1] = 1
-    made = model([node("Hardmax", ["x"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"], opset=9)
-    np.testing.assert_array_equal(opened(made, tmp_path).run(X), expected)
+    proto = model([node("Hardmax", ["x"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"], opset=9)
+    np.testing.assert_array_equal(opened(proto, tmp_path).run(X), expected)
 
 
 def test_normalization_over_the_batch_is_read_as_its_function(tmp_path: Path) -> None:
     x = np.arange(48, dtype=np.float32).reshape(2, 3, 2, 4)
-    made = model([node("MeanVarianceNormalization", ["x"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], opset=9)
+    proto = model([node("MeanVarianceNormalization", ["x"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], opset=9)
     axes = (0, 2, 3)
     expected = (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
-    np.testing.assert_allclose(opened(made, tmp_path).run(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(opened(proto, tmp_path).run(x), expected, rtol=1e-5)

@@ -38,13 +38,13 @@ def test_the_digits_come_out_as_from_the_other_format() -> None:
 
 def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
     """Initializers are weights by the names that ONNX gives an operator's inputs; short whole numbers are arguments."""
-    made = model(
+    proto = model(
         [node("Gemm", ["x", "w", "b"], ["y"], "fc", transB=1), node("Reshape", ["y", "s"], ["z"], "shape")],
         {"x": (FLOAT, ["batch", 3])},
         ["z"],
         {"w": np.ones((4, 3), np.float32), "b": np.ones(4, np.float32), "s": np.array([-1, 2, 2])},
     )
-    net = opened(made, tmp_path)
+    net = opened(proto, tmp_path)
     assert dict(net["fc"].definition.weights) == {
         name: reference for name, reference in net["fc"].definition.weights.items() if name in "BC"
     }
@@ -58,10 +58,10 @@ def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
 
 def test_initializers_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
     """An older file lists its initializers among the graph's inputs; they are constants all the same."""
-    made = model(
+    proto = model(
         [node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3]), "w": (FLOAT, [3])}, ["y"], {"w": x23[1]}, opset=11
     )
-    net = opened(made, tmp_path)
+    net = opened(proto, tmp_path)
     assert list(net.inputs) == ["x"]
     np.testing.assert_array_equal(net.run(x23), x23 + x23[1])
 
@@ -76,15 +76,15 @@ def test_initializers_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
 )
 def test_constants_are_no_operators(tmp_path: Path, attributes: dict[str, object], expected: object) -> None:
     """Constant nodes are weights or arguments of their readers, by other names too; outputs are made by operators."""
-    made = model(
+    proto = model(
         [node("Constant", [], ["c"], **attributes), node("Identity", ["c"], ["d"]), node("Mul", ["x", "d"], ["y"])],
         {"x": (FLOAT, [2, 3])},
         ["y", "c"],
     )
-    net = opened(made, tmp_path)
-    found = net.run(x23)
-    np.testing.assert_array_equal(found["y"], x23 * np.float32(expected))
-    np.testing.assert_array_equal(found["c"], np.float32(expected))
+    net = opened(proto, tmp_path)
+    result = net.run(x23)
+    np.testing.assert_array_equal(result["y"], x23 * np.float32(expected))
+    np.testing.assert_array_equal(result["c"], np.float32(expected))
     assert [operator.type for operator in net.definition.operators] == ["Mul", "Constant"]
 
 
@@ -95,11 +95,11 @@ def test_elements_of_all_dtypes(tmp_path: Path, dtype: str, raw: bool) -> None:
     values = np.array([0, 1, 1, 0, 1], dtype)
     kind = helper.np_dtype_to_tensor_dtype(values.dtype)
     stored = helper.make_tensor("w", kind, [5], values.tobytes() if raw else values.tolist(), raw=raw)
-    made = model([node("Identity", ["w"], ["y"])], {}, ["y"])
-    made.graph.initializer.append(stored)
-    found = opened(made, tmp_path).run()
-    assert found.dtype == values.dtype
-    np.testing.assert_array_equal(found, values)
+    proto = model([node("Identity", ["w"], ["y"])], {}, ["y"])
+    proto.graph.initializer.append(stored)
+    result = opened(proto, tmp_path).run()
+    assert result.dtype == values.dtype
+    np.testing.assert_array_equal(result, values)
 
 
 @pytest.mark.parametrize("raw", [True, False])
@@ -111,17 +111,17 @@ def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
         stored.raw_data = bits.tobytes()
     else:
         stored.int32_data.extend(bits.tolist())
-    made = model([node("Mul", ["x", "w"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
-    made.graph.initializer.append(stored)
-    np.testing.assert_array_equal(opened(made, tmp_path).run(np.ones(2, np.float32)), [1, -2.5])
+    proto = model([node("Mul", ["x", "w"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    proto.graph.initializer.append(stored)
+    np.testing.assert_array_equal(opened(proto, tmp_path).run(np.ones(2, np.float32)), [1, -2.5])
 
 
 @pytest.mark.spec("I-9")
 def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
     """A tensor of a dtype that explorer has not is named when a run needs it; the file opens and is drawn."""
-    made = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
-    made.graph.initializer.append(TensorProto(name="w", data_type=27, dims=[1], raw_data=b"a"))
-    net = opened(made, tmp_path)
+    proto = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
+    proto.graph.initializer.append(TensorProto(name="w", data_type=27, dims=[1], raw_data=b"a"))
+    net = opened(proto, tmp_path)
     with pytest.raises(
         ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of float6e2m3, which explorer has not'"
     ):
@@ -132,10 +132,10 @@ def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
 def test_operators_without_names_get_some(tmp_path: Path) -> None:
     """Nodes without a name, and with one that is taken, get names that are the same each time."""
     nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"], "n"), node("Abs", ["b"], ["y"], "n")]
-    made = model(nodes, {"x": (FLOAT, [2, 3])}, ["y"])
-    names = [operator.name for operator in opened(made, tmp_path).definition.operators]
+    proto = model(nodes, {"x": (FLOAT, [2, 3])}, ["y"])
+    names = [operator.name for operator in opened(proto, tmp_path).definition.operators]
     assert names == ["Relu_1", "n", "n (2)"]
-    assert names == [operator.name for operator in opened(made, tmp_path).definition.operators]
+    assert names == [operator.name for operator in opened(proto, tmp_path).definition.operators]
 
 
 def test_boxes_are_told_by_paths_notes_and_weights(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_local_functions_are_boxes(tmp_path: Path) -> None:
         node("Twice", ["x", "x"], ["m"], "first", domain="own", slope=0.5),
         node("Twice", ["m", "x"], ["y"], "second", domain="own", slope=0.25),
     ]
-    made = model(calls, {"x": (FLOAT, [2])}, ["y"], functions=[twice])
-    made.opset_import.append(helper.make_opsetid("own", 1))
-    net = opened(made, tmp_path)
+    proto = model(calls, {"x": (FLOAT, [2])}, ["y"], functions=[twice])
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(proto, tmp_path)
     assert list(net.operators) == ["first/LeakyRelu_1", "first/plus", "second/LeakyRelu_3", "second/plus"]
     np.testing.assert_array_equal(net.run(np.array([-2, 2], np.float32)), [-0.75 - 2, 6])
     assert [path[0] for path in box_paths(net.definition).values()] == ["first", "first", "second", "second"]
@@ -234,9 +234,9 @@ def test_a_function_is_a_scope_of_its_own(tmp_path: Path) -> None:
         node("Choose", ["m", "c"], ["n"], "second", domain="own"),
         node("Sub", ["n", "x"], ["y"]),
     ]
-    made = model(nodes, {"x": (FLOAT, [2]), "c": (TensorProto.BOOL, [])}, ["y"], functions=[choose])
-    made.opset_import.append(helper.make_opsetid("own", 1))
-    net = opened(made, tmp_path)
+    proto = model(nodes, {"x": (FLOAT, [2]), "c": (TensorProto.BOOL, [])}, ["y"], functions=[choose])
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(proto, tmp_path)
     assert net.check() == []
     x = np.float32([-2, 3])
     np.testing.assert_array_equal(net.run(x, np.array(True)), np.maximum(x, 0) - x)
@@ -268,23 +268,23 @@ def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
         node("Relu", ["a"], ["b"], "same"),
         node("Gelu", ["b"], ["y"], "theirs", domain="com.example"),
     ]
-    made = model(nodes, {"x": (FLOAT, [2, 3, 4]), "c": (FLOAT, [3])}, ["y"], opset=6)
-    made.opset_import.append(helper.make_opsetid("com.example", 1))
-    found = "\n".join(opened(made, tmp_path).check())
-    assert "Add (opset 6): 'old' (line 1)" in found
-    assert "this model is of opset 6" in found
-    assert "near known types: Add" not in found
-    assert "com.example.Gelu: 'theirs' (line 3); near known types: " in found
-    assert "'same'" not in found
+    proto = model(nodes, {"x": (FLOAT, [2, 3, 4]), "c": (FLOAT, [3])}, ["y"], opset=6)
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    text = "\n".join(opened(proto, tmp_path).check())
+    assert "Add (opset 6): 'old' (line 1)" in text
+    assert "this model is of opset 6" in text
+    assert "near known types: Add" not in text
+    assert "com.example.Gelu: 'theirs' (line 3); near known types: " in text
+    assert "'same'" not in text
 
 
 @pytest.mark.spec("I-16")
 def test_users_register_operator_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell registers a type of ONNX files; the types of each format are listed apart."""
     monkeypatch.setattr(TABLE, "_builders", dict(TABLE._builders))
-    made = model([node("Fancy", ["x"], ["y"], "f", domain="own")], {"x": (FLOAT, [2])}, ["y"])
-    made.opset_import.append(helper.make_opsetid("own", 1))
-    net = opened(made, tmp_path)
+    proto = model([node("Fancy", ["x"], ["y"], "f", domain="own")], {"x": (FLOAT, [2])}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(proto, tmp_path)
     (problem,) = net.problems().values()
     assert problem.fix == 'register it: @ex.file_operator("own.Fancy", format="onnx")'
 
@@ -307,9 +307,9 @@ def test_an_unsorted_graph_runs_in_the_order_of_its_names(tmp_path: Path) -> Non
 
 def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
     """Description, producer, opsets and notes of a model are kept."""
-    made = model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"], producer_name="us", doc_string="tells")
-    helper.set_model_props(made, {"author": "me"})
-    assert opened(made, tmp_path).definition.doc == "tells\nproducer: us\nopsets: ONNX 20\nauthor: me"
+    proto = model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"], producer_name="us", doc_string="tells")
+    helper.set_model_props(proto, {"author": "me"})
+    assert opened(proto, tmp_path).definition.doc == "tells\nproducer: us\nopsets: ONNX 20\nauthor: me"
 
 
 def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
@@ -322,8 +322,8 @@ def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
 
 def test_operators_that_the_standard_defines_by_others(tmp_path: Path) -> None:
     """An operator that explorer has not, but the standard writes with others, is expanded in a box of its name."""
-    made = model([node("MeanVarianceNormalization", ["x"], ["y"], "mvn", axes=[1])], {"x": (FLOAT, [2, 3])}, ["y"])
-    net = opened(made, tmp_path)
+    proto = model([node("MeanVarianceNormalization", ["x"], ["y"], "mvn", axes=[1])], {"x": (FLOAT, [2, 3])}, ["y"])
+    net = opened(proto, tmp_path)
     assert net.check() == []
     assert {path[0] for path in box_paths(net.definition).values()} == {"mvn"}
     expected = (x23 - x23.mean(1, keepdims=True)) / x23.std(1, keepdims=True)
@@ -337,8 +337,8 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
         node("Resize", ["h", "", "s"], ["d"]),
         node("Add", ["x", "d"], ["y"]),
     ]
-    made = model(nodes, {"x": (FLOAT, [1, 1, "h", "w"])}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
-    net = opened(made, tmp_path)
+    proto = model(nodes, {"x": (FLOAT, [1, 1, "h", "w"])}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
+    net = opened(proto, tmp_path)
     assert net.check() == []
     assert net.example_shapes() == {"x": (1, 1, 224, 224)}
     assert "(h = 224, w = 224)" in text(net.preview_plan().recording)
@@ -348,9 +348,9 @@ def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
     """Numbers behind a name go on from the last one: 50,000 nodes of one name are named one after the other."""
     names = Names()
     placed = PlacedNode(node("Relu", ["x"], ["y"], "same"), (), {})
-    found = [names.name(placed, number) for number in range(50_000)]
-    assert len(set(found)) == len(found)
-    assert found[-1] == "same (50000)"
+    results = [names.name(placed, number) for number in range(50_000)]
+    assert len(set(results)) == len(results)
+    assert results[-1] == "same (50000)"
 
 
 @pytest.mark.spec("I-5")

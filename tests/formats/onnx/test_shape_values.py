@@ -45,8 +45,8 @@ def test_a_shape_that_is_computed_from_an_input(tmp_path: Path) -> None:
     net, x = reshaped(tmp_path), np.arange(6, dtype=np.float32)
     for sizes in ((2, -3), (-3, -2), (6, 1), (1, 6), (-6, 1)):
         for executor in ("simple", "dag", "async"):
-            found = net.run(x, np.array(sizes), executor=executor)
-            np.testing.assert_array_equal(found, x.reshape(np.abs(sizes)))
+            result = net.run(x, np.array(sizes), executor=executor)
+            np.testing.assert_array_equal(result, x.reshape(np.abs(sizes)))
 
 
 def test_plans_are_kept_for_what_decides_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,14 +156,14 @@ def test_a_condition_of_an_inner_graph(tmp_path: Path) -> None:
         helper.make_graph([node(type, ["x", "s"], [type])], type, [], [helper.make_empty_tensor_value_info(type)])
         for type in ("Reshape", "Expand")
     ]
-    made = node("If", ["which"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    operator = node("If", ["which"], ["y"], then_branch=branches[0], else_branch=branches[1])
     inputs = {"x": (FLOAT, [1]), "s": (INT64, [2]), "which": (BOOL, [])}
-    net = opened(model([made], inputs, ["y"]), tmp_path)
+    net = opened(model([operator], inputs, ["y"]), tmp_path)
     assert net.check() == []
     assert net.unsized() == ["If_1"]
     for which in (True, False):
-        found = net.run(np.ones(1, np.float32), np.array([1, 1]), np.array(which))
-        np.testing.assert_array_equal(found, np.ones((1, 1), np.float32))
+        result = net.run(np.ones(1, np.float32), np.array([1, 1]), np.array(which))
+        np.testing.assert_array_equal(result, np.ones((1, 1), np.float32))
 
 
 @pytest.mark.spec("I-9")

@@ -24,9 +24,9 @@ TORCH = '  File "/env/site-packages/torch/nn/modules/linear.py", line 134, in fo
 
 def noted(text: str) -> NodeProto:
     """A node with a traceback."""
-    made = NodeProto(op_type="Relu", input=["x"], output=["y"], name="relu")
-    made.metadata_props.add(key=NOTE, value=text)
-    return made
+    operator = NodeProto(op_type="Relu", input=["x"], output=["y"], name="relu")
+    operator.metadata_props.add(key=NOTE, value=text)
+    return operator
 
 
 def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
@@ -39,7 +39,7 @@ def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
         "y = self.bn(self.conv(x))", "return torch.relu(y) + x", "x = x.mean((2, 3))", "return self.fc(x)",
     }  # fmt: skip
     recording = net.explore(np.ones((3, 2, 4, 4), np.float32)).recording
-    (listing,) = [found for found in listings(recording) if found.where == "torch_source.py"]
+    (listing,) = [result for result in listings(recording) if result.where == "torch_source.py"]
     assert listing.unit == "line"
     assert [line.text for line in listing.lines] == [source[line.number - 1].strip() for line in listing.lines]
     boxes = {recording.scopes[row].name for row in recording.nodes.scope if row >= 0}
@@ -75,17 +75,17 @@ def test_a_hostile_note_is_text() -> None:
 
 def program(type: str = "Relu", **attributes: int) -> ModelProto:
     """A model of one node, which names this test's file."""
-    made = model([node(type, ["x"], ["y"], name="act", **attributes)], {"x": (FLOAT, (2,))}, ["y"])
-    made.graph.node[0].metadata_props.add(key=NOTE, value=f'File "{__file__}", line 1, in forward\n    act(x)')
-    return made
+    proto = model([node(type, ["x"], ["y"], name="act", **attributes)], {"x": (FLOAT, (2,))}, ["y"])
+    proto.graph.node[0].metadata_props.add(key=NOTE, value=f'File "{__file__}", line 1, in forward\n    act(x)')
+    return proto
 
 
 def test_no_file_is_read_because_a_model_names_it(tmp_path: Path) -> None:
     """Of a foreign model's program its noted lines alone are shown; of this process's own the lines around, too."""
-    made = program()
-    net = opened(made, tmp_path)
+    proto = program()
+    net = opened(proto, tmp_path)
     assert net.explore(np.ones(2, np.float32)).recording.source_texts == []
-    local = reader.definition(made, tmp_path / "m.onnx", TABLE, local=True)
+    local = reader.definition(proto, tmp_path / "m.onnx", TABLE, local=True)
     assert isinstance(local.operators[0].code, CodePlace)
     recording = Net(local, TABLE).explore(np.ones(2, np.float32)).recording
     (text,) = recording.source_texts

@@ -25,9 +25,9 @@ def sparse(places: NDArray[np.int64], shape: tuple[int, ...] = (4, 3), count: in
 
 
 def product(weight: SparseTensorProto) -> ModelProto:
-    made = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
-    made.graph.sparse_initializer.append(weight)
-    return made
+    proto = model([node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
+    proto.graph.sparse_initializer.append(weight)
+    return proto
 
 
 @pytest.mark.parametrize("places", [PLACES, PLACES @ [3, 1]])
@@ -38,8 +38,8 @@ def test_sparse_weights_are_those_with_their_zeros(places: NDArray[np.int64], tm
     np.testing.assert_array_equal(net["MatMul_1"].weights["B"], DENSE)
     constant = node("Constant", [], ["w"])
     constant.attribute.append(helper.make_attribute("sparse_value", sparse(places)))
-    made = model([constant, node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
-    np.testing.assert_array_equal(opened(made, tmp_path).run(X), X @ DENSE)
+    proto = model([constant, node("MatMul", ["x", "w"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"])
+    np.testing.assert_array_equal(opened(proto, tmp_path).run(X), X @ DENSE)
 
 
 def test_a_sparse_net_is_saved_with_its_zeros(tmp_path: Path) -> None:

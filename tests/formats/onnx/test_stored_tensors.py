@@ -89,9 +89,9 @@ def test_a_tensor_in_segments_is_refused_whatever_else_it_holds() -> None:
 
 def test_a_field_that_a_dtype_does_not_use_is_not_read(tmp_path: Path) -> None:
     """Numbers of float64 stand in raw bytes or a field of their own: whole numbers beside them mean nothing."""
-    made = model([node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, ["y"], {"w": np.ones(2)})
-    made.graph.initializer[0].int32_data.append(1 << 20)
-    np.testing.assert_array_equal(opened(made, tmp_path).run(np.zeros(2)), [1, 1])
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, ["y"], {"w": np.ones(2)})
+    proto.graph.initializer[0].int32_data.append(1 << 20)
+    np.testing.assert_array_equal(opened(proto, tmp_path).run(np.zeros(2)), [1, 1])
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0, 4), (0, 1), (2, 0), (0,), (0, 0, 3)])
@@ -104,7 +104,7 @@ def test_whole_numbers_without_elements_keep_all_their_axes(shape: tuple[int, ..
 
 
 def test_no_updates_scatter_nothing(tmp_path: Path) -> None:
-    made = node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
+    operator = node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
     constants = {"i": np.zeros((0, 1), np.int64), "u": np.zeros(0, np.float32)}
-    net = opened(model([made], {"x": (FLOAT, [3])}, ["y"], constants), tmp_path)
+    net = opened(model([operator], {"x": (FLOAT, [3])}, ["y"], constants), tmp_path)
     np.testing.assert_array_equal(net.run(np.arange(3, dtype=np.float32)), [0, 1, 2])

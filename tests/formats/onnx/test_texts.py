@@ -40,11 +40,11 @@ def pipeline(folder: Path) -> Any:
         node("Concat", ["w", "back"], ["all"], axis=0),
         node("Cast", ["id"], ["digits"], to=TEXT),
     ]
-    made = model(nodes, {"t": (TEXT, ["n"])}, ["all", "id", "digits"])
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    proto = model(nodes, {"t": (TEXT, ["n"])}, ["all", "id", "digits"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
     tables = [texts("dog", "dog"), texts("hound", "hound"), texts("names", "none", "kitty", "doggy")]
-    made.graph.initializer.extend([*tables, helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
-    return opened(made, folder)
+    proto.graph.initializer.extend([*tables, helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
+    return opened(proto, folder)
 
 
 def listed(results: dict[str, Any]) -> dict[str, list[Any]]:
@@ -104,9 +104,9 @@ def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
         "LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml", post_transform="SOFTMAX",
         coefficients=[1.0, 0, 0, 1], intercepts=[0.0, 0], classlabels_strings=["cat", "elephant"],
     )  # fmt: skip
-    made = model([classifier], {"x": (FLOAT, ["n", 2])}, ["label", "scores"])
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
-    net = opened(made, tmp_path)
+    proto = model([classifier], {"x": (FLOAT, ["n", 2])}, ["label", "scores"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    net = opened(proto, tmp_path)
     rows = np.array([[2, 1], [1, 2], [3, 0]], np.float32)
     results = net.run(rows)
     assert results["label"].tolist() == ["cat", "elephant", "cat"]
@@ -117,14 +117,14 @@ def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
 @pytest.mark.spec("I-9")
 def test_scores_that_a_file_zips_with_labels_are_an_array(tmp_path: Path) -> None:
     """As scikit-learn's exporter writes classifiers: for its maps, one a row, an array has a column a label."""
-    made = model(
+    proto = model(
         [node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])], {"x": (FLOAT, [3, 2])}, []
     )
-    output = made.graph.output.add(name="y").type.sequence_type.elem_type.map_type
+    output = proto.graph.output.add(name="y").type.sequence_type.elem_type.map_type
     output.key_type = TEXT
     output.value_type.tensor_type.elem_type = FLOAT
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
-    net = opened(made, tmp_path)
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    net = opened(proto, tmp_path)
     scores = np.arange(6, dtype=np.float32).reshape(3, 2)
     np.testing.assert_array_equal(net.run(scores), scores)
     assert net.check() == []
@@ -139,10 +139,10 @@ def test_a_text_that_follows_from_constants_is_known_and_recorded(tmp_path: Path
         node("Equal", ["t", "none"], ["missing"]),
         node("Where", ["missing", "fill", "t"], ["y"]),
     ]
-    made = model(nodes, {"t": (TEXT, ["n"])}, ["y"])
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
-    made.graph.initializer.extend([texts("none", ""), helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
-    net = opened(made, tmp_path)
+    proto = model(nodes, {"t": (TEXT, ["n"])}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    proto.graph.initializer.extend([texts("none", ""), helper.make_tensor("zero", TensorProto.INT64, [1], [0])])
+    net = opened(proto, tmp_path)
     assert net.run(["Berlin", ""]).tolist() == ["Berlin", "Rome"]
     assert "LabelEncoder (delegated)" not in net.plan(["Berlin", ""]).recording.nodes.label
 
@@ -170,17 +170,17 @@ def test_operations_that_compute_refuse_texts() -> None:
 
 @pytest.mark.parametrize(("data", "dims"), [([b"\xff"], [1]), ([b"a"], [2]), ([b"a\0"], [1])])
 def test_texts_of_a_damaged_file_are_refused(tmp_path: Path, data: list[bytes], dims: list[int]) -> None:
-    made = model([node("Identity", ["w"], ["y"])], {}, ["y"])
-    made.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=dims, string_data=data))
+    proto = model([node("Identity", ["w"], ["y"])], {}, ["y"])
+    proto.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=dims, string_data=data))
     with pytest.raises(ex.FileError, match="'w'"):
-        opened(made, tmp_path)
+        opened(proto, tmp_path)
 
 
 def test_one_long_text_among_many_is_opened_without_its_memory(tmp_path: Path) -> None:
     """An array gives each text the room of the longest: 400 GB of a file of 2 MB, of which the run is refused."""
-    made = model([node("Identity", ["w"], ["y"], "same")], {}, ["y"])
+    proto = model([node("Identity", ["w"], ["y"], "same")], {}, ["y"])
     data = [b"a" * 1_000_000, *[b""] * 99_999]
-    made.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=[100_000], string_data=data))
-    net = opened(made, tmp_path)
+    proto.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=[100_000], string_data=data))
+    net = opened(proto, tmp_path)
     with pytest.raises(ex.ExplorerError, match="GB of memory"):
         net.run()

@@ -77,17 +77,17 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
 def test_what_is_saved_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, net: NetDefinition) -> None:
     path = tmp_path_factory.mktemp("pnnx") / "m.pnnx.param"
     pnnx.save(net, path)
-    found = pnnx.read(path)
-    assert found == net
-    assert repr(found) == repr(replace(net, source=found.source)) or found.operators == net.operators
-    for before, after in zip(net.operators, found.operators, strict=True):
+    result = pnnx.read(path)
+    assert result == net
+    assert repr(result) == repr(replace(net, source=result.source)) or result.operators == net.operators
+    for before, after in zip(net.operators, result.operators, strict=True):
         assert repr(before.arguments) == repr(after.arguments)
     for operator in net.operators:
         for attribute, reference in operator.weights.items():
             np.testing.assert_array_equal(
-                found.weight(operator.name, attribute), net.weights[reference.key], strict=True
+                result.weight(operator.name, attribute), net.weights[reference.key], strict=True
             )
-    assert param_text(found) == path.read_text(encoding="utf-8")
+    assert param_text(result) == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.spec("I-1")
@@ -225,8 +225,8 @@ def test_a_weight_of_bfloat16_loses_no_bit(tmp_path: Path) -> None:
                 pnnx.save(net, tmp_path / "m.param")
         else:
             pnnx.save(net, tmp_path / "m.param")
-            found = pnnx.read(tmp_path / "m.param").weight("a", "w")
-            np.testing.assert_array_equal(found.view(np.uint32), bits, strict=True)
+            result = pnnx.read(tmp_path / "m.param").weight("a", "w")
+            np.testing.assert_array_equal(result.view(np.uint32), bits, strict=True)
 
 
 def test_names_of_inputs_keep_clear_of_operators(tmp_path: Path) -> None:

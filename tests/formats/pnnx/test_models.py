@@ -17,10 +17,10 @@ def test_real_models_give_what_torch_computes(name: str) -> None:
     """ResNet-18, MobileNetV2, a transformer encoder and an LSTM, at each level of pnnx, give torch's outputs."""
     net = opened(name)
     assert net.check() == []
-    found = net.run(inputs(net, name))
+    result = net.run(inputs(net, name))
     wanted = expected(name, "output")
     assert wanted.std() > 0.01 * np.abs(wanted).max()
-    assert_close(found, wanted)
+    assert_close(result, wanted)
 
 
 @pytest.mark.spec("I-3")

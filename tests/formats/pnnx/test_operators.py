@@ -64,8 +64,8 @@ def test_operators_compute_what_torch_computes(case: str) -> None:
         plain["bias"] = "bias" in weights
     elif operation == "batch_norm":
         plain["affine"] = "weight" in weights
-    found = net_of(TYPES[operation], 1, plain, weights).run(given[0])
-    np.testing.assert_allclose(found, reference[f"{case}/output"], rtol=1e-12, atol=1e-12)
+    result = net_of(TYPES[operation], 1, plain, weights).run(given[0])
+    np.testing.assert_allclose(result, reference[f"{case}/output"], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.spec("I-6")
@@ -145,16 +145,16 @@ _SELECTS = (_ALL, _ALL, -1)
 def test_operators_compute_what_numpy_computes(
     type: str, arguments: dict[str, Any], given: list[Any], expected: Any
 ) -> None:
-    found = net_of(type, len(given), arguments).run(*given)
-    assert found.dtype == np.asarray(expected).dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    result = net_of(type, len(given), arguments).run(*given)
+    assert result.dtype == np.asarray(expected).dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
 def test_operators_with_several_outputs() -> None:
-    found = net_of("torch.split", 1, {"split_size_or_sections": (1, 3), "dim": 2}, outputs=2).run(x)
-    assert [array.shape for array in found.values()] == [(2, 3, 1), (2, 3, 3)]
-    found = net_of("torch.chunk", 1, {"chunks": 2, "dim": 1}, outputs=2).run(x)
-    np.testing.assert_array_equal(found["y1"], x[:, 2:])
+    result = net_of("torch.split", 1, {"split_size_or_sections": (1, 3), "dim": 2}, outputs=2).run(x)
+    assert [array.shape for array in result.values()] == [(2, 3, 1), (2, 3, 3)]
+    result = net_of("torch.chunk", 1, {"chunks": 2, "dim": 1}, outputs=2).run(x)
+    np.testing.assert_array_equal(result["y1"], x[:, 2:])
     with pytest.raises(ex.OperandError, match="2 values"):
         net_of("torch.chunk", 1, {"chunks": 2, "dim": 1}, outputs=3).run(x)
     with pytest.raises(ex.OperandError, match="add up to 4"):
@@ -193,8 +193,8 @@ def test_padding_that_keeps_the_size() -> None:
     filters = np.zeros((1, 3, 2, 3), np.float32)
     filters[0, 0, 0, 1] = 1
     arguments = {"kernel_size": (2, 3), "padding": "same", "bias": False, "stride": (1, 1)}
-    found = net_of("nn.Conv2d", 1, arguments, {"weight": filters}).run(image)
-    np.testing.assert_array_equal(found[:, 0], image[:, 0])
+    result = net_of("nn.Conv2d", 1, arguments, {"weight": filters}).run(image)
+    np.testing.assert_array_equal(result[:, 0], image[:, 0])
 
 
 @pytest.mark.spec("I-9")
@@ -260,8 +260,8 @@ def test_expressions_become_nodes_in_a_box() -> None:
 @pytest.mark.spec("I-7")
 def test_misplaced_brackets_are_read_and_said() -> None:
     net = net_of("pnnx.Expression", 2, {"expr": "add(add(@1,log10(@0)),log1p),@0)"})
-    found = net.run(x + 1, x)
-    np.testing.assert_allclose(found, x + np.log10(x + 1) + np.log1p(x + 1), rtol=1e-6)
+    result = net.run(x + 1, x)
+    np.testing.assert_allclose(result, x + np.log10(x + 1) + np.log1p(x + 1), rtol=1e-6)
     assert "read as prefix notation" in str(net.build(x, x).scope)
 
 

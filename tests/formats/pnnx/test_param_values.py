@@ -65,8 +65,8 @@ values = scalars | lists | st.lists(scalars | lists, min_size=1, max_size=4).map
     ],
 )
 def test_values_are_read(text: str, value: object) -> None:
-    found = read_value(text)
-    assert (type(found), repr(found)) == (type(value), repr(value))
+    result = read_value(text)
+    assert (type(result), repr(result)) == (type(value), repr(value))
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_what_is_written_comes_back_and_holds_no_blank(value: object) -> None:
 
 @given(st.floats())
 def test_floats_keep_every_bit(value: float) -> None:
-    found = read_value(write_value(value))
-    assert isinstance(found, float)
-    assert math.copysign(1, found) == math.copysign(1, value) or math.isnan(value)
-    assert found == value or (math.isnan(found) and math.isnan(value))
+    result = read_value(write_value(value))
+    assert isinstance(result, float)
+    assert math.copysign(1, result) == math.copysign(1, value) or math.isnan(value)
+    assert result == value or (math.isnan(result) and math.isnan(value))
 
 
 @pytest.mark.parametrize(

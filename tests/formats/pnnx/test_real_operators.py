@@ -24,8 +24,8 @@ def test_files_of_one_operator_compute_what_torch_computes(case: str, tmp_path: 
     )
     net = ex.open(tmp_path / "model.pnnx.param")
     assert not net.unknown()
-    found = net.run(*inputs)
-    values = list(found.values()) if isinstance(found, dict) else [found]
+    result = net.run(*inputs)
+    values = list(result.values()) if isinstance(result, dict) else [result]
     assert [(value.shape, value.dtype) for value in values] == [(value.shape, value.dtype) for value in expected]
     for value, wanted in zip(values, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=2e-5, atol=2e-6)

@@ -134,10 +134,10 @@ def test_an_operand_with_a_name_is_not_taken_for_another_one() -> None:
     names = {"input": "x0", "weight": "x1", "bias": "x2"}
     absent = {"running_mean": None, "running_var": None, "eps": 1e-5}
     scale, shift = np.arange(1.0, 4, dtype=np.float32), np.array([3, 1, 2], np.float32)
-    found = net_of("F.batch_norm", 3, absent, names=names).run(image, scale, shift)
+    result = net_of("F.batch_norm", 3, absent, names=names).run(image, scale, shift)
     spread = np.sqrt(image.var((0, 2, 3), keepdims=True) + 1e-5)
     whole = (image - image.mean((0, 2, 3), keepdims=True)) / spread
-    np.testing.assert_allclose(found, whole * scale[:, None, None] + shift[:, None, None], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result, whole * scale[:, None, None] + shift[:, None, None], rtol=1e-5, atol=1e-5)
     with refused(ex.OperandError, "'other' is missing"):
         net_of("aten::expand_as", 2, names={"input": "x0", "source": "x1"}).run(table, table)
 

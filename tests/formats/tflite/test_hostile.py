@@ -111,8 +111,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     paths = {name: folder / f"{number}.tflite" for number, name in enumerate(HOSTILE)}
     for name, path in paths.items():
         path.write_bytes(HOSTILE[name][0])
-    found = outcomes(paths.values())
-    return {name: found[path] for name, path in paths.items()}
+    result = outcomes(paths.values())
+    return {name: result[path] for name, path in paths.items()}
 
 
 @pytest.mark.spec("I-9")

@@ -42,8 +42,8 @@ def test_any_levels_give_the_tensor_again(seed: int, formats: tuple[bool, ...]) 
     rng = np.random.default_rng(seed)
     dense = rng.integers(1, 9, (3, 2, 4)) * (rng.random((3, 2, 4)) < 0.3)
     levels, values = encoded(dense, formats)
-    made = Sparsity((0, 1, 2), (), tuple(levels)).dense(values, dense.shape)
-    np.testing.assert_array_equal(made, dense)
+    tensor = Sparsity((0, 1, 2), (), tuple(levels)).dense(values, dense.shape)
+    np.testing.assert_array_equal(tensor, dense)
 
 
 WRONG = {

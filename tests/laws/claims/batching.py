@@ -43,19 +43,19 @@ def body_of(at: At, node: Expr) -> Body:
 
 def depths(at: At) -> dict[int, tuple[int, int]]:
     """uid → how many calls, and how many operations, are one after the other up to a node."""
-    found: dict[int, tuple[int, int]] = {}
+    results: dict[int, tuple[int, int]] = {}
     pending = [*at.roots]
     while pending:
         node = pending[-1]
-        waiting = [operand for operand in at.operands(node) if operand.uid not in found]
+        waiting = [operand for operand in at.operands(node) if operand.uid not in results]
         if waiting:
             pending += waiting
             continue
         pending.pop()
-        below = [found[operand.uid] for operand in at.operands(node)]
+        below = [results[operand.uid] for operand in at.operands(node)]
         deepest, level = max((deep for deep, _ in below), default=0), max((level for _, level in below), default=-1)
-        found[node.uid] = (deepest + isinstance(node.operation, Call), level + 1)
-    return found
+        results[node.uid] = (deepest + isinstance(node.operation, Call), level + 1)
+    return results
 
 
 class Rows:
@@ -91,14 +91,14 @@ def subjects_of(claim: Claim, number: int) -> int:
 
 def is_whole(claim: Claim, rows: Rows, column: Sequence[Expr]) -> bool:
     """Whether values are all rows of one value, in their order."""
-    found = [rows.row(node) for node in column]
-    if found[0] is None:
+    results = [rows.row(node) for node in column]
+    if results[0] is None:
         return False
-    whole, _, count = found[0]
+    whole, _, count = results[0]
     if not count:
         count = subjects_of(claim, whole[0] if isinstance(whole, tuple) else whole)
     return count == len(column) and all(
-        each is not None and each[:2] == (whole, index) for index, each in enumerate(found)
+        each is not None and each[:2] == (whole, index) for index, each in enumerate(results)
     )
 
 
@@ -141,14 +141,14 @@ def whole_uid(claim: Claim, whole: Any) -> int:
 
 def buckets(claim: Claim) -> list[list[Expr]]:
     """The subjects by depth, operation and operands' types."""
-    found: defaultdict[Any, list[Expr]] = defaultdict(list)
+    readers: defaultdict[Any, list[Expr]] = defaultdict(list)
     depth = depths(claim.stage)
     for node in claim.subjects:
         deep, level = depth[node.uid]
         types = tuple(operand.type for operand in claim.stage.operands(node))
         key = (deep, id(node.operation)) if isinstance(node.operation, Call) else (deep, level, node.operation, types)
-        found[key].append(node)
-    return [*found.values()]
+        readers[key].append(node)
+    return [*readers.values()]
 
 
 def member_name(claim: Claim) -> str:
@@ -252,13 +252,13 @@ def same_operands(claim: Claim) -> Facts:
 @of_decision(BatchReasons.depth)
 def depth(claim: Claim) -> Facts:
     """Calls of one body, of which no two stand at one depth, unless they are batched."""
-    found = depths(claim.stage)
+    result = depths(claim.stage)
     facts = set()
     for call in claim.subjects:
         alike = [node for node in calls_named(claim) if node.operation is call.operation]
-        deep = {found[node.uid][0] for node in alike}
+        deep = {result[node.uid][0] for node in alike}
         assert len(deep) > 1
-        assert [node for node in alike if found[node.uid][0] == found[call.uid][0]] == [call]
+        assert [node for node in alike if result[node.uid][0] == result[call.uid][0]] == [call]
         facts.add((len(alike), len(deep)))
     ((count, levels),) = facts
     return {"name": claim.subjects[0].operation.label, "count": count, "depths": levels}

@@ -120,7 +120,7 @@ def folded(claim: Claim) -> Facts:
     """The subjects are computed from numbers in the program alone; what is left out was not told of before."""
     (constant,) = claim.choice.produced
     first = claim.subjects[0]
-    told = {
+    uids = {
         uid
         for number, decision in enumerate(claim.planned.graph.decisions[: claim.number])
         if decision.reason is Folding.folded
@@ -129,16 +129,16 @@ def folded(claim: Claim) -> Facts:
     held = {**claim.before.below(claim.subjects), **{node.uid: node for node in claim.subjects}}
     leaves = [node for node in held.values() if not node.operands]
     assert all(isinstance(leaf.operation, (Full, Zero, OneHot, Literal)) for leaf in leaves)
-    gone = [node for node in held.values() if node.operands and node.uid not in told]
+    gone = [node for node in held.values() if node.operands and node.uid not in uids]
     now = claim.before
     value = now.value(first)
     assert all(same_number(now.value(node), value) for node in [constant, *claim.subjects])
-    made = constant.operation
-    assert isinstance(made, Structured)
+    operation = constant.operation
+    assert isinstance(operation, Structured)
     types = {node.uid: [operand.type for operand in claim.before.operands(node)] for node in gone}
     return {
         "operation": kind(first),
-        "value": described(made),
+        "value": described(operation),
         "count": len(gone),
         "saved_flops": sum(node.operation.flops(node.type, *types[node.uid]) for node in gone),
         "saved_bytes": sum(0 if node.operation.view else node.type.nbytes for node in gone),

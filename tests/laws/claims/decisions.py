@@ -67,14 +67,14 @@ class At:
 
     def below(self, nodes: Iterable[ex.Expr]) -> dict[int, ex.Expr]:
         """All that nodes need, by uid, themselves excluded."""
-        found: dict[int, ex.Expr] = {}
+        results: dict[int, ex.Expr] = {}
         pending = [operand for node in nodes for operand in self.operands(node)]
         while pending:
             node = pending.pop()
-            if node.uid not in found:
-                found[node.uid] = node
+            if node.uid not in results:
+                results[node.uid] = node
                 pending += self.operands(node)
-        return found
+        return results
 
     def value(self, node: ex.Expr) -> Any:
         """The value of a node by what stands for its operands now."""

@@ -107,13 +107,13 @@ def _halves_images(tiling: Any, numpys: bool, last: Expr) -> bool:
 
 def edges(claim: Claim) -> list[tuple[Expr, Expr]]:
     """Operands and readers that a decision keeps in kernels apart."""
-    found = claim.choice.unfused_edges
-    assert found
-    for operand, reader in found:
+    result = claim.choice.unfused_edges
+    assert result
+    for operand, reader in result:
         own = claim.kernels.get(operand.uid)
         assert own is None or own is not claim.kernels[reader.uid]
         assert any(node is reader for node in claim.subjects)
-    return found
+    return result
 
 
 def of_edges(*reasons: Any) -> Any:
@@ -171,8 +171,8 @@ def fuse_shape(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 
 
 def product_in(claim: Claim, node: Expr) -> Expr:
-    (found,) = [each for each in claim.kernels[node.uid].nodes if not each.operation.elementwise]
-    return found
+    (results,) = [each for each in claim.kernels[node.uid].nodes if not each.operation.elementwise]
+    return results
 
 
 @of_edges(FuseReasons.second_product, FuseReasons.from_second_product)

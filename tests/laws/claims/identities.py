@@ -48,8 +48,8 @@ def changed_by_neutral(at: At, node: Expr) -> list[Any]:
     facts, numbers = neutral_facts(at, node), special(node)
     one = np.asarray(-0.0 if facts["neutral"] == "−0.0" else facts["neutral"], node.dtype)
     with np.errstate(all="ignore"):
-        made = node.operation.compute(numbers, one)
-    return [each for each, kept in zip(numbers, made, strict=True) if bits(each) != bits(kept)]
+        value = node.operation.compute(numbers, one)
+    return [each for each, kept in zip(numbers, value, strict=True) if bits(each) != bits(kept)]
 
 
 def no_minus_zero(node: Expr) -> bool:
@@ -81,13 +81,13 @@ def changed_by_operation(at: At, node: Expr) -> list[Any]:
     x = at.below_at(node, 0)
     if isinstance(node.operation, (BroadcastTo, ToDevice)) or x.size > LARGEST:
         return []
-    found = []
+    results = []
     for each in special(node):
         whole = np.full(x.shape, each)
         with np.errstate(all="ignore"):
             if bits(node.operation.compute(whole)) != bits(whole):
-                found.append(each)
-    return found
+                results.append(each)
+    return results
 
 
 def does_nothing(at: At, node: Expr) -> bool:

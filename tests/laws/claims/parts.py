@@ -47,20 +47,20 @@ def terms_of(at: At, node: Expr) -> Iterator[Expr]:
 
 def rows_by_value(at: At, node: Expr) -> dict[int, tuple[Expr, set[int]]]:
     """Among the terms of a sum the rows, by the value that they are of."""
-    found: dict[int, tuple[Expr, set[int]]] = {}
+    results: dict[int, tuple[Expr, set[int]]] = {}
     for term in terms_of(at, node):
         taken = row(at, term)
         if taken is not None and term.shape == node.shape:
-            found.setdefault(taken[0].uid, (taken[0], set()))[1].add(taken[1])
-    return found
+            results.setdefault(taken[0].uid, (taken[0], set()))[1].add(taken[1])
+    return results
 
 
 @of_decision(batch_sums.SumOfMembers.one_value, batch_sums.SumOfMembers.several_values)
 def summed_rows(claim: Claim) -> Facts:
     """The values that are summed over their first axis: all of their rows are among the terms."""
-    (node,), (made,) = claim.subjects, claim.choice.produced
+    (node,), (values,) = claim.subjects, claim.choice.produced
     fresh = {each.uid for each in claim.added}
-    parts = [made, *claim.after.operands(made)]
+    parts = [values, *claim.after.operands(values)]
     totals = [each for each in parts if each.uid in fresh and isinstance(each.operation, Sum)]
     wholes = [claim.after.below_at(total, 0) for total in totals]
     rows = rows_by_value(claim.before, node)

@@ -105,18 +105,18 @@ def unneeded(claim: Claim) -> Facts:
     graph = claim.planned.graph
     assert not {node.uid for node in claim.subjects} & claim.after.live.keys()
     replaced = {old.uid for decision, old, _ in graph.substitutions if decision < claim.number}
-    made = [node for decision, node in graph.added if decision < claim.number]
+    nodes = [node for decision, node in graph.added if decision < claim.number]
     readers: dict[int, Expr] = {}
-    for node in [*graph.recorded, *made]:
+    for node in [*graph.recorded, *nodes]:
         if node.uid in replaced:
             for operand in node.operands:
                 readers.setdefault(operand.uid, node)
-    found = [readers[node.uid] for node in claim.subjects if node.uid in readers]
-    assert bool(found) is (claim.choice.reason is Prune.replaced)
+    results = [readers[node.uid] for node in claim.subjects if node.uid in readers]
+    assert bool(results) is (claim.choice.reason is Prune.replaced)
     saved = sum(
         node.operation.flops(node.type, *[operand.type for operand in node.operands]) for node in claim.subjects
     )
-    return {"count": len(claim.subjects), "flops": saved, "readers": found[:3]}
+    return {"count": len(claim.subjects), "flops": saved, "readers": results[:3]}
 
 
 @of_decision(Inline.inlined)
@@ -229,9 +229,9 @@ def tiles(claim: Claim) -> Facts:
     assert filters.shape[2:] == (3, 3)
     assert not claim.before.varies(filters)
     assert all(each.operation is first.operation and each.type is first.type for each in claim.subjects)
-    (made,) = {node.operation for node in claim.choice.produced}
+    (operation,) = {node.operation for node in claim.choice.produced}
     direct = first.operation.flops(first.type, images.type, filters.type)
-    saved = direct - made.flops(first.type, images.type, filters.type)
+    saved = direct - operation.flops(first.type, images.type, filters.type)
     assert saved > 0
     return {"count": len(claim.subjects), "saved_flops": saved, "direct_flops": direct}
 
@@ -264,9 +264,9 @@ def unfit(claim: Claim) -> Facts:
 
 @of_decision(Algorithms.few_channels)
 def few_channels(claim: Claim) -> Facts:
-    ((made, read),) = {claim.before.operands(node)[1].shape[:2] for node in claim.subjects}
-    assert min(made, read) < 32
-    return {"count": min(made, read), "least": 32, "values": "images" if read <= made else "results"}
+    ((filters, channels),) = {claim.before.operands(node)[1].shape[:2] for node in claim.subjects}
+    assert min(filters, channels) < 32
+    return {"count": min(filters, channels), "least": 32, "values": "images" if channels <= filters else "results"}
 
 
 @of_decision(Algorithms.few_tiles)

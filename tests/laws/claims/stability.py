@@ -129,10 +129,10 @@ of_nodes(device_copies.RecreateConstantOnDevice.recreated, holds=lambda at, n: n
 
 @of_decision(operations_under_policies.UnderPolicies.policies)
 def policies(claim: Claim) -> Facts:
-    (node,), (made,) = claim.subjects, claim.choice.produced
+    (node,), (values,) = claim.subjects, claim.choice.produced
     assert isinstance(node.operation, Adjusted)
     given = ", ".join(repr(each) for each in node.operation.policies)
-    return {"operation": kind(node), "policies": given, "computed_by": made.operation.label}
+    return {"operation": kind(node), "policies": given, "computed_by": values.operation.label}
 
 
 @of_decision(Simplify.no_kernel)

@@ -67,13 +67,13 @@ def axes_of(factor: Expr, node: Expr) -> list[int]:
 
 def scaled_weights(at: At, node: Expr) -> list[tuple[int, int]]:
     """The sizes and places of a product's constant operands that keep the axes of the factor."""
-    found = around(at, node)
-    operands = at.operands(found.product)
+    site = around(at, node)
+    operands = at.operands(site.product)
     places = []
     for place, operand in enumerate(operands):
         if not at.varies(operand):
-            kept = {after: own for own, after in found.product.operation.kept_axes(place, *[o.type for o in operands])}
-            own = [kept.get(axis, -1) for axis in axes_of(found.other, node)]
+            kept = {after: own for own, after in site.product.operation.kept_axes(place, *[o.type for o in operands])}
+            own = [kept.get(axis, -1) for axis in axes_of(site.other, node)]
             if -1 not in own and own == sorted(own):
                 places.append((operand.size, place))
     return sorted(places)
@@ -84,27 +84,27 @@ def weights_of(at: At, node: Expr) -> Expr:
 
 
 def read_once(at: At, node: Expr) -> bool:
-    found = around(at, node)
-    return at.uses(found.value) == at.uses(found.product) == 1
+    site = around(at, node)
+    return at.uses(site.value) == at.uses(site.product) == 1
 
 
 def constant_parts(at: At, node: Expr) -> bool:
-    found = around(at, node)
-    return not at.varies(found.other) and (found.term is None or not at.varies(found.term))
+    site = around(at, node)
+    return not at.varies(site.other) and (site.term is None or not at.varies(site.term))
 
 
 @of_nodes(FactorIntoWeights.moved, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
 def factor_moved(at: At, node: Expr) -> Facts:
-    found = around(at, node)
+    site = around(at, node)
     weights = base(at, weights_of(at, node))
-    factor = base(at, found.other)
-    return {"product": found.product, "factor": factor, "weights": weights, "saved_flops": node.size}
+    factor = base(at, site.other)
+    return {"product": site.product, "factor": factor, "weights": weights, "saved_flops": node.size}
 
 
 @of_nodes(FactorIntoWeights.shape, holds=lambda at, node: not scaled_weights(at, node))
 def factor_shape(at: At, node: Expr) -> Facts:
-    found = around(at, node)
-    return {"product": found.product, "factor": base(at, found.other), "shape": shape_text(found.other)}
+    site = around(at, node)
+    return {"product": site.product, "factor": base(at, site.other), "shape": shape_text(site.other)}
 
 
 def is_whole(at: At, value: Expr) -> bool:
@@ -121,16 +121,16 @@ def is_whole(at: At, value: Expr) -> bool:
     holds=lambda at, node: all(is_whole(at, operand) for operand in at.operands(around(at, node).product)),
 )
 def factor_of_exact_sums(at: At, node: Expr) -> Facts:
-    found = around(at, node)
-    return {"product": found.product, "factor": base(at, found.other)}
+    site = around(at, node)
+    return {"product": site.product, "factor": base(at, site.other)}
 
 
 @of_nodes(TermsOfWeights.merged, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
 def terms_merged(at: At, node: Expr) -> Facts:
-    found = around(at, node)
-    assert found.term is not None
-    first, second = base(at, found.term), base(at, found.other)
-    return {"first": first, "second": second, "product": found.product, "saved_flops": node.size}
+    site = around(at, node)
+    assert site.term is not None
+    first, second = base(at, site.term), base(at, site.other)
+    return {"first": first, "second": second, "product": site.product, "saved_flops": node.size}
 
 
 class Step(NamedTuple):
@@ -249,21 +249,21 @@ def of_norms(node: Expr) -> bool:
 
 @of_nodes(IntoWeights.price, holds=lambda at, node: not at.has_parameters)
 def price(at: At, node: Expr) -> Facts:
-    found, model = around(at, node), REFERENCE_COST_MODEL
+    site, model = around(at, node), REFERENCE_COST_MODEL
     if isinstance(node.operation, (Add, Subtract)):
-        assert found.term is not None
-        made = [max(found.term.size, found.other.size)]
+        assert site.term is not None
+        values = [max(site.term.size, site.other.size)]
     else:
-        made = [weights_of(at, node).size, *([] if found.term is None else [found.term.size])]
-    after = sum(model.call + size / model.flops for size in made)
+        values = [weights_of(at, node).size, *([] if site.term is None else [site.term.size])]
+    after = sum(model.call + size / model.flops for size in values)
     assert after >= node.size / model.flops
     return {"before_us": node.size / model.flops, "after_us": after}
 
 
 @of_nodes(IntoWeights.other_consumers)
 def product_consumers(at: At, node: Expr) -> Facts:
-    found = around(at, node)
-    read = next(each for each in (found.value, found.product) if at.uses(each) > 1)
+    site = around(at, node)
+    read = next(each for each in (site.value, site.product) if at.uses(each) > 1)
     return {"operation": node.operation.label, "product": read, "consumers": at.uses(read)}
 
 
@@ -274,10 +274,10 @@ def not_constant(at: At, node: Expr) -> Facts:
         assert part is not None
         assert at.varies(part)
         return {"norm": norm, "part": base(at, part), "operation": kind(norm)}
-    found = around(at, node)
-    pairs = (found.term, found.value), (found.other, node)
+    site = around(at, node)
+    pairs = (site.term, site.value), (site.other, node)
     part, reader = next((part, reader) for part, reader in pairs if part is not None and at.varies(part))
-    facts = {"product": found.product, "factor": base(at, found.other), "part": base(at, part)}
+    facts = {"product": site.product, "factor": base(at, site.other), "part": base(at, part)}
     return {**facts, "operation": kind(reader)}
 
 
@@ -298,14 +298,14 @@ def mixed(at: At, node: Expr) -> Facts:
                 break
         other = next((each for each in others if each.dtype != node.dtype or each.dtype.kind not in "fc"), x)
     else:
-        found = around(at, node)
-        product, others = found.product, [found.product, found.other]
+        site = around(at, node)
+        product, others = site.product, [site.product, site.other]
         if isinstance(node.operation, (Add, Subtract)):
-            assert found.term is not None
-            others.append(found.term)
-            other = found.other if found.other.dtype != node.dtype else found.term
+            assert site.term is not None
+            others.append(site.term)
+            other = site.other if site.other.dtype != node.dtype else site.term
         else:
-            other = found.other
+            other = site.other
             if node.type is product.type and other.dtype == node.dtype:
                 other = weights_of(at, node)
                 others.append(other)

@@ -90,13 +90,13 @@ def test_gradients_come_back_to_what_updates_however_far(before: tuple[str, ...]
     layer.feed_backward(np.ones(2))
     collector = layers.GradCollector()
     layer.grad_collect(collector)
-    found = {parameter.name: ex.evaluate(gradient) for parameter, gradient in collector}
+    results = {parameter.name: ex.evaluate(gradient) for parameter, gradient in collector}
     held = layer.save_weights()
-    assert list(found) == [f"m/{name}/parameter" for name in updating]
+    assert list(results) == [f"m/{name}/parameter" for name in updating]
     inner = np.tanh(x + held["m/s0/parameter"])
     y = 1 / (1 + np.exp(-(inner + held["m/s2/parameter"])))
     expected = {"m/s2/parameter": y * (1 - y), "m/s0/parameter": y * (1 - y) * (1 - inner**2)}
-    for name, gradient in found.items():
+    for name, gradient in results.items():
         np.testing.assert_allclose(gradient, expected[name], rtol=1e-12)
 
 
@@ -108,9 +108,9 @@ def nested(depth: int) -> layers.Composite:
         clauses = Sublayer("k", kind), InConnect("input", "k", "input"), OutConnect("k", "output", "output")
         body = {"topology": Topology(*clauses), "arguments": lambda self, held=given: {"k": held}}
         kind, given = type("Nested", (layers.Composite,), body), {}
-    made = kind("nested", policies=BOTH, train=True)
-    assert isinstance(made, layers.Composite)
-    return made
+    value = kind("nested", policies=BOTH, train=True)
+    assert isinstance(value, layers.Composite)
+    return value
 
 
 @pytest.mark.parametrize(("make", "size", "added"), [(chain, 1000, 1000), (nested, 60, 1)])
@@ -149,8 +149,8 @@ def test_parameters_of_any_element_type_and_device() -> None:
     layer.init(layers.Initializer(filler=layers.Constant(0.3)))
     y = layer(ex.tensor(eighths.array([1.0, 2.0])))
     assert y.dtype == eighths.dtype
-    found, slope = ex.evaluate((y, layer.feed_backward([1.0])))
-    assert eighths.read(found).tolist() == [1.0]
+    result, slope = ex.evaluate((y, layer.feed_backward([1.0])))
+    assert eighths.read(result).tolist() == [1.0]
     assert eighths.read(slope).tolist() == [0.25, 0.25]
     layer.load_weights({name: np.ones(array.shape) for name, array in layer.save_weights().items()})
     assert eighths.read(layer.save_weights()["l/bias/parameter"]).tolist() == [1.0]

@@ -77,13 +77,13 @@ def perceptron(*policies: Any, **options: Any) -> layers.SingleLayerPerceptron:
 
 
 def recorded(layer: layers.Layer, **options: Any) -> Recording:
-    found: Recording = layer.explore(**options).recording
-    return found
+    result: Recording = layer.explore(**options).recording
+    return result
 
 
 def told(recording: Recording, name: str) -> Layer:
-    (found,) = [layer for layer in recording.layers if layer.name == name]
-    return found
+    (results,) = [layer for layer in recording.layers if layer.name == name]
+    return results
 
 
 def labels(recording: Recording, nodes: tuple[int, ...]) -> list[str]:
@@ -160,13 +160,13 @@ def test_a_layer_is_written_out_as_it_is_fed() -> None:
     back = layer.feed_backward(g)
     collector = layers.GradCollector()
     layer.grad_collect(collector)
-    found = {parameter.name.removeprefix("root/"): gradient for parameter, gradient in collector}
+    results = {parameter.name.removeprefix("root/"): gradient for parameter, gradient in collector}
     assert list(written.gradients) == ["input", "linear/bias/parameter", "linear/weight/parameter"]
     nodes = reachable(written.gradients.values())
     (seed,) = [node for node in nodes if isinstance(node.operation, Parameter)]
-    made = rebuild([node for node in nodes if node.operands], {seed.uid: ex.tensor(g)}, lambda node: node.scope)
-    for name, gradient in {"input": back, **found}.items():
-        computed = ex.evaluate(made[written.gradients[name].uid])
+    roots = rebuild([node for node in nodes if node.operands], {seed.uid: ex.tensor(g)}, lambda node: node.scope)
+    for name, gradient in {"input": back, **results}.items():
+        computed = ex.evaluate(roots[written.gradients[name].uid])
         np.testing.assert_allclose(computed, ex.evaluate(gradient), rtol=1e-6)
 
 
@@ -265,15 +265,15 @@ def test_a_plan_of_a_fed_layer_knows_whose_gradient_each_node_is() -> None:
     plan.prepare()
     recording = plan.recording
     nodes = recording.nodes
-    found = {
+    results = {
         recording.label(row.node): row
         for row in recording.gradients
         if nodes.body[row.node] == 0 and nodes.kind[row.node] == "operation"
     }
-    assert set(found) == {"matmul", "tanh"}
-    assert "matmul" in labels(recording, found["matmul"].backward)
-    assert labels(recording, found["matmul"].saved) == ["x"]
-    assert labels(recording, found["tanh"].saved) == ["tanh"]
+    assert set(results) == {"matmul", "tanh"}
+    assert "matmul" in labels(recording, results["matmul"].backward)
+    assert labels(recording, results["matmul"].saved) == ["x"]
+    assert labels(recording, results["tanh"].saved) == ["tanh"]
     assert told(recording, "root/linear/product").order == ()
     assert len(told(recording, "root/linear").scopes) >= 2, "the box of the layer, and that of its gradient"
 

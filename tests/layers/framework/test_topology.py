@@ -48,16 +48,16 @@ def programs(draw: st.DrawFn) -> tuple[list[tuple[str, list[int]]], list[int]]:
 
 
 def clauses(steps: list[tuple[str, list[int]]], outputs: list[int]) -> list[Any]:
-    found: list[Any] = []
+    results: list[Any] = []
     for index, (kind, reads) in enumerate(steps):
         name, layer = f"s{index}", KINDS[kind][0]
-        found.append(Sublayer(name, layer))
+        results.append(Sublayer(name, layer))
         for port, value in zip(layer.inputs, reads, strict=True):
             if value < 2:
-                found.append(InConnect(f"x{value}", name, port))
+                results.append(InConnect(f"x{value}", name, port))
             else:
-                found.append(InternalConnect(f"s{value - 2}", "output", name, port))
-    return found + [OutConnect(f"s{value - 2}", "output", f"y{value}") for value in outputs]
+                results.append(InternalConnect(f"s{value - 2}", "output", name, port))
+    return results + [OutConnect(f"s{value - 2}", "output", f"y{value}") for value in outputs]
 
 
 def make(topology: Topology, steps: list[tuple[str, list[int]]]) -> layers.Composite:
@@ -104,7 +104,7 @@ def test_shuffled_clauses_are_the_expression_written_by_hand(
     slopes = ex.grad(loss, {**inputs, **parameters})
 
     y = layer({port: inputs[port] for port in layer.inputs})
-    found = {layer.outputs[0]: y} if isinstance(y, ex.Expr) else dict(y)
+    result = {layer.outputs[0]: y} if isinstance(y, ex.Expr) else dict(y)
     back = layer.feed_backward(seeds)
     gradients = {layer.inputs[0]: back} if isinstance(back, ex.Expr) else dict(back)
     collector = layers.GradCollector()
@@ -113,7 +113,7 @@ def test_shuffled_clauses_are_the_expression_written_by_hand(
     gradients |= {parameter.name: gradient for parameter, gradient in collector}
     assert set(gradients) == {*layer.inputs, *parameters}
     for port in expected:
-        np.testing.assert_allclose(*ex.evaluate((found[port], expected[port])), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(*ex.evaluate((result[port], expected[port])), rtol=1e-12, atol=1e-12)
     for name, gradient in gradients.items():
         np.testing.assert_allclose(*ex.evaluate((gradient, slopes[name])), rtol=1e-10, atol=1e-10)
 

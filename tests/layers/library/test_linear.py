@@ -33,10 +33,10 @@ def test_a_perceptron_gives_metanns_values_and_gradients() -> None:
     assert isinstance(y, ex.Expr)
     np.testing.assert_allclose(ex.evaluate(y), 1 / (1 + np.exp(-np.array([0.75, 0.91, 1.07]))), rtol=1e-6)
     assert layer.feed_backward(np.array([0.19, 0.23, -0.15], np.float32)) is None
-    found = collected(layer)
+    result = collected(layer)
     expected = np.array([0.0414, 0.04706511, -0.02852585])
-    np.testing.assert_allclose(found["root/linear/bias/parameter"], expected, rtol=1e-5)
-    np.testing.assert_allclose(found["root/linear/weight/parameter"], np.outer(X, expected), rtol=1e-5)
+    np.testing.assert_allclose(result["root/linear/bias/parameter"], expected, rtol=1e-5)
+    np.testing.assert_allclose(result["root/linear/weight/parameter"], np.outer(X, expected), rtol=1e-5)
 
 
 @pytest.mark.spec("M-L4", "M-L12")
@@ -48,6 +48,6 @@ def test_a_sublayer_that_does_not_update_has_no_gradient() -> None:
     np.testing.assert_allclose(ex.evaluate(layer(X)), [0.75, 0.91, 1.07], rtol=1e-6)
     gradient = np.array([0.1, 0.2, 0.3], np.float32)
     assert layer.feed_backward(gradient) is None
-    found = collected(layer)
-    assert list(found) == ["root/bias/parameter"]
-    np.testing.assert_array_equal(found["root/bias/parameter"], gradient)
+    result = collected(layer)
+    assert list(result) == ["root/bias/parameter"]
+    np.testing.assert_array_equal(result["root/bias/parameter"], gradient)

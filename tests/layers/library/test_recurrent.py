@@ -51,10 +51,10 @@ def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) 
     collector = layers.GradCollector()
     layer.grad_collect(collector)
     layer.neutral_invariant()
-    found, inputs, parameters = ex.evaluate(
+    result, inputs, parameters = ex.evaluate(
         (y, dict(gradients), {paths[parameter.name]: gradient for parameter, gradient in collector})
     )
-    np.testing.assert_allclose(found, held["output"], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(result, held["output"], rtol=1e-10, atol=1e-12)
     assert parameters.keys() == own.keys()
     given = {"x": inputs["input"], "h": inputs["previous"], **{name: parameters[name] for name in own}}
     assert [array.shape for array in given.values()] == [array.shape for array in (held["x"], held["h"], *own.values())]
@@ -134,9 +134,9 @@ def test_a_step_of_ones_own_has_several_states_and_inputs_that_stay() -> None:
     assert layer.outputs == Sums.outputs
     x = np.array([2.0, 3.0, 5.0])
     y = layer(input=x, scale=10.0, previous_sum=np.array(1.0), previous_product=np.array(1.0))
-    found = ex.evaluate(dict(y))
-    np.testing.assert_array_equal(found["sum"], [21, 51, 101])
-    np.testing.assert_array_equal(found["product"], [2, 6, 30])
+    result = ex.evaluate(dict(y))
+    np.testing.assert_array_equal(result["sum"], [21, 51, 101])
+    np.testing.assert_array_equal(result["product"], [2, 6, 30])
     gradients = ex.evaluate(dict(layer.feed_backward(sum=np.array([0.0, 0, 1]), product=np.array([0.0, 0, 1]))))
     np.testing.assert_array_equal(gradients["input"], [10 + 15, 10 + 10, 10 + 6])
     assert gradients["scale"] == 10
@@ -162,8 +162,8 @@ def test_sequences_have_one_length(lengths: tuple[int, int]) -> None:
     with pytest.raises(ex.OperandError, match=f"lengths input {lengths[0]}, weight {lengths[1]} "):
         layer(input=np.ones(lengths[0]), weight=np.ones(lengths[1]), previous=np.array(0.0))
     layer.neutral_invariant()
-    found = layer(input=np.array([2.0, 3.0]), weight=np.array([10.0, 1.0]), previous=np.array(0.0))
-    np.testing.assert_array_equal(ex.evaluate(found), [20, 23])
+    result = layer(input=np.array([2.0, 3.0]), weight=np.array([10.0, 1.0]), previous=np.array(0.0))
+    np.testing.assert_array_equal(ex.evaluate(result), [20, 23])
 
 
 @pytest.mark.soak
@@ -212,6 +212,6 @@ def test_sequences_that_do_not_fit_are_refused() -> None:
         layer(np.array(1.0), np.zeros((1, 4)))
     with pytest.raises(ex.OperandError, match="matmul") as caught:
         layer(np.zeros((2, 1, 5)), np.zeros((1, 4)))
-    told = "\n".join(caught.value.__notes__)
-    assert "in 'product', its Dot" in told
-    assert "while Recurrent('r') was fed input 2×1×5 float64" in told
+    text = "\n".join(caught.value.__notes__)
+    assert "in 'product', its Dot" in text
+    assert "while Recurrent('r') was fed input 2×1×5 float64" in text

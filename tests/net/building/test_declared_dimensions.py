@@ -35,12 +35,12 @@ def net_of(tmp_path: Path) -> ex.Net:
         node("Tanh", ["r"], ["h"]),
         node("Add", ["h", "other"], ["y"]),
     ]
-    made = model(nodes, {"x": (FLOAT, ["batch", "seq", 64]), "other": (FLOAT, [None, None, 64])}, ["y"])
-    made.graph.value_info.append(helper.make_tensor_value_info("t", FLOAT, ["seq", "batch", 64]))
+    proto = model(nodes, {"x": (FLOAT, ["batch", "seq", 64]), "other": (FLOAT, [None, None, 64])}, ["y"])
+    proto.graph.value_info.append(helper.make_tensor_value_info("t", FLOAT, ["seq", "batch", 64]))
     # a name that no input binds, one that contradicts the input's, and torch's number and expression
-    made.graph.value_info.append(helper.make_tensor_value_info("r", FLOAT, ["frames", "seq", 64]))
-    made.graph.value_info.append(helper.make_tensor_value_info("h", FLOAT, ["s77", "(s53 - 1)//2", 64]))
-    return opened(made, tmp_path)
+    proto.graph.value_info.append(helper.make_tensor_value_info("r", FLOAT, ["frames", "seq", 64]))
+    proto.graph.value_info.append(helper.make_tensor_value_info("h", FLOAT, ["s77", "(s53 - 1)//2", 64]))
+    return opened(proto, tmp_path)
 
 
 @pytest.mark.spec("I-2", "V-7")
@@ -94,10 +94,10 @@ def test_names_are_shown_wherever_a_shape_is(tmp_path: Path) -> None:
 def test_what_stands_in_the_place_of_a_value_has_its_names(tmp_path: Path) -> None:
     """A rule's replacement of a declared value has its dimensions; the plan itself knows no names."""
     nodes = [node("Relu", ["x"], ["a"]), node("Relu", ["a"], ["y"])]
-    made = model(nodes, {"x": (FLOAT, ["batch", 3])}, ["y"])
-    plain = opened(made, tmp_path, "plain.onnx").plan((2, 3)).recording
-    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, ["batch", 3]))
-    named = opened(made, tmp_path, "named.onnx").plan((2, 3)).recording
+    proto = model(nodes, {"x": (FLOAT, ["batch", 3])}, ["y"])
+    plain = opened(proto, tmp_path, "plain.onnx").plan((2, 3)).recording
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, ["batch", 3]))
+    named = opened(proto, tmp_path, "named.onnx").plan((2, 3)).recording
     assert named.fingerprint == plain.fingerprint
     (asked,) = named.bodies[0].outputs
     final = named.resolver(named.end)[asked]
@@ -107,9 +107,9 @@ def test_what_stands_in_the_place_of_a_value_has_its_names(tmp_path: Path) -> No
 
 @pytest.mark.spec("V-12")
 def test_a_file_with_names_and_one_without_are_the_same_program(tmp_path: Path) -> None:
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"])
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["batch", 3])}, ["y"])
     other = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [1, 3])}, ["y"])
-    named, plain = opened(made, tmp_path, "a.onnx"), opened(other, tmp_path, "b.onnx")
+    named, plain = opened(proto, tmp_path, "a.onnx"), opened(other, tmp_path, "b.onnx")
     assert compare(named.preview_plan().recording, plain.preview_plan().recording).equal
 
 
@@ -138,6 +138,6 @@ def test_names_go_with_their_expressions(tmp_path: Path) -> None:
 @pytest.mark.spec("V-7")
 def test_the_history_of_a_node_says_where_its_names_are_declared(tmp_path: Path) -> None:
     recording = net_of(tmp_path).preview_plan().recording
-    told = why(recording, recording.nodes.label.index("x"))
-    assert "x · batch=1×seq=16×64 float32\n" in told
-    assert "declared as batch×seq×64: input 'x' of m.onnx\n" in told
+    text = why(recording, recording.nodes.label.index("x"))
+    assert "x · batch=1×seq=16×64 float32\n" in text
+    assert "declared as batch×seq×64: input 'x' of m.onnx\n" in text

@@ -69,15 +69,15 @@ def test_samples_in_a_list_keep_their_dtype(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["INT4", "FLOAT8E4M3FN", "INT64", "BOOL", "FLOAT16"])
 def test_arrays_of_another_dtype_than_the_file_declares_are_refused(code: str, tmp_path: Path) -> None:
     """Narrow ones, too: nothing is converted in silence."""
-    made = model([node("Identity", ["x"], ["y"])], {"x": (getattr(TensorProto, code), [1])}, ["y"], opset=23)
+    proto = model([node("Identity", ["x"], ["y"])], {"x": (getattr(TensorProto, code), [1])}, ["y"], opset=23)
     with pytest.raises(ex.OperandError, match="input 'x' of net 'm' is float32"):
-        opened(made, tmp_path).run(np.ones(1, np.float32))
+        opened(proto, tmp_path).run(np.ones(1, np.float32))
 
 
 def test_lengths_that_are_written_with_a_question_mark_are_different_ones(tmp_path: Path) -> None:
     """Paddle's exporter writes "?" for each unknown length."""
-    made = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["?", "?"])}, ["y"])
-    net = opened(made, tmp_path)
+    proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["?", "?"])}, ["y"])
+    net = opened(proto, tmp_path)
     assert net.inputs["x"].shape == (None, None)
     assert net.run(np.ones((2, 3), np.float32)).shape == (2, 3)
 

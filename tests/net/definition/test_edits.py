@@ -244,13 +244,13 @@ def test_what_is_inserted_and_removed_again_leaves_the_program(size: int, seed: 
     net.output(*dict.fromkeys(known))
     before = net.definition
     x = np.array([1.0, -2.0, 0.5], np.float32)
-    found = net.run(x)
+    result = net.run(x)
     versions = [blob.name for blob in before.blobs.values()]
     for blob in (chance.choice(versions) for _ in range(3)):
         output = net.insert("Copy", blob, name="inserted")
         again = net.run(x)
         for old, new in zip(
-            found.values() if isinstance(found, dict) else [found],
+            result.values() if isinstance(result, dict) else [result],
             again.values() if isinstance(again, dict) else [again],
             strict=True,
         ):
@@ -277,9 +277,9 @@ def test_where_readers_are_named_the_outputs_of_the_net_stay() -> None:
     net = two_ends()
     net.insert("Sigmoid", "y", readers=["second"])
     assert list(net.outputs) == ["y", "z"]
-    found = net.run(x)
-    np.testing.assert_array_equal(found["y"], np.maximum(x, 0))
-    np.testing.assert_allclose(found["z"], np.tanh(1 / (1 + np.exp(-np.maximum(x, 0)))), rtol=1e-6)
+    result = net.run(x)
+    np.testing.assert_array_equal(result["y"], np.maximum(x, 0))
+    np.testing.assert_allclose(result["z"], np.tanh(1 / (1 + np.exp(-np.maximum(x, 0)))), rtol=1e-6)
     net = two_ends()
     net.rewire("y", "x", readers=["second"])
     assert list(net.outputs) == ["y", "z"]

@@ -12,7 +12,7 @@ WEIGHTS = {"weight": WeightReference("w", (1,), "float32")}
 
 def paths(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] | None = None) -> dict[str, str]:
     """The boxes of operators, each given by its name, what it reads and what it makes; convolutions have weights."""
-    made = [
+    values = [
         OperatorDefinition(
             "any",
             name,
@@ -23,7 +23,7 @@ def paths(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] |
         for name, reads, makes in operators
     ]
     noted = {blob: BlobType(shape) for blob, shape in (shapes or {}).items()}
-    net = NetDefinition.of("n", made, ["x"], [], types=noted)
+    net = NetDefinition.of("n", values, ["x"], [], types=noted)
     return {name: "/".join(path) for name, path in box_paths(net).items()}
 
 
@@ -45,7 +45,7 @@ def test_dots_of_a_made_up_name_are_none() -> None:
 
 def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
     """The innermost box counts; an operator belongs to the box that has fewer inputs and outputs with it."""
-    found = paths(
+    places = paths(
         ("convbn2d_0", "x", "a"),
         ("block.0.relu", "a", "b"),
         ("convbn2d_1", "b", "c"),
@@ -54,22 +54,22 @@ def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
         ("block.1.relu", "e", "f"),
         ("pnnx_unique_0", "f", "g"),
     )
-    assert found["convbn2d_0"] == "block/0/convbn2d_0"
-    assert found["convbn2d_1"] == "block/0/convbn2d_1"
-    assert found["pnnx_expr_0"] == "block/0/pnnx_expr_0"
-    assert found["pnnx_unique_0"] == "block/1/pnnx_unique_0"
+    assert places["convbn2d_0"] == "block/0/convbn2d_0"
+    assert places["convbn2d_1"] == "block/0/convbn2d_1"
+    assert places["pnnx_expr_0"] == "block/0/pnnx_expr_0"
+    assert places["pnnx_unique_0"] == "block/1/pnnx_unique_0"
 
 
 def test_a_name_that_someone_gave_stays() -> None:
-    found = paths(("a.x", "x", "1"), ("other", "1", "2"), ("a.y", "2", "3"), ("..odd", "3", "4"))
-    assert found["other"] == "other"
-    assert found["..odd"] == "././odd"
+    places = paths(("a.x", "x", "1"), ("other", "1", "2"), ("a.y", "2", "3"), ("..odd", "3", "4"))
+    assert places["other"] == "other"
+    assert places["..odd"] == "././odd"
 
 
 @pytest.mark.spec("V-7")
 def test_a_stage_of_a_residual_net_holds_its_convolutions_its_sums_and_what_follows_them() -> None:
     """Only one activation of each block has a name; the shortcut's convolution stands in its block too."""
-    found = boxes(
+    places = boxes(
         ("convbn2d_0", "x", "0"),
         ("maxpool", "0", "1"),
         ("convbn2d_1", "1", "2"),
@@ -87,13 +87,13 @@ def test_a_stage_of_a_residual_net_holds_its_convolutions_its_sums_and_what_foll
         ("torch.flatten_0", "13", "14"),
         ("fc", "14", "15"),
     )
-    assert found == ["", "", *["layer1/0"] * 5, *["layer2/0"] * 6, "", "", ""]
+    assert places == ["", "", *["layer1/0"] * 5, *["layer2/0"] * 6, "", "", ""]
 
 
 @pytest.mark.spec("V-7")
 def test_in_a_chain_a_box_begins_with_weights() -> None:
     """Every place of a chain is crossed by one blob: what has weights begins a block, what has none ends it."""
-    found = boxes(
+    places = boxes(
         ("convbn2d_0", "x", "0"),
         ("features.0.2", "0", "1"),
         ("convbn2d_1", "1", "2"),
@@ -103,12 +103,12 @@ def test_in_a_chain_a_box_begins_with_weights() -> None:
         ("convbn2d_3", "5", "6"),
         ("features.2.2", "6", "7"),
     )
-    assert found == ["features/0"] * 2 + ["features/1"] * 4 + ["features/2"] * 2
+    assert places == ["features/0"] * 2 + ["features/1"] * 4 + ["features/2"] * 2
 
 
 @pytest.mark.spec("V-7")
 def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
-    found = boxes(
+    places = boxes(
         ("ls.0.ln1", "x", "0"),
         ("ls.0.at.q", "0", "1"),
         ("F.softmax_0", "1", "2"),
@@ -119,7 +119,7 @@ def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
         ("pnnx_expr_0", "4 6", "7"),
         ("ls.1.ln1", "7", "8"),
     )
-    assert found == ["ls/0", *["ls/0/at"] * 3, *["ls/0"] * 4, "ls/1"]
+    assert places == ["ls/0", *["ls/0/at"] * 3, *["ls/0"] * 4, "ls/1"]
 
 
 @pytest.mark.spec("V-7")
@@ -131,7 +131,7 @@ def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: s
 
     A sum with what came before the block is the block's own, and so is what follows it where blocks are small.
     """
-    found = boxes(
+    places = boxes(
         ("ls.0.ln", "x", "0"),
         (f"ls.0.{part}q", "0", "1"),
         ("ls.0.o", "1", "2"),
@@ -142,7 +142,7 @@ def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: s
         ("head", "6", "7"),
     )
     at = "/at" * (part != "")
-    assert found == ["ls/0", f"ls/0{at}", "ls/0", "ls/1", f"ls/1{at}", "ls/1", inside, ""]
+    assert places == ["ls/0", f"ls/0{at}", "ls/0", "ls/1", f"ls/1{at}", "ls/1", inside, ""]
 
 
 @pytest.mark.spec("V-7")
@@ -155,7 +155,7 @@ def test_the_first_member_of_a_list_ends_where_a_chain_of_made_up_names_does() -
 @pytest.mark.spec("V-7")
 def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
     shapes = {"1": (1, 8, 7, 7), "2": (1, 8, 7, 7), "3": (1, 8)}
-    found = boxes(
+    places = boxes(
         ("features.0.0", "x", "0"),
         ("features.0.1", "0", "1"),
         ("F.relu_0", "1", "2"),
@@ -163,13 +163,13 @@ def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
         ("fc.1", "3", "4"),
         shapes=shapes,
     )
-    assert found == ["features/0", "features/0", "features/0", "", "fc"]
+    assert places == ["features/0", "features/0", "features/0", "", "fc"]
 
 
 @pytest.mark.spec("V-7")
 def test_what_a_box_is_read_by_from_elsewhere_leaves_it_late() -> None:
     """Two towers whose operators stand in turn in the file: the data flow tells them apart."""
-    found = boxes(
+    places = boxes(
         ("a.0", "x", "0"),
         ("b.0", "x", "1"),
         ("convbn2d_0", "0", "2"),
@@ -177,4 +177,4 @@ def test_what_a_box_is_read_by_from_elsewhere_leaves_it_late() -> None:
         ("a.1", "2", "4"),
         ("b.1", "3", "5"),
     )
-    assert found == ["a", "b", "a", "b", "a", "b"]
+    assert places == ["a", "b", "a", "b", "a", "b"]

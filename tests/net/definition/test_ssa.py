@@ -160,8 +160,8 @@ def test_any_program_computes_what_running_it_in_place_computes(written: list[tu
             net.add(kind, first, out)
             memory[out] = np.maximum(memory[first], 0) if kind == "Relu" else memory[first]
     net.output(*memory)
-    found = net.run(given)
-    for name, value in (found if len(memory) > 1 else {"x": found}).items():
+    result = net.run(given)
+    for name, value in (result if len(memory) > 1 else {"x": result}).items():
         np.testing.assert_array_equal(value, memory[name])
 
 

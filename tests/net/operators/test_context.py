@@ -38,10 +38,10 @@ def test_a_parameter_is_of_the_kind_that_its_reader_asks_for(kind: str, value: A
     """Truth values are no numbers and numbers no truth values; what is refused is named with its rule."""
     op = context(arguments={"key": value})
     if repr(value) in map(repr, KINDS[kind]):  # 1 == True, and is of another kind
-        found = getattr(op, kind)("key")
+        result = getattr(op, kind)("key")
         items = value if isinstance(value, tuple) else (value,)
-        assert found == {"integers": items, "pair": (items * 2)[:2]}.get(kind, value)
-        assert type(found) is (tuple if kind in ("integers", "pair") else type(value))
+        assert result == {"integers": items, "pair": (items * 2)[:2]}.get(kind, value)
+        assert type(result) is (tuple if kind in ("integers", "pair") else type(value))
     else:
         with pytest.raises(ex.OperandError, match="key=") as error:
             getattr(op, kind)("key")

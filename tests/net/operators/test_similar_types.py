@@ -37,8 +37,8 @@ def test_the_type_that_was_meant_is_near(
     """A mistyped, extended or moved type is answered with the known one that was meant, in the most cases."""
     chance = random.Random(7)
     meant = [chance.choice(table.types()) for _ in range(200)]
-    found = sum(name in table.near(change(name, chance)) for name in meant)
-    assert found >= share * len(meant)
+    result = sum(name in table.near(change(name, chance)) for name in meant)
+    assert result >= share * len(meant)
 
 
 def test_case_does_not_count_and_the_most_alike_is_first() -> None:

@@ -77,12 +77,12 @@ def test_gradients_go_through_choices_and_scans_inside_a_scan() -> None:
         return (passed * passed).sum() + h.sum()
 
     w = ex.tensor(weights)
-    found = ex.evaluate(ex.grad(loss(w), w))
+    result = ex.evaluate(ex.grad(loss(w), w))
     for index in np.ndindex(2, 2):
         moved = np.zeros((2, 2))
         moved[index] = 1e-6
         high, low = (float(ex.evaluate(loss(ex.tensor(weights + sign * moved)))) for sign in (1, -1))
-        assert found[index] == pytest.approx((high - low) / 2e-6, rel=1e-6)
+        assert result[index] == pytest.approx((high - low) / 2e-6, rel=1e-6)
 
 
 def test_whole_numbers_in_the_state_have_no_gradient_and_stop_none() -> None:

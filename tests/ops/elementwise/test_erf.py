@@ -16,9 +16,9 @@ def test_erf_is_exact_to_the_last_places() -> None:
     near = borders + [np.nextafter(border, side) for border in borders for side in (0.0, 9.0)]
     x = np.concatenate([np.linspace(-7, 7, 20001), near, np.negative(near), [0.0, -0.0, 1e-300, 40.0, np.inf, -np.inf]])
     expected = np.array([math.erf(value) for value in x])
-    found = erf.compute(x)
-    assert np.max(np.abs(found - expected) / np.maximum(np.abs(expected), 1e-300)) < 4e-16
-    assert np.signbit(found[x == 0]).tolist() == np.signbit(x[x == 0]).tolist()
+    result = erf.compute(x)
+    assert np.max(np.abs(result - expected) / np.maximum(np.abs(expected), 1e-300)) < 4e-16
+    assert np.signbit(result[x == 0]).tolist() == np.signbit(x[x == 0]).tolist()
     assert np.isnan(erf.compute(np.array([np.nan, 1.0])))[0]
     assert erf.compute(np.array(0.5)).shape == ()
     assert erf.compute(np.array([0.5], np.float32)).dtype == np.float32
@@ -35,10 +35,10 @@ def test_single_precision_is_exact_to_four_units() -> None:
     """In float32 as in float16: the sign of zero, the smallest numbers, both ends and NaN included."""
     x = np.concatenate([np.linspace(-5, 5, 20_001), np.logspace(-44, 0, 500)]).astype(np.float32)
     expected = np.array([math.erf(value) for value in x.astype(np.float64)])
-    found = erf.compute(x)
-    assert found.dtype == np.float32
-    assert np.all(np.abs(found - expected) <= 4 * np.spacing(np.abs(expected).astype(np.float32)))
-    assert np.all(np.abs(found) <= 1)
+    result = erf.compute(x)
+    assert result.dtype == np.float32
+    assert np.all(np.abs(result - expected) <= 4 * np.spacing(np.abs(expected).astype(np.float32)))
+    assert np.all(np.abs(result) <= 1)
     edges = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0], np.float32)
     np.testing.assert_array_equal(erf.compute(edges), np.array([1, -1, np.nan, 0, -0.0], np.float32))
     assert np.signbit(erf.compute(edges)[-1])

@@ -71,8 +71,8 @@ def test_a_place_beyond_either_end_is_refused_in_the_run(wrong: int) -> None:
     x = ex.tensor(VALUES)
     with pytest.raises(ex.RunError, match=rf"row {wrong} of a table with rows 0 … 3"):
         ex.evaluate(ex.take(x, ex.tensor([0, wrong, 3]), axis=0))
-    found = ex.evaluate(ex.take(x, ex.tensor([-4, 3, -1]), axis=0))
-    np.testing.assert_array_equal(found, VALUES[[0, 3, 3]])
+    result = ex.evaluate(ex.take(x, ex.tensor([-4, 3, -1]), axis=0))
+    np.testing.assert_array_equal(result, VALUES[[0, 3, 3]])
 
 
 @pytest.mark.parametrize("numbers", [[3, 0, -1], [3, 0, 3]])

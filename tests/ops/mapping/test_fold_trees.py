@@ -85,11 +85,11 @@ def test_values_may_be_containers() -> None:
 
     leaves = [random.normal(size=2) for _ in range(3)]
     trees = [((leaves[0], leaves[1]), leaves[2]), leaves[1], (leaves[0], leaves[0])]
-    found = ex.evaluate(ex.fold_trees(node, trees, leaf=leaf))
+    result = ex.evaluate(ex.fold_trees(node, trees, leaf=leaf))
     for place, tree in enumerate(trees):
         expected = ex.evaluate(by_hand(tree, node, lambda x: leaf(ex.tensor(x))))
-        np.testing.assert_allclose(found["c"][place], expected["c"])
-        np.testing.assert_allclose(found["h"][0][place], expected["h"][0])
+        np.testing.assert_allclose(result["c"][place], expected["c"])
+        np.testing.assert_allclose(result["h"][0][place], expected["h"][0])
 
 
 def test_leaves_are_values_where_there_is_no_function_for_them() -> None:

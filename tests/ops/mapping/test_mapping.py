@@ -207,11 +207,11 @@ def test_a_new_run_over_other_samples_uses_the_plan_of_the_first() -> None:
 
     for turn in range(2):
         samples = random.normal(size=(6, 3))
-        made = ex.EvalPlan()
-        handle = made.register(ex.map(product, samples))
-        made.eval()
+        plan = ex.EvalPlan()
+        handle = plan.register(ex.map(product, samples))
+        plan.eval()
         np.testing.assert_allclose(handle.data(), samples @ w.array)
-        assert made.reused is bool(turn)
+        assert plan.reused is bool(turn)
 
 
 def test_nothing_but_samples_is_mapped() -> None:

@@ -43,11 +43,11 @@ def test_a_gradient_that_is_no_number_reaches_the_pixels_of_its_window_alone(
     upstream = np.ones((1, 1, *output))
     upstream[0, 0, 0, 0] = np.inf
     weights = ex.tensor(upstream)
-    found = ex.grad((ex.adaptive_avg_pool2d(x, output) * weights).sum(), x)
-    value = ex.evaluate(found)
+    gradient = ex.grad((ex.adaptive_avg_pool2d(x, output) * weights).sum(), x)
+    value = ex.evaluate(gradient)
     inside = np.zeros(size, bool)
     inside[windows(size[0], output[0])[0], windows(size[1], output[1])[0]] = True
     np.testing.assert_array_equal(np.isinf(value[0, 0]), inside)
     assert np.isfinite(value[0, 0][~inside]).all()
-    again = ex.grad((found * x).sum(), weights)
+    again = ex.grad((gradient * x).sum(), weights)
     np.testing.assert_allclose(ex.evaluate(again), means(x.array, output))

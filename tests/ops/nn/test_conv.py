@@ -42,8 +42,8 @@ def test_tiles_cover_images_to_each_border_of_theirs(shape: tuple[int, ...], pad
     expected = Conv2d(padding=padding).compute(images, filters)
     for dirt in (np.nan, 1e9):
         scratch("dirt", [((1 << 16,), np.float64)], _itself).fill(dirt)
-        found = WinogradConv2d(padding=padding).compute(images, filters)
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        result = WinogradConv2d(padding=padding).compute(images, filters)
+        np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -47,8 +47,8 @@ def test_points_without_a_place_have_torchs_values(method: str, padding: str, ex
     """A coordinate that is not a number is the first element's, where coordinates are moved into the image."""
     x = np.arange(9.0, dtype=np.float32).reshape(1, 1, 3, 3)
     with np.errstate(invalid="ignore"):
-        found = ex.evaluate(ex.grid_sample(x, np.array([[FAR]], np.float32), method, padding))
-    np.testing.assert_allclose(found.ravel(), expected, rtol=1e-5)
+        result = ex.evaluate(ex.grid_sample(x, np.array([[FAR]], np.float32), method, padding))
+    np.testing.assert_allclose(result.ravel(), expected, rtol=1e-5)
 
 
 def test_a_tap_that_is_moved_infinitely_far_reads_zero() -> None:

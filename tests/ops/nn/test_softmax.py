@@ -15,8 +15,8 @@ def test_metanns_case() -> None:
     w, x = ex.tensor(weights), ex.tensor(given)
     loss = ex.nll_loss(w, x)
     np.testing.assert_allclose(ex.evaluate(loss), -(weights * np.log(given)).sum() / weights.sum(), rtol=1e-14)
-    found = ex.evaluate(ex.grad(loss, x, seed=ex.tensor(0.5)))
-    np.testing.assert_allclose(found, -0.5 * weights / given / weights.sum(), rtol=1e-14)
+    result = ex.evaluate(ex.grad(loss, x, seed=ex.tensor(0.5)))
+    np.testing.assert_allclose(result, -0.5 * weights / given / weights.sum(), rtol=1e-14)
 
 
 INF = np.inf

@@ -98,11 +98,11 @@ def test_gradients_of_convolutions(operation: Conv2d, images: tuple[int, ...], f
     in_images, in_filters = convolution(x, w, operation, g)
     np.testing.assert_allclose(np.vdot(g, y), np.vdot(in_images, x), rtol=0, atol=1e-10)  # linear in the images
     for upstream in layouts(g):
-        found = Conv2dImageGradient(*operation.options, images).compute(upstream, w)
-        np.testing.assert_allclose(found, in_images, rtol=0, atol=1e-11)
+        result = Conv2dImageGradient(*operation.options, images).compute(upstream, w)
+        np.testing.assert_allclose(result, in_images, rtol=0, atol=1e-11)
         for pixels in layouts(x):
-            found = Conv2dFilterGradient(*operation.options, filters).compute(upstream, pixels)
-            np.testing.assert_allclose(found, in_filters, rtol=0, atol=1e-11)
+            result = Conv2dFilterGradient(*operation.options, filters).compute(upstream, pixels)
+            np.testing.assert_allclose(result, in_filters, rtol=0, atol=1e-11)
 
 
 def windows(x: Any, options: Options, shape: tuple[int, ...]) -> Iterator[tuple[Any, list[Any]]]:
@@ -137,8 +137,8 @@ def test_the_gradient_of_a_max_pooling_goes_to_the_first_largest_pixel(options: 
         first = next(pixel for pixel in pixels if x[pixel] == y[place] or np.isnan(x[pixel]) & np.isnan(y[place]))
         expected[first] += g[place]
     for pixels, results, upstream in zip(layouts(x), layouts(y), layouts(g), strict=True):
-        found = MaxPool2dGradient(*options).compute(upstream, results, pixels)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+        result = MaxPool2dGradient(*options).compute(upstream, results, pixels)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.usefixtures("pieces")
@@ -166,8 +166,8 @@ def test_the_gradient_of_a_mean_pooling_is_its_transpose(options: Options, count
         for pixel in pixels:
             expected[pixel] += g[place] / divisor
     for upstream in layouts(g):
-        found = AvgPool2dGradient(*attributes, x.shape).compute(upstream)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
+        result = AvgPool2dGradient(*attributes, x.shape).compute(upstream)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
 
 
 def large() -> Iterator[Any]:

@@ -25,8 +25,8 @@ random = np.random.default_rng(11)
 
 
 def decisions(planned: Plan, code: str, name: str = "") -> list[PlanDecision]:
-    found = [decision for decision in planned.graph.decisions if decision.code == code]
-    return [decision for decision in found if not name or decision.facts["name"] == name]
+    results = [decision for decision in planned.graph.decisions if decision.code == code]
+    return [decision for decision in results if not name or decision.facts["name"] == name]
 
 
 @ex.function
@@ -53,16 +53,16 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
     products = [node for node in planned.graph.live if isinstance(node.operation, Matmul)]
     assert sorted(node.shape for node in products) == [(inner, outer), (count, outer)]
     tracemalloc.start()
-    found = run(planned)
+    result = run(planned)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < count * inner * outer * 8 / 3  # (n, k, m) is never materialised
     y = np.tanh(rows @ w.array + b.array)
     to_sum = 2 * y * (1 - y * y)
-    np.testing.assert_allclose(np.stack(found[:count]), y, rtol=1e-12)
-    np.testing.assert_allclose(found[count], (y * y).sum(), rtol=1e-12)
-    np.testing.assert_allclose(found[count + 1], rows.T @ to_sum, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(found[count + 2], to_sum.sum(0), rtol=1e-9)
+    np.testing.assert_allclose(np.stack(result[:count]), y, rtol=1e-12)
+    np.testing.assert_allclose(result[count], (y * y).sum(), rtol=1e-12)
+    np.testing.assert_allclose(result[count + 1], rows.T @ to_sum, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(result[count + 2], to_sum.sum(0), rtol=1e-9)
 
 
 @pytest.mark.spec("P-4")
@@ -77,8 +77,8 @@ def test_calls_with_other_static_arguments_are_other_groups() -> None:
     planned = plan(roots)
     groups = decisions(planned, "batched") + decisions(planned, "stacking_costs_more")
     assert [decision.facts["count"] for decision in groups] == [100, 100, 100]
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-14)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-14)
 
 
 @ex.function
@@ -110,8 +110,8 @@ def test_chains_of_calls_are_grouped_level_by_level_and_calls_that_depend_on_eac
         for node in decision.subjects:
             above = [operand.operands[0] for operand in node.operands if operand.operands]
             assert all(members.get(other.uid) != members[node.uid] for other in above)
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.spec("P-4")
@@ -123,9 +123,9 @@ def test_nested_calls_with_several_outputs_are_batched_whole() -> None:
         return {"h": second, "parts": (first, gate)}
 
     w = ex.tensor(random.normal(size=(5, 5)))
-    found = [twice(ex.tensor(random.normal(size=5)), ex.tensor(random.normal(size=5)), w) for _ in range(200)]
-    roots = [part for one in found for part in (one["h"], *one["parts"])]
-    gradient = ex.grad(ex.add_n(*[(one["h"] * one["parts"][0]).sum() for one in found]), w)
+    results = [twice(ex.tensor(random.normal(size=5)), ex.tensor(random.normal(size=5)), w) for _ in range(200)]
+    roots = [part for one in results for part in (one["h"], *one["parts"])]
+    gradient = ex.grad(ex.add_n(*[(one["h"] * one["parts"][0]).sum() for one in results]), w)
     planned = plan([*roots, gradient])
     assert decisions(planned, "batched")
     for value, expected in zip(run(planned), reference([*roots, gradient]), strict=True):
@@ -159,8 +159,8 @@ def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_o
     (batched,) = decisions(planned, "batched")
     assert len(batched.subjects) == len(values)
     assert sum([kernel.cost.flops for kernel in planned.schedule.kernels]) == 20 * 3 * len(values)
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.spec("P-4", "P-15")
@@ -175,8 +175,8 @@ def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -
     assert (declined.facts["count"], len(declined.subjects)) == (50, 50)
     assert "backwards" in declined.facts["inner"]
     assert declined.reason.facts <= declined.facts.keys()
-    for found, expected in zip(run(planned), reference(roots), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.spec("P-4", "P-15")
@@ -221,8 +221,8 @@ def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_t
     products = [node for node in planned.graph.live if isinstance(node.operation, Matmul)]
     assert len(products) == 3 + 3 + 2  # forward, for the weights, for what the layers after the first were given
     assert max(node.type.nbytes for node in planned.graph.live) <= count * max(sizes) * 8
-    found, expected = run(planned), reference(roots)
-    for value, wanted in zip(found, expected, strict=True):
+    result, expected = run(planned), reference(roots)
+    for value, wanted in zip(result, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-10)
 
 
@@ -251,8 +251,8 @@ def test_what_one_call_gives_and_another_takes_is_never_in_one_group_with_them()
     for index, x in enumerate(xs):
         y = np.exp(f(x)) if index % 2 else f(np.exp(f(x)))
         roots.append(f(np.exp(y) + 1.0) - np.exp(x))
-    for found, expected in zip(run(plan(roots)), reference(roots), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for result, expected in zip(run(plan(roots)), reference(roots), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 @pytest.mark.spec("P-4")

@@ -48,16 +48,16 @@ def kinds(planned: Plan) -> Counter[type]:
 def same(roots: list[ex.Expr]) -> Plan:
     """The plan of the roots, whose values are those without batches."""
     planned = plan(roots)
-    for found, alone in zip(run(planned), run(plan(roots, ALONE)), strict=True):
-        np.testing.assert_allclose(found, alone, rtol=1e-12, atol=1e-12)
+    for result, alone in zip(run(planned), run(plan(roots, ALONE)), strict=True):
+        np.testing.assert_allclose(result, alone, rtol=1e-12, atol=1e-12)
     return planned
 
 
 def chains(count: int, length: int) -> list[ex.Expr]:
-    found: list[ex.Expr] = [ex.tensor(random.normal(size=SIZE)) for _ in range(count)]
+    tensors: list[ex.Expr] = [ex.tensor(random.normal(size=SIZE)) for _ in range(count)]
     for _ in range(length):
-        found = [compose(each, leaves[0]) for each in found]
-    return found
+        tensors = [compose(each, leaves[0]) for each in tensors]
+    return tensors
 
 
 @pytest.mark.spec("P-4")
@@ -131,7 +131,7 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
     """Members of a batch larger than any before, met by several threads at once, are read at their own index."""
     count, interval = 4000, sys.getswitchinterval()
     whole = ex.tensor(random.normal(size=(count, SIZE)))
-    found: list[list[Any]] = []
+    results: list[list[Any]] = []
 
     def settle() -> None:
         nodes = [ex.tanh(leaves[0]) for _ in range(count)]
@@ -140,7 +140,7 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
         for index, node in enumerate(nodes):
             rows.add(node, whole, index, 0)
         rows.finish()
-        found.append([root.operation for root in graph.roots])
+        results.append([root.operation for root in graph.roots])
 
     threads = [threading.Thread(target=settle) for _ in range(4)]
     sys.setswitchinterval(1e-6)
@@ -151,7 +151,7 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    assert found == [[Index0(index) for index in range(count)]] * len(threads)
+    assert results == [[Index0(index) for index in range(count)]] * len(threads)
 
 
 @st.composite
@@ -165,18 +165,18 @@ def forests(draw: st.DrawFn) -> list[ex.Expr]:
 
     for _ in range(draw(st.integers(1, 5))):
         kind = draw(st.integers(0, 4))
-        made: list[ex.Expr] = []
+        values: list[ex.Expr] = []
         for _ in range(draw(st.integers(1, 14))):
             a, b = one(), one()
             if kind < 2:
-                made.append(compose(a, b))
+                values.append(compose(a, b))
             elif kind == 2:
-                made.extend(split(a, b))
+                values.extend(split(a, b))
             elif kind == 3:
-                made.append(ex.tanh(a + b))
+                values.append(ex.tanh(a + b))
             else:
-                made.append(a @ weight)
-        nodes += made
+                values.append(a @ weight)
+        nodes += values
     roots = [nodes[draw(pick) % len(nodes)] for _ in range(draw(st.integers(1, 4)))]
     return [*roots, ex.add_n(*[node.sum() for node in nodes[-draw(st.integers(1, 20)) :]])]
 
@@ -193,5 +193,5 @@ def has_the_values_of_no_batch(roots: list[ex.Expr], differentiated: bool) -> No
     gradients = ex.grad(roots[-1], [weight, table, leaves[0]]) if differentiated else []
     wanted, eager = [*roots, *gradients], Options(batch=ex.plan.passes.Batch(fewest=2))
     for options in (Options(), eager):
-        for found, alone in zip(run(plan(wanted, options)), run(plan(wanted, ALONE)), strict=True):
-            np.testing.assert_allclose(found, alone, rtol=1e-9, atol=1e-9)
+        for result, alone in zip(run(plan(wanted, options)), run(plan(wanted, ALONE)), strict=True):
+            np.testing.assert_allclose(result, alone, rtol=1e-9, atol=1e-9)

@@ -61,19 +61,19 @@ class Life(NamedTuple):
 
 def lifetimes(schedule: Schedule) -> dict[int, Life]:
     """By uid, the results that lie in the arena."""
-    found: dict[int, Life] = {}
+    results: dict[int, Life] = {}
     holder: dict[int, int] = {}
     for index, (kernel, placement, runs_until) in enumerate(steps(schedule)):
         uid = kernel.result.uid
         for read in kernel.reads:
             held = holder.get(read.uid, -1)
-            if held in found:
-                found[held].readers.setdefault(index, []).append(read.uid)
-                found[held] = found[held]._replace(last=max(found[held].last, runs_until))
+            if held in results:
+                results[held].readers.setdefault(index, []).append(read.uid)
+                results[held] = results[held]._replace(last=max(results[held].last, runs_until))
         if placement.offset >= 0:
-            found[uid] = Life(kernel, placement, runs_until, index, runs_until, {})
+            results[uid] = Life(kernel, placement, runs_until, index, runs_until, {})
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.is_view and kernel.reads else uid
-    return found
+    return results
 
 
 def alive(schedule: Schedule) -> tuple[list[int], int, int]:
@@ -328,11 +328,11 @@ def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
     x = ex.tensor(np.arange(12.0).reshape(3, 4))
     shown = ex.tanh(x).T
     program = Program(plan([shown, (ex.sin(x) @ np.ones((4, 4))).sum(), ex.cos(x)[1:]], Options(without=("fuse",))))
-    found = []
+    results = []
     for _ in range(2):
         run_simple(program)
-        found.append(program.take())
-    for values in found:
+        results.append(program.take())
+    for values in results:
         np.testing.assert_array_equal(values[0], np.tanh(x.array).T)
         np.testing.assert_array_equal(values[2], np.cos(x.array)[1:])
 
@@ -343,8 +343,8 @@ def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) ->
     """Elements of another type may be as large, and an operation may read them after it has written there."""
     x, numbers = ex.tensor(np.ones((3, 5))), ex.tensor(np.arange(15.0).reshape(3, 5))
     whole = ex.cumsum(numbers.astype(other), 0)
-    made = ex.cumsum(whole * x, 1)
-    schedule = plan([made], Options(without=("fuse", "simplify"))).schedule
+    value = ex.cumsum(whole * x, 1)
+    schedule = plan([value], Options(without=("fuse", "simplify"))).schedule
     (product,) = [place for kernel, place, _ in steps(schedule) if kernel.result.operation.name == "multiply"]
     assert (product.reuses is not None) == (other == "float64")
     for kernel, placement, _ in steps(schedule):
@@ -367,5 +367,5 @@ def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None
     (step,) = [step for step in steps(planned.schedule) if step.placement.reuses is not None]
     assert step.kernel.channels_last
     assert step.placement.reuses is b
-    found, *_ = run(planned)
-    np.testing.assert_allclose(found, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)
+    result, *_ = run(planned)
+    np.testing.assert_allclose(result, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)

@@ -89,10 +89,10 @@ def test_images_between_convolutions_lie_pixel_by_pixel() -> None:
     assert codes(planned, "ChannelsLast") == [(True, "channels_last"), (False, "asked_for")]
     assert [kernel.channels_last for kernel in planned.schedule.kernels] == [True, False]
     array = RNG.standard_normal((1, 8, 12, 12)).astype(np.float32)
-    found = value(planned, x, array)
-    assert found.flags.c_contiguous
+    result = value(planned, x, array)
+    assert result.flags.c_contiguous
     np.testing.assert_allclose(
-        found,
+        result,
         value(
             plan([ex.conv2d(inner, planned.graph.recorded_roots[0].operands[1])], Options(("memory_format", "fuse"))),
             x,

@@ -86,8 +86,8 @@ def test_how_a_reduction_is_cut_is_told(
 @pytest.mark.parametrize(
     ("code", "roots"),
     [
-        ("asked_for", lambda: [made := ex.tanh(x), made.sum()]),
-        ("other_consumers", lambda: [(made := ex.tanh(x) * 2.0).mean(), ex.max(made)]),
+        ("asked_for", lambda: [value := ex.tanh(x), value.sum()]),
+        ("other_consumers", lambda: [(value := ex.tanh(x) * 2.0).mean(), ex.max(value)]),
         ("product", lambda: [ex.relu(x @ ex.transpose(y)).sum()]),
         ("view", lambda: [ex.transpose(ex.tanh(x)).sum(axis=0)]),
         ("long_rows", lambda: [ex.softmax(ex.tanh(ex.broadcast_to(x[:, :1], (30, 1 << 20))))]),
@@ -97,13 +97,13 @@ def test_how_a_reduction_is_cut_is_told(
 def test_each_refusal_of_a_reduction_has_its_code(code: str, roots: Any) -> None:
     """A reduction that does not take what it reads into its kernel says why, beside the operand."""
     planned = plan(roots())
-    found = choices(planned)
-    assert {choice.code for choice in found} == {code}
-    for choice in found:
+    result = choices(planned)
+    assert {choice.code for choice in result} == {code}
+    for choice in result:
         assert not choice.applied
         assert all(operand.operation.elementwise for operand, _ in choice.unfused_edges)
-        told = {node.uid for node in choice.subjects}
-        assert told == {node.uid for between in choice.unfused_edges for node in between}
+        uids = {node.uid for node in choice.subjects}
+        assert uids == {node.uid for between in choice.unfused_edges for node in between}
 
 
 @pytest.mark.spec("P-6", "P-15")
@@ -180,10 +180,10 @@ def test_blocks_are_smaller_where_many_values_lie_between() -> None:
 @pytest.mark.spec("P-6", "P-18")
 def test_what_it_would_take_for_a_reduction_to_take_its_operand() -> None:
     """For a declined decision the change that flips it is found: one that reads it alone, or a value not asked for."""
-    made = ex.tanh(x)
+    value = ex.tanh(x)
     for roots, said in (
-        ([made, made.sum()], "not asked for"),
-        ([made.sum(), ex.cumsum(made, 0)], "sum alone read tanh"),
+        ([value, value.sum()], "not asked for"),
+        ([value.sum(), ex.cumsum(value, 0)], "sum alone read tanh"),
     ):
         held = ex.EvalPlan()
         for root in roots:
@@ -216,8 +216,8 @@ def test_what_people_write_with_reductions_is_fused(build: Any, kernels: list[li
     """Layer norm, mean squared error, norms, softmax written out: each reduction has its producers in its kernel."""
     root = build()
     planned = plan([root])
-    found = [[node.operation.name for node in kernel.nodes] for kernel in planned.schedule.kernels]
-    assert found == kernels
+    results = [[node.operation.name for node in kernel.nodes] for kernel in planned.schedule.kernels]
+    assert results == kernels
     np.testing.assert_allclose(run(planned)[0], reference([root])[0], rtol=1e-12)
 
 

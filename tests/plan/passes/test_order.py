@@ -118,8 +118,8 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
     assert [kernel.result.uid for kernel in planned.schedule.kernels] == reversed_postorder(planned.schedule)
     earliest = [kernel.result.label for kernel in plan(roots, Options(without=apart)).schedule.kernels]
     assert earliest[:4] == ["sin", "tanh", "softmax", "cumsum"]
-    for found, root in zip(run(planned), roots, strict=True):
-        np.testing.assert_allclose(found, ex.evaluate(root))
+    for result, root in zip(run(planned), roots, strict=True):
+        np.testing.assert_allclose(result, ex.evaluate(root))
     with pytest.raises(ex.UnknownNameError, match="known: depth_first, earliest"):
         Options(order="widest")
 

@@ -198,9 +198,9 @@ def test_a_kept_plan_is_never_used_with_other_constants() -> None:
                 hot = np.ones(3)
                 hot[place] += factor
                 expected = data * (factor * 2.0) + shift * np.cumsum(hot)
-                found = ex.evaluate(root)
-                np.testing.assert_allclose(found, expected, rtol=1e-14)
-                assert np.array_equal(np.signbit(found), np.signbit(expected)) or np.isnan(factor)
+                result = ex.evaluate(root)
+                np.testing.assert_allclose(result, expected, rtol=1e-14)
+                assert np.array_equal(np.signbit(result), np.signbit(expected)) or np.isnan(factor)
                 del root
                 gc.collect()  # an operation of the same address must not be taken for another one
     evaluation = ex.EvalPlan()
@@ -233,9 +233,9 @@ def test_constants_stay_as_stable_as_data() -> None:
     )
     for value in (1e4, -1e4):
         for program in programs:
-            found = ex.evaluate(program(number(value, (2, 2))))
-            assert np.isfinite(found).all()
-            np.testing.assert_allclose(found, ex.evaluate(program(ex.tensor(np.full((2, 2), value)))), rtol=1e-14)
+            result = ex.evaluate(program(number(value, (2, 2))))
+            assert np.isfinite(result).all()
+            np.testing.assert_allclose(result, ex.evaluate(program(ex.tensor(np.full((2, 2), value)))), rtol=1e-14)
 
 
 @pytest.mark.spec("P-1", "M-D2")
@@ -298,22 +298,22 @@ PAST_OVERFLOW = {stability.__name__, cancel_powers.__name__, inverse_pairs.__nam
 @st.composite
 def constants(draw: st.DrawFn) -> ex.Expr:
     """Operations on described constants alone, of many shapes, dtypes and values."""
-    made: list[ex.Expr] = []
+    values: list[ex.Expr] = []
     for _ in range(draw(st.integers(1, 3))):
         dtype = np.dtype(draw(_DTYPES))
         value = draw(_NUMBERS) if dtype.kind in "fc" else draw(st.integers(0, 1 if dtype.kind == "b" else 100))
         if draw(st.booleans()):
-            made.append(number(value, draw(st.sampled_from([(), (3,), (2, 3), (0, 3), (1, 1), (70,)])), dtype))
+            values.append(number(value, draw(st.sampled_from([(), (3,), (2, 3), (0, 3), (1, 1), (70,)])), dtype))
         else:
-            made.append(ex.BiasVector(3, draw(st.integers(0, 2)), value, dtype=dtype))
+            values.append(ex.BiasVector(3, draw(st.integers(0, 2)), value, dtype=dtype))
     for _ in range(draw(st.integers(1, 4))):
         step = draw(st.sampled_from(_STEPS))
         count = step.__code__.co_argcount if hasattr(step, "__code__") else step.count_operands()
         try:
-            made.append(step(*[draw(st.sampled_from(made)) for _ in range(count)]))
+            values.append(step(*[draw(st.sampled_from(values)) for _ in range(count)]))
         except ex.OperandError:
             continue
-    return made[-1]
+    return values[-1]
 
 
 @pytest.mark.spec("P-1")
@@ -339,16 +339,18 @@ def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
     past = np.isfinite(expected) if applied & PAST_OVERFLOW else everywhere
     if root.dtype.kind == "c":  # an infinite complex number has many forms, ∞ + 0i, ∞ + NaN·i, and their sums more
         everywhere = past = np.isfinite(expected)
-    for found, there in (
+    for result, there in (
         (folded, everywhere),
         (ex.evaluate(root, without=["simplify"]), everywhere),
         (ex.evaluate(root), past),
     ):
-        assert (found.dtype, found.shape) == (root.dtype, root.shape)
+        assert (result.dtype, result.shape) == (root.dtype, root.shape)
         narrow = root.dtype == np.float16
-        np.testing.assert_allclose(found[there], expected[there], rtol=1e-2 if narrow else 1e-5, atol=0, equal_nan=True)
+        np.testing.assert_allclose(
+            result[there], expected[there], rtol=1e-2 if narrow else 1e-5, atol=0, equal_nan=True
+        )
         if root.dtype.kind == "f":
-            assert np.array_equal(np.signbit(found) & (found == 0), np.signbit(expected) & (expected == 0))
+            assert np.array_equal(np.signbit(result) & (result == 0), np.signbit(expected) & (expected == 0))
 
 
 @pytest.mark.spec("P-1")
@@ -363,9 +365,9 @@ def test_sums_and_means_of_one_number_are_numpys_to_the_bit(name: str, value: fl
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the mean of an empty slice
         expected = getattr(np.full(shape, value), name)(axis=axis)
-    (found,) = run(planned)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(np.asarray(expected)[expected == 0]))
+    (result,) = run(planned)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[result == 0]), np.signbit(np.asarray(expected)[expected == 0]))
 
 
 @pytest.mark.spec("P-1")
@@ -373,10 +375,10 @@ def test_sums_and_means_of_one_number_are_numpys_to_the_bit(name: str, value: fl
 def test_zeros_of_both_signs_are_not_one_number(join: Callable[[Any, Any], ex.Expr]) -> None:
     """0.0 == −0.0, but a value of both is no constant of one element."""
     for first, second in ((0.0, -0.0), (-0.0, 0.0), (0.0, 0.0), (np.nan, np.nan), (1.0, 2.0)):
-        (found,) = run(plan([join(number(first, (2,)), number(second, (2,)))]))
-        expected = np.repeat([first, second], 2).reshape(found.shape)
-        np.testing.assert_array_equal(found, expected)
-        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+        (result,) = run(plan([join(number(first, (2,)), number(second, (2,)))]))
+        expected = np.repeat([first, second], 2).reshape(result.shape)
+        np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25])

@@ -52,17 +52,17 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
 @given(roots=programs())
 def test_a_later_sweep_finds_nothing_where_nobody_counted_readers(roots: Any) -> None:
     """Asking every rule at every node again changes nothing more than asking where the count of readers mattered."""
-    told = []
+    texts = []
     for everywhere in (False, True):
         graph = PlanGraph(roots)
         if everywhere:
             _sweep_everywhere(graph)
         else:
             Simplify().run(graph)
-        told.append(
+        texts.append(
             [(decision.rule, decision.code, decision.applied, len(decision.subjects)) for decision in graph.decisions]
         )
-    assert told[0] == told[1]
+    assert texts[0] == texts[1]
 
 
 def _sweep_everywhere(graph: PlanGraph) -> None:

@@ -30,29 +30,29 @@ def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
     given: tuple[Tiling | None, int, bool],
 ) -> None:
     """Any shape, axes, order in memory: each element is in one block, and its value has a place among its row's."""
-    found, most, in_parts = given
-    if found is None:
+    result, most, in_parts = given
+    if result is None:
         assert not in_parts
         return
-    assert in_parts or not found.in_parts
-    met = np.zeros(found.shape, int)
-    if found.halvings:
-        rows = math.prod([size for axis, size in enumerate(found.shape) if axis not in found.run])
-        length = math.prod([found.shape[axis] for axis in found.run])
-        assert set(found.run) <= set(found.axes)
-        assert max(stop - start for start, stop in halved(length, found.halvings)) == found.elements <= most
-        assert found.blocks == rows << found.halvings == math.prod(found.parts)
+    assert in_parts or not result.in_parts
+    met = np.zeros(result.shape, int)
+    if result.halvings:
+        rows = math.prod([size for axis, size in enumerate(result.shape) if axis not in result.run])
+        length = math.prod([result.shape[axis] for axis in result.run])
+        assert set(result.run) <= set(result.axes)
+        assert max(stop - start for start, stop in halved(length, result.halvings)) == result.elements <= most
+        assert result.blocks == rows << result.halvings == math.prod(result.parts)
         return
-    values = np.zeros(found.parts, int)
-    for index, place in found.indices():
-        assert met[index].size <= found.elements
+    values = np.zeros(result.parts, int)
+    for index, place in result.indices():
+        assert met[index].size <= result.elements
         met[index] += 1
         values[place] += 1
-        for axis in found.axes:
+        for axis in result.axes:
             assert values[place].shape[axis] == 1
     assert (met == 1).all()
     assert (values == 1).all()
-    assert len([*found.indices()]) == found.blocks
+    assert len([*result.indices()]) == result.blocks
 
 
 @pytest.mark.spec("P-6")
@@ -75,13 +75,13 @@ def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
 )
 def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
     """Rows are cut where one does not fit into a block, or where blocks of whole ones would be scattered in memory."""
-    found = tiling_of(shape, axes, 1 << 18)
-    assert found is not None
+    result = tiling_of(shape, axes, 1 << 18)
+    assert result is not None
     assert kind == (
-        "one" if found.blocks == 1 else "halved" if found.halvings else "parts" if found.in_parts else "whole"
+        "one" if result.blocks == 1 else "halved" if result.halvings else "parts" if result.in_parts else "whole"
     )
-    assert found.elements <= 1 << 18
-    assert math.prod(found.parts) * 32 <= math.prod(shape) or not found.in_parts
+    assert result.elements <= 1 << 18
+    assert math.prod(result.parts) * 32 <= math.prod(shape) or not result.in_parts
     whole = tiling_of(shape, axes, 1 << 18, in_parts=False)
     if math.prod([shape[axis] for axis in axes]) > 1 << 18:
         assert whole is None
@@ -117,9 +117,9 @@ def test_boxes_are_the_elements_between_two_places(shape: tuple[int, ...], data:
     if start == stop:
         return
     numbers = np.arange(size).reshape(shape)
-    found = boxes(shape, start, stop)
-    assert [number for box in found for number in numbers[box].ravel()] == [*range(start, stop)]
-    assert len(found) <= max(1, 2 * len(shape) - 1)
+    places = boxes(shape, start, stop)
+    assert [number for box in places for number in numbers[box].ravel()] == [*range(start, stop)]
+    assert len(places) <= max(1, 2 * len(shape) - 1)
 
 
 @pytest.mark.spec("P-6")

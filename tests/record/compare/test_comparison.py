@@ -29,24 +29,24 @@ def network(activation: Any = ex.tanh) -> ex.Expr:
 
 def without_decisions(recording: Recording) -> Recording:
     """The same plan, of which nothing was decided but what it is."""
-    made = copy.copy(recording)
-    made.decisions = []
-    made.substitutions, made.groups = [], []
-    return made
+    value = copy.copy(recording)
+    value.decisions = []
+    value.substitutions, value.groups = [], []
+    return value
 
 
 @pytest.mark.spec("P-9")
 def test_counts_are_those_of_the_planned_graph() -> None:
     """Nodes, operations, kernels and temporaries are counted; a value that is handed out is no temporary."""
     root = network()
-    found = compare(recorded(root), recorded(root, without=["fuse"])).counts
-    assert found["nodes"] == (8, 8)
-    assert found["operations"][0] == found["operations"][1] == 4
-    assert found["kernels"] == (1, 4)
-    assert found["temporaries"] == (0, 3)
-    assert found["temporary_bytes"] == (0, 3 * 3 * 2 * 4)
-    assert found["bytes"] == (3 * 2 * 4, 4 * 3 * 2 * 4)
-    assert found["measured_us"] == (None, None)
+    comparison = compare(recorded(root), recorded(root, without=["fuse"])).counts
+    assert comparison["nodes"] == (8, 8)
+    assert comparison["operations"][0] == comparison["operations"][1] == 4
+    assert comparison["kernels"] == (1, 4)
+    assert comparison["temporaries"] == (0, 3)
+    assert comparison["temporary_bytes"] == (0, 3 * 3 * 2 * 4)
+    assert comparison["bytes"] == (3 * 2 * 4, 4 * 3 * 2 * 4)
+    assert comparison["measured_us"] == (None, None)
 
 
 @pytest.mark.spec("P-9")
@@ -80,11 +80,13 @@ def test_kernels_are_the_same_only_where_they_do_the_same() -> None:
 def test_a_comparison_seen_from_the_other_side_is_the_same(roots: list[ex.Expr]) -> None:
     """What one side alone has before, it has after where the two change places; nothing is lost between them."""
     one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
-    found, back = compare(one, two), compare(two, one)
-    assert found.decisions_before == back.decisions_after
-    assert found.decisions_after == back.decisions_before
-    assert found.follows == back.follows[::-1]
-    assert found.counts == {name: pair[::-1] for name, pair in back.counts.items()}
-    assert len(found.decisions) + len(found.decisions_before) == len(one.decisions)
-    assert len(found.decisions) + len(found.decisions_after) == len(two.decisions)
-    assert {(k.before, k.after, k.same) for k in found.kernels} == {(k.after, k.before, k.same) for k in back.kernels}
+    comparison, back = compare(one, two), compare(two, one)
+    assert comparison.decisions_before == back.decisions_after
+    assert comparison.decisions_after == back.decisions_before
+    assert comparison.follows == back.follows[::-1]
+    assert comparison.counts == {name: pair[::-1] for name, pair in back.counts.items()}
+    assert len(comparison.decisions) + len(comparison.decisions_before) == len(one.decisions)
+    assert len(comparison.decisions) + len(comparison.decisions_after) == len(two.decisions)
+    assert {(k.before, k.after, k.same) for k in comparison.kernels} == {
+        (k.after, k.before, k.same) for k in back.kernels
+    }

@@ -48,13 +48,13 @@ def labels(recording: Recording, nodes: Any) -> list[str]:
 def test_names_do_not_keep_graphs_apart() -> None:
     """Two graphs whose weights have other names are matched node by node; what is renamed is told as such."""
     before, after = stack([ex.tanh, ex.relu]), stack([ex.tanh, ex.relu], "layer.{}.weight")
-    found = match(before, after)
-    assert (found.changed, found.only_before, found.only_after) == ({}, (), ())
-    assert [(before.label(node), after.label(found.pairs[node])) for node in found.renamed] == [
+    result = match(before, after)
+    assert (result.changed, result.only_before, result.only_after) == ({}, (), ())
+    assert [(before.label(node), after.label(result.pairs[node])) for node in result.renamed] == [
         ("w0", "layer.0.weight"),
         ("w1", "layer.1.weight"),
     ]
-    assert not found.equal
+    assert not result.equal
 
 
 @pytest.mark.spec("V-12")
@@ -64,12 +64,12 @@ def test_a_layer_put_in_anywhere_is_all_that_is_added(place: int) -> None:
     layers: list[Layer] = [ex.tanh, ex.relu, ex.sigmoid, ex.exp]
     more = [*layers[:place], lambda x: ex.sqrt(ex.square(x) + 1.0), *layers[place:]]
     before, after = stack(layers), stack(more, "v{}")
-    found = match(before, after)
-    assert not found.only_before
-    added = [label for label in labels(after, found.only_after) if not label.startswith("v")]
+    result = match(before, after)
+    assert not result.only_before
+    added = [label for label in labels(after, result.only_after) if not label.startswith("v")]
     assert sorted(added) == ["add 1", "matmul", "sqrt", "square"]
-    assert len(found.only_after) == 5
-    assert len(found.changed) <= 1
+    assert len(result.only_after) == 5
+    assert len(result.changed) <= 1
     back = match(after, before)
     assert len(back.only_before) == 5
     assert not back.only_after
@@ -123,11 +123,11 @@ def calls(function: Any) -> Recording:
 def test_the_bodies_of_paired_calls_are_compared_too() -> None:
     """What a function does otherwise is told where it is: inside its body, once for all of its calls."""
     before, after = calls(cell), calls(other_cell)
-    found = match(before, after)
-    assert labels(after, found.only_after) == ["relu"]
-    assert [before.label(node) for node in found.changed if before.nodes.body[node]] == ["tanh"]
+    result = match(before, after)
+    assert labels(after, result.only_after) == ["relu"]
+    assert [before.label(node) for node in result.changed if before.nodes.body[node]] == ["tanh"]
     assert match(before, calls(cell)).equal
-    assert len(found.bodies) == 2
+    assert len(result.bodies) == 2
 
 
 @pytest.mark.spec("V-12")
@@ -157,10 +157,10 @@ def test_a_call_of_another_function_is_told_where_its_operands_stayed() -> None:
     """Of three calls the second calls another function; that its body is another's too changes no other call."""
     x, w = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in "xw")
     before, after = recorded(cell(cell(cell(x, w), w), w)), recorded(cell(other_cell(cell(x, w), w), w))
-    found = match(before, after)
-    assert [(before.label(node), words) for node, words in found.changed.items()] == [("cell", ("another function",))]
-    assert [after.label(found.pairs[node]) for node in found.changed] == ["other_cell"]
-    assert not found.equal
+    result = match(before, after)
+    assert [(before.label(node), words) for node, words in result.changed.items()] == [("cell", ("another function",))]
+    assert [after.label(result.pairs[node]) for node in result.changed] == ["other_cell"]
+    assert not result.equal
     assert match(before, before).equal
 
 
@@ -190,12 +190,12 @@ def test_what_passes_made_is_matched_by_what_it_stands_for() -> None:
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
     root = ex.log(ex.softmax(ex.tanh(x))) * 2.0
     one, same, other = recorded(root), recorded(root), recorded(root, without=["simplify"])
-    found = counterparts(one, same, match(one, same))
-    assert found == {node: node for node in range(len(one.nodes))}
-    made = [node for node in range(len(one.nodes)) if one.nodes.born[node] >= 0]
-    assert "log_softmax" in labels(one, made)
+    pairs = counterparts(one, same, match(one, same))
+    assert pairs == {node: node for node in range(len(one.nodes))}
+    nodes = [node for node in range(len(one.nodes)) if one.nodes.born[node] >= 0]
+    assert "log_softmax" in labels(one, nodes)
     apart = counterparts(one, other, match(one, other))
-    assert all(node not in apart for node in made if one.label(node) == "log_softmax")
+    assert all(node not in apart for node in nodes if one.label(node) == "log_softmax")
 
 
 REWRITTEN: dict[str, Layer] = {
@@ -228,16 +228,16 @@ def test_nodes_that_passes_made_have_one_counterpart_that_does_the_same(first: s
     x = ex.tensor(np.full((4, 4), 0.5), name="x")
     one, two = recorded(REWRITTEN[first](ex.sin(x))), recorded(REWRITTEN[second](inside(x)))
     nodes = match(one, two)
-    found = counterparts(one, two, nodes)
-    assert len(set(found.values())) == len(found)
+    pairs = counterparts(one, two, nodes)
+    assert len(set(pairs.values())) == len(pairs)
     if (first, inside) == (second, ex.sin):
-        assert list(found) == list(range(len(one.nodes)))
-    for node, other in found.items():
+        assert list(pairs) == list(range(len(one.nodes)))
+    for node, other in pairs.items():
         assert (node in nodes.pairs) == (one.nodes.born[node] < 0)
         if node in nodes.pairs:
             continue
         assert does(one, node) == does(two, other)
-        reads = {found.get(operand) for operand in one.nodes.operands[node]} == {*two.nodes.operands[other]}
+        reads = {pairs.get(operand) for operand in one.nodes.operands[node]} == {*two.nodes.operands[other]}
         stands = [nodes.pairs[each] for each in one.provenance.recorded([node]) if each in nodes.pairs]
         assert reads or set(stands).intersection(two.provenance.recorded([other]))
 
@@ -259,12 +259,12 @@ def test_batches_of_functions_of_one_name_are_told_apart_by_the_calls_that_they_
     two = recorded(*map(other_cell, rows), *map(one_cell, rows))
     nodes = match(one, two)
     assert not nodes.changed
-    found = counterparts(one, two, nodes)
-    batches = [node for node in found if one.nodes.kind[node] == "call" and one.nodes.born[node] >= 0]
+    pairs = counterparts(one, two, nodes)
+    batches = [node for node in pairs if one.nodes.kind[node] == "call" and one.nodes.born[node] >= 0]
     assert len(batches) == 2
     for node in batches:
         replaced = {nodes.pairs[each] for each in one.provenance.recorded([node])}
-        assert replaced == set(two.provenance.recorded([found[node]]))
+        assert replaced == set(two.provenance.recorded([pairs[node]]))
 
 
 @pytest.mark.spec("V-12")
@@ -272,33 +272,33 @@ def test_batches_of_functions_of_one_name_are_told_apart_by_the_calls_that_they_
 @given(programs())
 def test_a_graph_compared_with_another_plan_of_it_is_the_same(roots: list[ex.Expr]) -> None:
     one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
-    found = compare(one, two)
-    assert found.nodes.equal
+    comparison = compare(one, two)
+    assert comparison.nodes.equal
     nodes, others = one.nodes, two.nodes
     # inside functions the numbers differ where another plan batches calls: their bodies stand before
-    assert all(node == other for node, other in found.nodes.pairs.items() if nodes.body[node] == 0)
-    assert all(nodes.label[node] == others.label[other] for node, other in found.nodes.pairs.items())
-    assert len(set(found.counterparts.values())) == len(found.counterparts)
+    assert all(node == other for node, other in comparison.nodes.pairs.items() if nodes.body[node] == 0)
+    assert all(nodes.label[node] == others.label[other] for node, other in comparison.nodes.pairs.items())
+    assert len(set(comparison.counterparts.values())) == len(comparison.counterparts)
 
 
 def test_two_unrelated_graphs_share_nothing_but_their_kinds() -> None:
     before = stack([ex.tanh])
     after = recorded(ex.log(ex.tensor(np.ones(5), name="y")) + 1.0)
-    found = match(before, after)
-    assert not found.pairs or set(labels(before, found.pairs)) <= {"x", "w0"}
-    assert "log" in labels(after, found.only_after)
+    result = match(before, after)
+    assert not result.pairs or set(labels(before, result.pairs)) <= {"x", "w0"}
+    assert "log" in labels(after, result.only_after)
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
 def test_what_is_aligned_is_equal_and_in_order(first: list[int], second: list[int]) -> None:
     keys = (first.__getitem__, second.__getitem__)
-    found = list(align(range(len(first)), range(len(second)), {}, keys))
-    assert all(first[one] == second[other] for one, other in found)
-    assert found == sorted(found)
-    assert [other for _, other in found] == sorted({other for _, other in found})
+    results = list(align(range(len(first)), range(len(second)), {}, keys))
+    assert all(first[one] == second[other] for one, other in results)
+    assert results == sorted(results)
+    assert [other for _, other in results] == sorted({other for _, other in results})
     if first == second:
-        assert len(found) == len(first)
+        assert len(results) == len(first)
 
 
 def test_pairs_that_are_known_hold_the_sequences_together() -> None:
@@ -338,15 +338,15 @@ def test_operands_that_may_be_exchanged_are_the_same_in_any_order() -> None:
     both = recorded(ex.add_n(x, ex.sin(b), b)), recorded(ex.add_n(b, x, ex.sin(b)))
     assert match(*both).equal
     assert not match(recorded(x - b), recorded(b - x)).equal
-    told = match(recorded(ex.sin(x) + b), recorded(b + ex.cos(x)))
-    assert (labels(recorded(ex.sin(x) + b), told.only_before), len(told.changed)) == (["sin"], 1)
+    pairs = match(recorded(ex.sin(x) + b), recorded(b + ex.cos(x)))
+    assert (labels(recorded(ex.sin(x) + b), pairs.only_before), len(pairs.changed)) == (["sin"], 1)
 
 
 @pytest.mark.spec("V-12")
 def test_the_operations_that_a_comparison_exchanges_are_those_that_are_declared_so() -> None:
-    found, kinds = set(), [Operation]
+    results, kinds = set(), [Operation]
     for kind in kinds:
         kinds += kind.__subclasses__()
         if kind.__module__.startswith("explorer.") and getattr(kind, "commutative", False):
-            found.add(kind.name)
-    assert found == COMMUTATIVE
+            results.add(kind.name)
+    assert results == COMMUTATIVE

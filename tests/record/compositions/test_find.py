@@ -104,11 +104,11 @@ def test_a_composition_is_found_in_whichever_way_it_is_written(name: str, write:
 
 
 def _operands(recording: ex.Recording, node: int) -> set[int]:
-    found = {node}
+    results = {node}
     for each in range(node, -1, -1):
-        if each in found:
-            found.update(recording.nodes.operands[each])
-    return found
+        if each in results:
+            results.update(recording.nodes.operands[each])
+    return results
 
 
 @pytest.mark.spec("V-7")

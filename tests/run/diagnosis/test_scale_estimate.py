@@ -32,10 +32,10 @@ networks = st.builds(
 
 def branches(count: int = 8, size: int = 400) -> ex.EvalPlan:
     x = ex.tensor(np.ones((size, size)))
-    made = ex.EvalPlan(without="batch")
+    plan = ex.EvalPlan(without="batch")
     for number in range(1, count + 1):
-        made.register(ex.tanh(x * number @ x).sum())
-    return made.prepare()
+        plan.register(ex.tanh(x * number @ x).sum())
+    return plan.prepare()
 
 
 @pytest.mark.spec("P-11")
@@ -51,10 +51,10 @@ def test_an_assignment_is_one_that_could_be_run(roots: Any, network: Network) ->
         took = assigned.ends[number] - assigned.starts[number]
         assert took in (pytest.approx(task.micros), pytest.approx(task.micros + network.overhead))
         there |= {(value, assigned.lanes[number]): assigned.ends[number] for value in task.gives}
-    made = {value for value, _ in there}
+    values = {value for value, _ in there}
     for number, task in enumerate(work.tasks):
         for value in task.reads:
-            assert value in made
+            assert value in values
             begun = [time for (held, lane), time in there.items() if held == value]
             assert assigned.starts[number] >= min(begun) - 1e-6
     for lane in range(network.workers + 1):
@@ -95,8 +95,8 @@ def test_a_value_that_was_sent_is_sent_on() -> None:
 @pytest.mark.spec("P-11")
 def test_a_plan_tells_what_it_would_take_on_workers() -> None:
     """``plan.estimate(workers=4, bandwidth=…)``: time, bytes, idle time, lanes; dear messages are not worth it."""
-    made = branches()
-    cheap = made.estimate(workers=4, bandwidth=1000, latency=100, overhead=100)
+    roots = branches()
+    cheap = roots.estimate(workers=4, bandwidth=1000, latency=100, overhead=100)
     assert cheap.worthwhile
     assert 2 < cheap.speedup < 4
     assert cheap.critical < cheap.micros < cheap.alone
@@ -104,11 +104,11 @@ def test_a_plan_tells_what_it_would_take_on_workers() -> None:
     assert [lane.name for lane in cheap.lanes] == ["here", "worker 1", "worker 2", "worker 3", "worker 4"]
     assert sum(lane.busy for lane in cheap.lanes) == pytest.approx(cheap.alone + 4 * 100)
     assert cheap.idle == pytest.approx(1 - (cheap.alone + 400) / (4 * cheap.micros))
-    dear = made.estimate(workers=4, bandwidth=10)
+    dear = roots.estimate(workers=4, bandwidth=10)
     assert not dear.worthwhile
     assert "not worth it: alone it takes" in str(dear)
-    assert made.estimate(workers=64, bandwidth=math.inf, latency=0, overhead=0).micros == pytest.approx(cheap.critical)
-    assert branches().estimate(workers=4).lanes == made.estimate(workers=4).lanes  # the same on every machine
+    assert roots.estimate(workers=64, bandwidth=math.inf, latency=0, overhead=0).micros == pytest.approx(cheap.critical)
+    assert branches().estimate(workers=4).lanes == roots.estimate(workers=4).lanes  # the same on every machine
 
 
 def mapped(size: int, **options: Any) -> ex.EvalPlan:

@@ -26,10 +26,10 @@ def asked(plan: ex.EvalPlan, code: str) -> WhatIf:
 
 
 def flipped(plan: ex.EvalPlan, code: str) -> str:
-    found = asked(plan, code)
-    assert found.change is not None, str(found)
-    assert found.change is found.attempts[-1]
-    return found.change.change
+    decision = asked(plan, code)
+    assert decision.change is not None, str(decision)
+    assert decision.change is decision.attempts[-1]
+    return decision.change.change
 
 
 @pytest.mark.spec("P-18")
@@ -38,16 +38,16 @@ def test_one_consumer_less_lets_an_operation_fuse() -> None:
     large = ex.tensor(np.ones((500, 500), np.float32))
     shared = large + 0.5
     plan = prepared(ex.negative(shared) @ ex.relu(shared))
-    found, other = [plan.what_if(each) for each in plan.recording.declined if each.code == "other_consumers"]
-    assert found.change is not None
+    decision, other = [plan.what_if(each) for each in plan.recording.declined if each.code == "other_consumers"]
+    assert decision.change is not None
     assert other.change is not None
     assert other.change.change == "if relu alone read add, and negative another value"
-    assert found.change.change == "if negative alone read add, and relu another value"
-    assert found.change.estimated_us < found.estimated_us
-    told = str(found)
-    assert told.splitlines()[0] == "✗ " + found.declined
-    assert told.splitlines()[1].startswith("  ✓ if negative alone read add, and relu another value: ")
-    assert " → " in told.splitlines()[1]
+    assert decision.change.change == "if negative alone read add, and relu another value"
+    assert decision.change.estimated_us < decision.estimated_us
+    text = str(decision)
+    assert text.splitlines()[0] == "✗ " + decision.declined
+    assert text.splitlines()[1].startswith("  ✓ if negative alone read add, and relu another value: ")
+    assert " → " in text.splitlines()[1]
 
 
 @pytest.mark.spec("P-18")
@@ -94,10 +94,10 @@ def test_how_many_calls_would_be_worth_a_batch() -> None:
 def test_which_limit_would_open_a_call() -> None:
     """The smallest limit among doubled ones that opens a call is found, with what the opened plan takes."""
     body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
-    found = asked(prepared(body(x), inline=Inline(3)), "too_large")
-    assert found.change is not None
-    assert found.change.change == "inline=ex.passes.Inline(limit=12)"
-    assert [tried.flips for tried in found.attempts] == [False, True]
+    decision = asked(prepared(body(x), inline=Inline(3)), "too_large")
+    assert decision.change is not None
+    assert decision.change.change == "inline=ex.passes.Inline(limit=12)"
+    assert [tried.flips for tried in decision.attempts] == [False, True]
 
 
 def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool = True, **options: Any) -> ex.EvalPlan:
@@ -127,9 +127,9 @@ def test_where_nothing_small_is_known_that_is_said() -> None:
     total = x.sum(axis=0)
     root = total * row
     plan = prepared(root)
-    found = plan.what_if(root)
-    assert found.change is None
-    assert str(found).splitlines()[1:] == ["  no small change is known that applies it"]
+    decision = plan.what_if(root)
+    assert decision.change is None
+    assert str(decision).splitlines()[1:] == ["  no small change is known that applies it"]
     with refused(ex.OperandError):
         plan.what_if(total)
     done = prepared(ex.log(ex.exp(x)))
@@ -142,10 +142,10 @@ def test_where_nothing_small_is_known_that_is_said() -> None:
 def check(plan: ex.EvalPlan) -> None:
     before = plan.recording.fingerprint
     for decision in plan.recording.declined:
-        found = plan.what_if(decision)
-        assert [tried.flips for tried in found.attempts[:-1]] == [False] * max(0, len(found.attempts) - 1)
-        assert found.estimated_us >= 0
-        assert str(found).startswith("✗ ")
+        result = plan.what_if(decision)
+        assert [tried.flips for tried in result.attempts[:-1]] == [False] * max(0, len(result.attempts) - 1)
+        assert result.estimated_us >= 0
+        assert str(result).startswith("✗ ")
     assert plan.recording.fingerprint == before
 
 

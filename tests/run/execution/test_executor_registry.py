@@ -79,17 +79,17 @@ def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() 
     ex.register_executor("reverse", run_last_ready_first, lanes=3)
     assert ex.executors()["reverse"] == "Of the chains that are ready, run the last one."
     x = ex.tensor(np.arange(6.0))
-    made = ex.EvalPlan(executor="reverse", record="values", without=("fuse", "batch"))
-    handles = [made.register(ex.tanh(x) + 1.0), made.register(ex.exp(x) / np.zeros(6))]
-    made.eval()
+    plan = ex.EvalPlan(executor="reverse", record="values", without=("fuse", "batch"))
+    handles = [plan.register(ex.tanh(x) + 1.0), plan.register(ex.exp(x) / np.zeros(6))]
+    plan.eval()
     np.testing.assert_array_equal(handles[0].data(), np.tanh(np.arange(6.0)) + 1.0)
     assert np.isinf(handles[1].data()).all()  # a floating point event is a value
-    run = made.recording.run
+    run = plan.recording.run
     assert run is not None
     assert run.executor == "reverse"
-    assert sorted(step.kernel for step in run.steps) == list(range(len(made.planned.schedule.kernels)))
+    assert sorted(step.kernel for step in run.steps) == list(range(len(plan.planned.schedule.kernels)))
     assert [step.kernel for step in run.steps] != sorted(step.kernel for step in run.steps)
-    assert made.options.lanes == 3
+    assert plan.options.lanes == 3
     net = ex.open(ASSETS / "digits.pnnx.param")
     image = np.load(ASSETS / "digits.npz")["images"][:1]
     np.testing.assert_array_equal(net.run(image, executor="reverse"), net.run(image))
@@ -102,11 +102,11 @@ def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() 
 def test_a_failure_or_an_interrupt_leaves_no_value_and_a_program_that_runs_again(error: BaseException) -> None:
     ex.register_executor("reverse", run_last_ready_first)
     root = Break()(ex.tensor(np.ones(3)))
-    made = ex.EvalPlan(executor="reverse")
-    made.register(root)
+    value = ex.EvalPlan(executor="reverse")
+    value.register(root)
     BROKEN.append(error)
     with pytest.raises(KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else ex.RunError, match="now"):
-        made.eval()
+        value.eval()
     BROKEN.clear()
     program = Program(plan([root], Options()))
     BROKEN.append(error)
@@ -129,10 +129,10 @@ def test_an_executor_that_does_not_keep_its_contract_is_named() -> None:
     ex.register_executor("short", lambda program, observer: run_simple(program)._replace(began=[], ended=[]))
     ex.register_executor("incomplete", incomplete)
     for name, text in expected.items():
-        made = ex.EvalPlan(executor=name, without=("fuse",))
-        made.register(ex.tanh(ex.tensor(np.ones(3)) * 2.0))
+        plan = ex.EvalPlan(executor=name, without=("fuse",))
+        plan.register(ex.tanh(ex.tensor(np.ones(3)) * 2.0))
         with refused(ex.StateError, name, text):
-            made.eval()
+            plan.eval()
 
 
 def test_a_name_that_is_taken_is_replaced_on_purpose_alone() -> None:

@@ -64,8 +64,8 @@ def acting(act: str, value: float = 1.0) -> ex.Expr:
 
 
 def prepared(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
-    made = ex.EvalPlan(executor="dag", without=("fuse", "batch"), **options)
-    return made, [made.register(root) for root in roots]
+    plan = ex.EvalPlan(executor="dag", without=("fuse", "batch"), **options)
+    return plan, [plan.register(root) for root in roots]
 
 
 def meeting(parties: int = 2) -> Callable[[], object]:
@@ -99,8 +99,8 @@ def test_executors_give_the_same_bits(
         with threadpool_limits(threads, user_api="blas"):
             for _ in range(3):
                 run(program)
-                found = program.take()
-                assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected, strict=True))
+                result = program.take()
+                assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(result, expected, strict=True))
     finally:
         sys.setswitchinterval(interval)
 
@@ -121,9 +121,9 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
     sizes = {"mobilenet_v2": (1, 3, 96, 96), "encoder": (1, 32), "lstm": (1, 20)}
     given = [seeded.given(key, sizes[name], blob.dtype or "float32") for key, blob in net.inputs.items()]
     with threadpool_limits(1, user_api="blas"):
-        expected, found = net.run(*given), net.run(*given, executor=executor)
+        expected, result = net.run(*given), net.run(*given, executor=executor)
     others = net.run(*given, executor=executor)
-    for a, b, c in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, found, others)], strict=True):
+    for a, b, c in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, result, others)], strict=True):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-6)
     with pytest.raises(ex.UnknownNameError, match="known: async, dag, dask, simple"):
@@ -137,11 +137,11 @@ def test_streams_are_assigned_before_the_run() -> None:
     lanes = set()
     for _ in range(4):
         branches = [acting("meet", 1.0), acting("meet", 2.0), acting("none", 3.0), acting("none", 4.0)]
-        made = ex.EvalPlan(executor="async", without=("fuse", "batch"))
-        handles = [made.register(branch + 1.0) for branch in branches]
-        made.eval()
+        plan = ex.EvalPlan(executor="async", without=("fuse", "batch"))
+        handles = [plan.register(branch + 1.0) for branch in branches]
+        plan.eval()
         assert [handle.data()[0] for handle in handles] == [2.0, 3.0, 4.0, 5.0]
-        run = made.recording.run
+        run = plan.recording.run
         assert run is not None
         assert run.executor == "async"
         lanes.add(tuple(step.thread for step in sorted(run.steps, key=lambda step: step.kernel)))
@@ -160,22 +160,22 @@ def test_a_stream_keeps_its_order() -> None:
         assert sum(tasks.needs[chain] == 0 for chain in members) <= 1
     assert sum(tasks.needs) == sum(len(users) for users in tasks.users)
     EXECUTORS["async"].run(program, None)
-    for found, expected in zip(program.take(), ex.evaluate(branches), strict=True):
-        assert np.array_equal(found, expected)
+    for result, expected in zip(program.take(), ex.evaluate(branches), strict=True):
+        assert np.array_equal(result, expected)
 
 
 @pytest.mark.spec("P-11", "M-E8")
 def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> None:
     """Two kernels that wait for each other both end; each step says on which thread it ran, and when it began."""
     ACTS["meet"] = meeting()
-    made, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)
-    made.eval()
+    plan, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)
+    plan.eval()
     assert [handle.data()[0] for handle in handles] == [2.0, 6.0]
-    run = made.recording.run
+    run = plan.recording.run
     assert run is not None
     assert run.executor == "dag"
     assert [step.start for step in run.steps] == sorted(step.start for step in run.steps)
-    first, second = [step for step in run.steps if made.planned.schedule.kernels[step.kernel].cost.flops > 10**9]
+    first, second = [step for step in run.steps if plan.planned.schedule.kernels[step.kernel].cost.flops > 10**9]
     assert min(first.thread, second.thread) == 0 < max(first.thread, second.thread)
     assert second.start < first.start + first.micros  # they overlap
     assert run.micros >= max(step.start + step.micros for step in run.steps) - 1e-6
@@ -186,8 +186,8 @@ def test_on_every_thread_a_division_by_zero_is_a_value() -> None:
     """NumPy warns nowhere: what it would warn of is what the formula gives."""
     ACTS["meet"] = meeting()
     zeros = ex.tensor(np.zeros(3))
-    made, handles = prepared(acting("meet", 1.0) / zeros, acting("meet", -1.0) / zeros)
-    made.eval()
+    plan, handles = prepared(acting("meet", 1.0) / zeros, acting("meet", -1.0) / zeros)
+    plan.eval()
     assert [handle.data()[0] for handle in handles] == [np.inf, -np.inf]
 
 
@@ -198,12 +198,12 @@ def test_a_chain_runs_on_one_thread() -> None:
     branches = [acting("meet", number) for number in (1.0, 2.0)]
     for _ in range(5):
         branches = [Act("none")(branch) + 1.0 for branch in branches]
-    made, _ = prepared(*branches)
-    made.eval()
-    assert made.recording.run is not None
-    chains = made.planned.schedule.chains
+    plan, _ = prepared(*branches)
+    plan.eval()
+    assert plan.recording.run is not None
+    chains = plan.planned.schedule.chains
     threads: dict[int, set[int]] = {}
-    for step in made.recording.run.steps:
+    for step in plan.recording.run.steps:
         threads.setdefault(chains[step.kernel], set()).add(step.thread)
     assert [len(members) for members in threads.values()] == [1, 1]
     assert len(set.union(*threads.values())) == 2
@@ -224,8 +224,8 @@ def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
     assert not declined.applied
     assert declined.code == "nothing_independent"
     assert plan(line, Options(lanes=4)).schedule.peak == plan(line).schedule.peak
-    made, _ = prepared(*branches)
-    assert made.prepare().recording.options["lanes"] == 4
+    value, _ = prepared(*branches)
+    assert value.prepare().recording.options["lanes"] == 4
     with refused(ex.OperandError, "lanes"):
         ex.EvalPlan(lanes=0)
 
@@ -247,9 +247,9 @@ def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None
     ACTS["one"], ACTS["later"] = fail_or_end, lambda: begun.append(1)
     line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
     failing = [Act("one")(ex.tensor(np.full(3, value))) for value in (1.0, 2.0)]
-    made, handles = prepared(*[Act("later")(x) for x in failing], *[acting("later", value) for value in (3.0, 4.0)])
+    plan, handles = prepared(*[Act("later")(x) for x in failing], *[acting("later", value) for value in (3.0, 4.0)])
     with pytest.raises(ex.RunError) as caught:
-        made.eval()
+        plan.eval()
     assert str(caught.value).startswith(f"act of (3 float64) recorded at test_executors.py line {line}: ")
     assert str(caught.value).endswith("ValueError: no more")
     assert isinstance(caught.value.__cause__, ValueError)
@@ -259,8 +259,8 @@ def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None
         with pytest.raises(ex.StateError, match="ended with RunError"):
             handle.data()
     ACTS.clear()
-    again = [made.register(acting("none", value)) for value in (5.0, 6.0)]
-    made.eval()
+    again = [plan.register(acting("none", value)) for value in (5.0, 6.0)]
+    plan.eval()
     assert [handle.data()[0] for handle in again] == [5.0, 6.0]
 
 
@@ -283,9 +283,9 @@ def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str
 
     ACTS["a"], ACTS["b"] = fail("a", "first"), fail("b", "second")
     for _ in range(1 if sooner else 5):
-        made, _ = prepared(acting("a"), acting("b"))
+        plan, _ = prepared(acting("a"), acting("b"))
         with pytest.raises(ex.RunError, match="first"):
-            made.eval()
+            plan.eval()
 
 
 @pytest.mark.spec("P-11")
@@ -347,13 +347,13 @@ def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
     ACTS["look"], ACTS["fail"] = lambda: seen.append(blas_threads()), lambda: 1 / 0
     before = blas_threads()
     assert before == [2]
-    made, _ = prepared(acting("look", 1.0), acting("look", 2.0))
-    made.eval()
-    made, _ = prepared(acting("look", 1.0), acting("fail", 2.0))
+    plan, _ = prepared(acting("look", 1.0), acting("look", 2.0))
+    plan.eval()
+    plan, _ = prepared(acting("look", 1.0), acting("fail", 2.0))
     with pytest.raises(ex.RunError):
-        made.eval()
+        plan.eval()
     assert seen
-    assert all(found == [1] for found in seen)
+    assert all(result == [1] for result in seen)
     assert blas_threads() == before
 
 
@@ -363,11 +363,11 @@ def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
 def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
     ACTS["fail"] = lambda: 1 / 0
     nodes = [Act("fail" if size == 4 else "none")(ex.tensor(np.ones(size))) for size in (2, 3, 4, 5)]
-    made = ex.EvalPlan(executor=executor, record=record, without=("fuse", "batch"))
+    plan = ex.EvalPlan(executor=executor, record=record, without=("fuse", "batch"))
     for node in nodes:
-        made.register(node)
+        plan.register(node)
     with pytest.raises(ex.RunError, match=r"^act of \(4 float64\)"):
-        made.eval()
+        plan.eval()
 
 
 @pytest.mark.spec("P-11")
@@ -388,16 +388,16 @@ def test_an_interrupt_is_raised_when_no_worker_runs_any_more() -> None:
             ended.set()
 
     ACTS["act"] = act
-    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    plan, handles = prepared(acting("act", 1.0), acting("act", 2.0))
     with pytest.raises(KeyboardInterrupt):
-        made.eval()
+        plan.eval()
     assert ended.is_set()
     assert blas_threads() == before
     with pytest.raises(ex.StateError, match="ended with KeyboardInterrupt"):
         handles[0].data()
     ACTS["act"] = meeting()
-    again = [made.register(acting("act", value)) for value in (3.0, 4.0)]
-    made.eval()
+    again = [plan.register(acting("act", value)) for value in (3.0, 4.0)]
+    plan.eval()
     assert [handle.data()[0] for handle in again] == [3.0, 4.0]
 
 
@@ -416,9 +416,9 @@ def test_an_interrupt_while_waiting_for_a_worker() -> None:
             ended.set()
 
     ACTS["act"] = act
-    made, _ = prepared(acting("act", 1.0), acting("act", 2.0))
+    plan, _ = prepared(acting("act", 1.0), acting("act", 2.0))
     with pytest.raises(KeyboardInterrupt):
-        made.eval()
+        plan.eval()
     assert ended.is_set()
 
 
@@ -442,32 +442,32 @@ def test_who_follows_is_told_on_the_thread_that_asked_and_may_cancel(waiting: bo
     ACTS["act"] = act
     if not waiting:
         meet = meeting(1)
-    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    plan, handles = prepared(acting("act", 1.0), acting("act", 2.0))
     with pytest.raises(ex.Cancelled), ex.progress(report):
-        made.eval()
+        plan.eval()
     assert {thread for thread, _ in seen} == {main}
     assert {step.total for _, step in seen} == {2}
     with pytest.raises(ex.StateError, match="ended with Cancelled"):
         handles[0].data()
     ACTS.clear()
-    again = made.register(acting("none", 7.0))
-    made.eval()
+    again = plan.register(acting("none", 7.0))
+    plan.eval()
     assert again.data()[0] == 7.0
 
 
 @pytest.mark.spec("P-11")
 def test_a_run_inside_a_kernel_of_a_run() -> None:
     """A kernel on a worker may evaluate a plan of its own, with the same executor."""
-    meet, found = meeting(), []
+    meet, results = meeting(), []
 
     def act() -> None:
         meet()
-        found.append(ex.evaluate([acting("none", 3.0), acting("none", 4.0)], executor="dag")[1][0])
+        results.append(ex.evaluate([acting("none", 3.0), acting("none", 4.0)], executor="dag")[1][0])
 
     ACTS["act"] = act
-    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
-    made.eval()
-    assert found == [4.0, 4.0]
+    plan, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    plan.eval()
+    assert results == [4.0, 4.0]
     assert [handle.data()[0] for handle in handles] == [1.0, 2.0]
 
 
@@ -484,8 +484,8 @@ def test_plans_in_several_threads_at_one_time() -> None:
         branches = [ex.tanh(ex.tensor(x) @ w) @ w for w in weights]
         expected = ex.evaluate(branches)
         for _ in range(4):
-            found = ex.evaluate(branches, executor="dag")
-            if not all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True)):
+            result = ex.evaluate(branches, executor="dag")
+            if not all(np.array_equal(a, b) for a, b in zip(result, expected, strict=True)):
                 wrong.append(seed)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
@@ -526,8 +526,8 @@ def test_where_no_thread_can_be_had_the_asking_one_does_all(monkeypatch: pytest.
 
     monkeypatch.setattr(thread_pool, "_pool", thread_pool._Pool)
     monkeypatch.setattr(thread_pool._thread, "start_new_thread", refuse)
-    made, handles = prepared(*[acting("none", float(value)) for value in range(4)])
-    made.eval()
+    plan, handles = prepared(*[acting("none", float(value)) for value in range(4)])
+    plan.eval()
     assert [handle.data()[0] for handle in handles] == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -536,16 +536,16 @@ def test_values_are_summarised_as_by_the_simple_executor() -> None:
     """``record="values"`` gives the same summaries of the same values, those inside kernels too."""
     x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
     roots = [ex.tanh(ex.exp(x * scale) @ x + 1.0).sum(axis=0) for scale in (0.1, 0.2, 0.3)]
-    found = []
+    results = []
     for executor in ("simple", "dag", "async"):
-        made = ex.EvalPlan(executor=executor, record="values", lanes=4)
+        plan = ex.EvalPlan(executor=executor, record="values", lanes=4)
         for root in roots:
-            made.register(root)
-        made.eval()
-        assert made.recording.run is not None
-        found.append(made.recording.run.values)
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) > 12
+            plan.register(root)
+        plan.eval()
+        assert plan.recording.run is not None
+        results.append(plan.recording.run.values)
+    assert results[0] == results[1] == results[2]
+    assert len(results[0]) > 12
 
 
 @pytest.mark.spec("P-11", "P-8")
@@ -555,10 +555,10 @@ def test_a_kernel_in_pieces_is_shared_with_threads_that_have_none() -> None:
 
     random = np.random.default_rng(0)
     big = ex.tensor(random.normal(size=(3000, 3000)).astype("float32"))
-    made = ex.EvalPlan(executor="dag", without=("batch",))
+    plan = ex.EvalPlan(executor="dag", without=("batch",))
     ACTS["seen"] = lambda: seen.add(threading.get_ident())
-    handles = [made.register(ex.tanh(ex.exp(Act("seen")(big * scale) * 0.5))) for scale in (0.5, 0.25)]
-    made.eval()
+    handles = [plan.register(ex.tanh(ex.exp(Act("seen")(big * scale) * 0.5))) for scale in (0.5, 0.25)]
+    plan.eval()
     expected = np.tanh(np.exp(big.array * np.float32(0.5) * np.float32(0.5)))
     np.testing.assert_array_equal(handles[0].data(), expected)
     assert len(seen) == 2

@@ -45,7 +45,7 @@ def test_a_closed_call_that_failed_holds_no_values() -> None:
 
 def test_a_plan_that_ran_holds_no_intermediate() -> None:
     """What is kept of it, within bounds, is the plan cache's."""
-    made: list[weakref.ref[Any]] = []
+    values: list[weakref.ref[Any]] = []
 
     class NotesItsResult(ex.Elementwise):
         """x."""
@@ -55,7 +55,7 @@ def test_a_plan_that_ran_holds_no_intermediate() -> None:
 
         def kernel(self, out: Any, x: Any) -> Any:
             np.copyto(out, x)
-            made.append(weakref.ref(out))
+            values.append(weakref.ref(out))
             return out
 
     evaluation = ex.EvalPlan()
@@ -64,7 +64,7 @@ def test_a_plan_that_ran_holds_no_intermediate() -> None:
     cache.clear()
     gc.collect()
     assert handle.data() == 9
-    assert [reference() for reference in made] == [None]
+    assert [reference() for reference in values] == [None]
     del registry.operations["notes_its_result"]
 
 

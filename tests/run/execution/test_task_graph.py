@@ -89,10 +89,10 @@ def test_a_branch_waits_where_memory_is_planned_for_one_kernel_at_a_time() -> No
     """Planned without lanes, the second branch lies where the first one lay: it waits for what reads that."""
     first, second = [ex.exp(ex.tensor(np.full((8, 8), number)) @ np.eye(8)).sum() for number in (1.0, 2.0)]
     planned = plan([first, second], Options(without=("batch", "fuse", "simplify")))
-    found = dependencies(planned.schedule, {})
+    result = dependencies(planned.schedule, {})
     producers = {kernel.result.uid: index for index, kernel in enumerate(planned.schedule.kernels)}
     read = [{producers[r.uid] for r in kernel.reads if r.uid in producers} for kernel in planned.schedule.kernels]
-    assert any(waits - reads for waits, reads in zip(found, read, strict=True))
+    assert any(waits - reads for waits, reads in zip(result, read, strict=True))
     apart = plan([first, second], Options(without=("batch", "fuse", "simplify"), lanes=2))
     assert all(len(waits) <= 1 for waits in dependencies(apart.schedule, {}))
 
@@ -103,16 +103,16 @@ def test_a_long_chain_is_one_task() -> None:
     for _ in range(10_000):
         y = ex.tanh(y).reshape((1, 1)).reshape((1,))
     schedule = plan([y], Options(without=("fuse", "simplify"), lanes=4)).schedule
-    found = chains(schedule, dependencies(schedule, {}))
-    assert found.kernels == [[*range(len(schedule.kernels))]]
+    tasks = chains(schedule, dependencies(schedule, {}))
+    assert tasks.kernels == [[*range(len(schedule.kernels))]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=25))
 def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken: list[tuple[int, int]]) -> None:
     memory, owners = Memory(), [-1] * 20
     for number, (start, size) in enumerate(taken):
-        found = memory.take(start, size, number)
-        assert set(found) == {owner for owner in owners[start : start + size] if owner >= 0}
+        result = memory.take(start, size, number)
+        assert set(result) == {owner for owner in owners[start : start + size] if owner >= 0}
         owners[start : start + size] = [number] * size
 
 

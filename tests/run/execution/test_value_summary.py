@@ -34,7 +34,7 @@ def test_every_value_is_summarised_those_that_fusion_removed_too() -> None:
     product = x @ w
     shifted = product + 0.5
     root = ex.tanh(shifted)
-    found = summaries(root)
+    result = summaries(root)
     values = {
         x: x.array,
         product: x.array @ w.array,
@@ -42,7 +42,7 @@ def test_every_value_is_summarised_those_that_fusion_removed_too() -> None:
         root: np.tanh(x.array @ w.array + 0.5),
     }
     for node, value in values.items():
-        summary = found[node.uid]
+        summary = result[node.uid]
         assert (summary.shape, summary.dtype, summary.nan, summary.inf) == (value.shape, "float64", 0, 0)
         np.testing.assert_allclose((summary.min, summary.max), (value.min(), value.max()))
         np.testing.assert_allclose((summary.mean, summary.std), (value.mean(), value.std()))
@@ -55,9 +55,9 @@ def test_a_value_that_is_overwritten_in_place_is_summarised_before() -> None:
     first = x @ x
     second = ex.tanh(first)
     root = second @ x
-    found = summaries(root, without=("fuse",))
-    assert found[first.uid].max == (x.array @ x.array).max()
-    assert found[second.uid].max == np.tanh(x.array @ x.array).max()
+    result = summaries(root, without=("fuse",))
+    assert result[first.uid].max == (x.array @ x.array).max()
+    assert result[second.uid].max == np.tanh(x.array @ x.array).max()
 
 
 def test_statistics_are_over_finite_elements_and_the_others_are_counted() -> None:
@@ -135,8 +135,8 @@ def test_values_do_not_depend_on_what_is_recorded_and_watching_is_not_timed() ->
 
 @pytest.mark.parametrize("values", [[1.0, 1.0 + 2**-52], [0.0, 5e-324], [1e16, 1e16 + 2.0]])
 def test_values_a_rounding_apart_have_a_histogram(values: list[float]) -> None:
-    found = summarize(np.array(values))
-    assert (found.histogram[0], found.histogram[-1], sum(found.histogram)) == (1, 1, 2)
+    result = summarize(np.array(values))
+    assert (result.histogram[0], result.histogram[-1], sum(result.histogram)) == (1, 1, 2)
 
 
 @pytest.mark.spec("P-17")

@@ -45,8 +45,8 @@ SCALE = {"float16": 0.1, "float32": 1e-4, "float64": 1e-10, "complex64": 1e-4, "
 def values(planned: Plan) -> Any:
     program = Program(planned)
     run_simple(program)
-    (found,) = program.take()
-    return found
+    (result,) = program.take()
+    return result
 
 
 def laid(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, random: np.random.Generator) -> Any:
@@ -98,16 +98,16 @@ def test_reductions_with_their_producers_give_what_they_give_alone(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocked_kernel, "REDUCED_BYTES", size)
         fused = plan([root])
-        found = values(fused)
+        numbers = values(fused)
     expected = values(plan([root], Options(without=("fuse",))))
-    assert found.dtype == expected.dtype
-    told = [decision for decision in fused.graph.decisions if decision.rule == "Prologue" and decision.applied]
-    if all(decision.facts["same_bits"] for decision in told):
-        np.testing.assert_array_equal(found, expected)
+    assert numbers.dtype == expected.dtype
+    decisions = [decision for decision in fused.graph.decisions if decision.rule == "Prologue" and decision.applied]
+    if all(decision.facts["same_bits"] for decision in decisions):
+        np.testing.assert_array_equal(numbers, expected)
     else:
         largest = max(1.0, float(np.abs(expected).max(initial=0.0))) if np.isfinite(expected).all() else 1.0
-        scale = SCALE[dtype] if found.dtype != np.float64 else SCALE["float64"]
-        np.testing.assert_allclose(found, expected, rtol=scale, atol=scale * largest, equal_nan=True)
+        scale = SCALE[dtype] if numbers.dtype != np.float64 else SCALE["float64"]
+        np.testing.assert_allclose(numbers, expected, rtol=scale, atol=scale * largest, equal_nan=True)
 
 
 @pytest.mark.spec("P-6")
@@ -134,9 +134,9 @@ def test_a_sum_of_millions_is_no_worse_than_numpys(shape: tuple[int, ...], axes:
     product = x * y
     planned = plan([ex.sum(ex.tensor(x) * ex.tensor(y), axes)])
     assert len(planned.schedule.kernels) == 1
-    found, alone = values(planned), np.add.reduce(product, axes)
+    numbers, alone = values(planned), np.add.reduce(product, axes)
     exact = product.astype(np.longdouble).sum(axes)
-    errors = [np.max(np.abs(result - exact) / exact) for result in (found, alone)]
+    errors = [np.max(np.abs(result - exact) / exact) for result in (numbers, alone)]
     count = math.prod([shape[axis] for axis in axes])
     last = len(shape) - 1 in axes
     assert errors[0] <= np.finfo(dtype).eps * (math.log2(count) + 16 if last and len(axes) == 1 else count / 4)
@@ -215,12 +215,12 @@ def test_a_second_run_of_a_reduction_allocates_only_its_result(axes: int | None)
     gc.collect()
     tracemalloc.start()
     try:
-        found = run()
+        result = run()
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    np.testing.assert_allclose(found, np.sum(np.sin(given) * given, axes), rtol=1e-4)
-    assert most < found.nbytes + 2 * program.planned.schedule.arena + 100_000 < given.nbytes / 50
+    np.testing.assert_allclose(result, np.sum(np.sin(given) * given, axes), rtol=1e-4)
+    assert most < result.nbytes + 2 * program.planned.schedule.arena + 100_000 < given.nbytes / 50
 
 
 @pytest.mark.spec("P-6")
@@ -295,8 +295,8 @@ def test_a_reduction_of_ones_own_takes_its_producers() -> None:
 def test_halves_of_rows_join_to_the_bits_of_numpys_sum(shape: tuple[int, ...], dtype: str) -> None:
     growing = np.geomspace(1.0, 1e4, shape[-1])  # so that in another order the last bits are others
     values = (np.random.default_rng(0).normal(size=shape) * growing).astype(dtype)
-    found = ex.evaluate(ex.absolute(ex.tensor(values)).sum(axis=-1), executor="simple")
-    np.testing.assert_array_equal(found, np.abs(values).sum(axis=-1))
+    result = ex.evaluate(ex.absolute(ex.tensor(values)).sum(axis=-1), executor="simple")
+    np.testing.assert_array_equal(result, np.abs(values).sum(axis=-1))
 
 
 @pytest.mark.spec("P-6")
@@ -307,7 +307,7 @@ def test_images_that_lie_pixel_by_pixel_are_combined_along_the_axes_that_are_mea
 ) -> None:
     images = np.random.default_rng(0).normal(size=shape)
     pooled = ex.max_pool2d(ex.tensor(images), (2, 1), (1, 1))
-    found = ex.evaluate(ex.exp(pooled).sum(axis=axes))
+    result = ex.evaluate(ex.exp(pooled).sum(axis=axes))
     np.testing.assert_allclose(
-        found, np.exp(np.maximum(images[:, :, 1:], images[:, :, :-1])).sum(axis=axes), rtol=1e-12
+        result, np.exp(np.maximum(images[:, :, 1:], images[:, :, :-1])).sum(axis=axes), rtol=1e-12
     )

@@ -51,9 +51,9 @@ def test_a_kernel_gives_what_the_steps_give(cell: str, members: int, bias: bool,
         sequence, last = recurrence(cell, cell, x, weights, offset, state, axis, reverse)
         expected = unrolled(cell, x, weights, offset, state, axis, reverse)
         for one, other in zip([sequence, *last], expected, strict=True):
-            found = ex.evaluate(one)
-            assert found.dtype == dtype
-            np.testing.assert_allclose(found, ex.evaluate(other), rtol=tolerance, atol=tolerance)
+            result = ex.evaluate(one)
+            assert result.dtype == dtype
+            np.testing.assert_allclose(result, ex.evaluate(other), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("cell", GATES)
@@ -70,9 +70,9 @@ def test_gradients_are_those_of_the_steps(cell: str) -> None:
     sequence, last = recurrence(cell, cell, x, weights, bias, state)
     steps, *end = unrolled(cell, x, weights, bias, state, 0, False)
     over = [x, weights, bias, *state]
-    found = ex.grad((sequence * sequence).sum() + last[-1].sum(), over)
+    gradient = ex.grad((sequence * sequence).sum() + last[-1].sum(), over)
     wanted = ex.grad((steps * steps).sum() + end[-1].sum(), over)
-    for one, other in zip(ex.evaluate(found), ex.evaluate(wanted), strict=True):
+    for one, other in zip(ex.evaluate(gradient), ex.evaluate(wanted), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 

@@ -94,10 +94,10 @@ def test_epilogues_of_large_pieces_run_in_blocks() -> None:
     try:
         x = parameter(2, 300, 300)
         y = NotesItsSize()(ex.tanh(x @ np.eye(300)) * np.arange(300.0))
-        (found,) = run(Program(plan([y])), np.full((2, 300, 300), 0.5))
+        (result,) = run(Program(plan([y])), np.full((2, 300, 300), 0.5))
     finally:
         del registry.operations["notes_its_size"]
-    np.testing.assert_allclose(found, np.tanh(0.5) * np.arange(300.0) * np.ones((2, 300, 1)))
+    np.testing.assert_allclose(result, np.tanh(0.5) * np.arange(300.0) * np.ones((2, 300, 1)))
     assert len(seen) > 2
     assert max(seen) <= TILE_BYTES
 
@@ -110,9 +110,9 @@ def test_a_program_keeps_neither_what_it_was_given_nor_what_it_gave(last: str) -
     program = Program(plan([y, ex.exp(x.T).reshape((1600,)).sum()]))
     for _ in range(2):
         given = np.ones((40, 40))
-        found = run(program, given)
-        left = [weakref.ref(given), weakref.ref(found[0].base)]
-        del given, found
+        result = run(program, given)
+        left = [weakref.ref(given), weakref.ref(result[0].base)]
+        del given, result
         gc.collect()
         assert [each() for each in left] == [None, None]
 
@@ -209,9 +209,9 @@ def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) 
     a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
     assert a.type.nbytes > 2 * BLOCK_BYTES
     b = turned(a)
-    found = ex.evaluate(ex.tanh(a * 2.0 + b) - b, executor="simple")
+    result = ex.evaluate(ex.tanh(a * 2.0 + b) - b, executor="simple")
     held = ex.evaluate(b, executor="simple")
-    np.testing.assert_allclose(found, np.tanh(a.array * 2.0 + held) - held, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(result, np.tanh(a.array * 2.0 + held) - held, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.spec("P-6")
@@ -221,9 +221,9 @@ def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...],
     a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
     assert a.type.nbytes > 2 * BLOCK_BYTES
     b = ex.tensor(np.random.default_rng(1).normal(size=shape))
-    made, expected = ex.tanh(a * 2.0 + b), np.tanh(a.array * 2.0 + b.array)
-    found = ex.evaluate(made.sum(axis=1) if reduced else made, executor="simple")
-    np.testing.assert_allclose(found, expected.sum(axis=1) if reduced else expected, rtol=1e-12, atol=1e-12)
+    value, expected = ex.tanh(a * 2.0 + b), np.tanh(a.array * 2.0 + b.array)
+    result = ex.evaluate(value.sum(axis=1) if reduced else value, executor="simple")
+    np.testing.assert_allclose(result, expected.sum(axis=1) if reduced else expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.spec("P-15")
@@ -235,9 +235,9 @@ def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -
     for roots in ([given * once, given + twice], [given + twice, given * once]):
         program = Program(plan(roots, options))
         for value in (1.0, 2.0, 3.0):
-            found = dict(zip([root.operation.name for root in roots], run(program, np.full(3, value)), strict=True))
-            np.testing.assert_allclose(found["multiply"], value * np.exp(weight.array), rtol=1e-15)
-            np.testing.assert_allclose(found["add"], value + np.sin(np.exp(weight.array)), rtol=1e-15)
+            results = dict(zip([root.operation.name for root in roots], run(program, np.full(3, value)), strict=True))
+            np.testing.assert_allclose(results["multiply"], value * np.exp(weight.array), rtol=1e-15)
+            np.testing.assert_allclose(results["add"], value + np.sin(np.exp(weight.array)), rtol=1e-15)
 
 
 @pytest.mark.spec("P-7")
@@ -249,8 +249,8 @@ def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
     assert program.planned.schedule.kernels[1].channels_last
     for seed in range(3):
         value = np.random.default_rng(seed).normal(size=(2, 3, 4, 4))
-        (found,) = run(program, value)
-        np.testing.assert_array_equal(found, value.reshape(2, 3, 2, 2, 2, 2).max(axis=(3, 5)).reshape(2, 12) * 2)
+        (result,) = run(program, value)
+        np.testing.assert_array_equal(result, value.reshape(2, 3, 2, 2, 2, 2).max(axis=(3, 5)).reshape(2, 12) * 2)
 
 
 @pytest.mark.spec("P-7")
@@ -265,9 +265,9 @@ def test_filters_that_vary_are_prepared_for_each_run(made: bool) -> None:
         values = {node: np.random.default_rng(seed + node.size).normal(size=node.shape) for node in program.parameters}
         program.bind(values)
         run_simple(program)
-        (found,) = program.take()
+        (outcome,) = program.take()
         pixels = np.tanh(next(value for node, value in values.items() if node.size == 72)) if made else images.array
         filters = np.sin(values[given])
         windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), (2, 3))
         expected = np.cumsum(np.einsum("nchwij,ocij->nohw", windows, filters) + 1, axis=3)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(outcome, expected, rtol=1e-12, atol=1e-12)

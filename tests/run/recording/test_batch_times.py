@@ -71,11 +71,11 @@ def test_text_tells_measured_from_estimated():
     assert "what batching took" not in plan.prepare().explain()
     assert "measured" not in plan.explain(roots[3])
     plan.eval()
-    told = plan.explain().partition("what batching took: ")[2].splitlines()
-    assert told[0].startswith("computing them one by one was not measured: ")
-    assert len(told) == 2
-    assert "layer ×30: estimated " in told[1]
-    assert ", one by one " in told[1]
+    text = plan.explain().partition("what batching took: ")[2].splitlines()
+    assert text[0].startswith("computing them one by one was not measured: ")
+    assert len(text) == 2
+    assert "layer ×30: estimated " in text[1]
+    assert ", one by one " in text[1]
     lines = [line.strip() for line in plan.explain(roots[3]).splitlines()]
     assert sum(line.startswith(("separate, estimated: ", "together, estimated: ", "measured: ")) for line in lines) == 3
     assert any(line.startswith("computing them one by one was not measured") for line in lines)

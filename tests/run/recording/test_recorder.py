@@ -60,7 +60,7 @@ def test_long_attributes_are_written_short_and_told_apart() -> None:
     x = ex.tensor(np.ones((1000, 2), np.float32))
     few, many, others = (tuple((0, row, row + 1) for row in rows) for rows in (range(16), range(500), range(1, 501)))
     recording = recorder.build(plan([GatherStack(runs)(x) for runs in (few, many, others)]), "", {})
-    in_full, *cut = [found["runs"] for found in recording.nodes.attributes.values()]
+    in_full, *cut = [result["runs"] for result in recording.nodes.attributes.values()]
     assert in_full == str(few)
     assert cut[0].startswith("((0, 0, 1), (0, 1, 2), ")
     assert ", (0, 7, 8), … 500 in all, #" in cut[0]

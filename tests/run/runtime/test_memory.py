@@ -102,7 +102,7 @@ def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[st
         "products": [ex.cast(x @ drawn(128, 300), "float64"), ex.exp(x @ drawn(128, 200)) @ drawn(200, 10)],
     }[roots]
     planned = plan(asked, Options(without=without))
-    found: list[int] = []
+    results: list[int] = []
 
     def measure() -> None:  # on a thread that keeps no working memory yet
         gc.collect()
@@ -111,14 +111,14 @@ def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[st
         before = tracemalloc.get_traced_memory()[0] - program.memory.arena.nbytes
         tracemalloc.reset_peak()
         run_simple(program)
-        found.append(tracemalloc.get_traced_memory()[1] - before)
+        results.append(tracemalloc.get_traced_memory()[1] - before)
         tracemalloc.stop()
 
     thread = threading.Thread(target=measure)
     thread.start()
     thread.join()
     slack = (64 << 10) + (4 << 10) * len(planned.schedule.kernels)
-    assert planned.schedule.peak - slack <= found[0] <= planned.schedule.peak + slack
+    assert planned.schedule.peak - slack <= results[0] <= planned.schedule.peak + slack
 
 
 def _allocated(run: Callable[[], Any]) -> int:

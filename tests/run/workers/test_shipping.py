@@ -52,8 +52,8 @@ def in_pieces(roots: Any, options: Options, workers: int) -> tuple[list[Any], li
 def test_pieces_on_replicas_give_the_same_bits(roots: Any, without: Any, limit: int) -> None:
     """Random programs, cut into pieces for three workers, each with memory of its own: the bits of one run."""
     options = Options(without=without, inline=Inline(limit))
-    expected, found, _ = in_pieces(roots, options, 3)
-    for value, other in zip(found, expected, strict=True):
+    expected, result, _ = in_pieces(roots, options, 3)
+    for value, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(value, other)
 
 
@@ -83,9 +83,9 @@ def test_branches_are_cut_into_pieces() -> None:
     x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
     branches = [ex.tanh(x * n @ x) for n in (1, 2, 3)]
     roots = [ex.exp(branches[0] @ branches[1]), branches[2].sum(axis=0)[3:9].reshape(2, 3), x.T]
-    expected, found, pieces = in_pieces(roots, Options(without=("batch",)), 3)
+    expected, result, pieces = in_pieces(roots, Options(without=("batch",)), 3)
     assert pieces > 3
-    for value, other in zip(found, expected, strict=True):
+    for value, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(value, other)
 
 
@@ -113,9 +113,9 @@ def test_values_arrive_aligned() -> None:
     odd = np.frombuffer(b"x" + np.arange(6.0).tobytes(), np.uint8)[1:].view(np.float64)
     assert not odd.flags.aligned or odd.ctypes.data % 8 == 0
     restore, arguments = Values({3: odd, 4: (odd, odd)}).__reduce__()
-    found = restore(*arguments)
-    assert all(part.flags.aligned for part in (found[3], *found[4]))
-    assert np.array_equal(found[4][1], np.arange(6.0))
+    result = restore(*arguments)
+    assert all(part.flags.aligned for part in (result[3], *result[4]))
+    assert np.array_equal(result[4][1], np.arange(6.0))
 
 
 def test_small_values_inside_a_message_arrive_aligned_too() -> None:

@@ -54,9 +54,9 @@ def branches(*values: float, flag: str = "") -> list[ex.Expr]:
 
 
 def spread(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
-    made = ex.EvalPlan(executor="dask", without=("batch", "fuse"), **options)
-    handles = [made.register(root) for root in roots]
-    return made.eval(), handles
+    plan = ex.EvalPlan(executor="dask", without=("batch", "fuse"), **options)
+    handles = [plan.register(root) for root in roots]
+    return plan.eval(), handles
 
 
 def run_stage(plan: ex.EvalPlan) -> Any:
@@ -74,55 +74,55 @@ def test_chains_run_on_workers_with_the_same_bits(workers: ex.Workers) -> None:
     roots.append((roots[0] @ roots[3]).sum(axis=0))
     expected = ex.evaluate(roots)
     for _ in range(2):  # the second run finds the program, and the tensor, on the workers
-        made, handles = spread(*roots)
+        values, handles = spread(*roots)
         for handle, value in zip(handles, expected, strict=True):
             np.testing.assert_allclose(handle.data(), value, rtol=1e-13)
-    run = made.recording.run
+    run = values.recording.run
     assert run is not None
     assert run.executor == "dask"
     assert {step.thread for step in run.steps} >= {1, 2}
     assert all(step.micros >= 0 for step in run.steps)
-    told = run_stage(made)
-    assert told.counts["workers"] == 2
-    assert told.counts["pieces_sent"] >= 2
-    assert "chains of kernels on 2 workers: an estimated" in told.purpose
-    assert told.counts["bytes_sent"] > 0
-    assert "workers_lost" not in told.counts
+    stage = run_stage(values)
+    assert stage.counts["workers"] == 2
+    assert stage.counts["pieces_sent"] >= 2
+    assert "chains of kernels on 2 workers: an estimated" in stage.purpose
+    assert stage.counts["bytes_sent"] > 0
+    assert "workers_lost" not in stage.counts
 
 
 def test_a_cached_program_takes_the_values_of_its_new_tensors(workers: ex.Workers) -> None:
     """A plan of the same structure finds its program on the workers, and runs it with other tensors."""
     for seed in (1, 2, 3):
         x = ex.tensor(np.random.default_rng(seed).normal(size=(250, 250)))
-        made, handles = spread(*[ex.tanh(x * n @ x).sum(axis=0) for n in (1, 2, 3)])
+        values, handles = spread(*[ex.tanh(x * n @ x).sum(axis=0) for n in (1, 2, 3)])
         for handle, n in zip(handles, (1, 2, 3), strict=True):
             np.testing.assert_allclose(handle.data(), np.tanh(x.array * n @ x.array).sum(axis=0), rtol=1e-12)
-    assert made.reused
+    assert values.reused
 
 
 @pytest.mark.spec("C-14")
 def test_what_messages_would_slow_stays_here_and_says_why(workers: ex.Workers) -> None:
     x = ex.tensor(np.arange(4.0))
-    made, (handle,) = spread(x + 1)
+    values, (handle,) = spread(x + 1)
     assert handle.data().tolist() == [1.0, 2.0, 3.0, 4.0]
-    assert "every kernel ends sooner here than a message arrives" in run_stage(made).purpose
+    assert "every kernel ends sooner here than a message arrives" in run_stage(values).purpose
     x = ex.tensor(np.random.default_rng(0).normal(size=(300, 300)))
     line = x
     for _ in range(6):
         line = ex.tanh(line @ x)
-    made, _ = spread(line)
-    assert "messages would take longer than they save" in run_stage(made).purpose
+    values, _ = spread(line)
+    assert "messages would take longer than they save" in run_stage(values).purpose
 
 
 @pytest.mark.spec("C-14", "V-9")
 def test_values_are_summarised_here(workers: ex.Workers) -> None:
     """Every value would have to come back: the run that is watched stays here, the warm one is spread."""
-    made, _ = spread(*branches(1.0, 2.0), record="values")
-    run = made.recording.run
+    values, _ = spread(*branches(1.0, 2.0), record="values")
+    run = values.recording.run
     assert run is not None
     assert len(run.values) > 1
     assert {step.thread for step in run.steps} == {1, 2}
-    program = Program(made.planned)
+    program = Program(values.planned)
     timing = run_dask(program, ValueCapture(program))
     assert [value[0] for value in program.take()] == [1.0, 2.0]
     assert "values are summarised" in timing.notes[0].text
@@ -142,11 +142,11 @@ def test_a_kernel_that_fails_on_a_worker_is_named_with_its_line(workers: ex.Work
 @pytest.mark.spec("C-14")
 def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> None:
     """A kernel kills the process that runs it: another worker runs its piece, and the recording says so."""
-    made, handles = spread(*branches(1.0, 9.0, 3.0, flag=str(tmp_path / "killed")))
+    values, handles = spread(*branches(1.0, 9.0, 3.0, flag=str(tmp_path / "killed")))
     assert (tmp_path / "killed").exists()
     assert [handle.data()[0] for handle in handles] == [1.0, 9.0, 3.0]
-    assert run_stage(made).counts["workers_lost"] == 1
-    assert "1 worker has been lost since they were opened (tcp://127.0.0.1:" in run_stage(made).purpose
+    assert run_stage(values).counts["workers_lost"] == 1
+    assert "1 worker has been lost since they were opened (tcp://127.0.0.1:" in run_stage(values).purpose
 
 
 @pytest.mark.spec("C-14")
@@ -202,9 +202,9 @@ def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch:
     try:
         with ex.Workers(address, bandwidth=1e5, latency=10, overhead=10) as opened:
             opened.client.wait_for_workers(2, timeout=60)
-            made, handles = spread(*branches(1.0, 2.0))
+            values, handles = spread(*branches(1.0, 2.0))
             assert handles[0].data()[0] == 1.0
-            assert run_stage(made).counts["pieces_sent"] == 2
+            assert run_stage(values).counts["pieces_sent"] == 2
             scheduler.kill()
             scheduler.wait()
             x = ex.tensor([1.0])

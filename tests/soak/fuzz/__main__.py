@@ -34,12 +34,12 @@ def main() -> int:
 
 def _campaign(options: argparse.Namespace) -> int:
     begin = time.monotonic()
-    found = campaign.run(
+    result = campaign.run(
         options.cases, options.seed, options.jobs, options.format, options.folder.absolute(), options.first
     )
-    print(found.table(), found.report(), sep="\n\n")
-    print(f"\n{time.monotonic() - begin:.0f} s; the slowest: {found.slowest}")
-    return int(bool(found.finds))
+    print(result.table(), result.report(), sep="\n\n")
+    print(f"\n{time.monotonic() - begin:.0f} s; the slowest: {result.slowest}")
+    return int(bool(result.finds))
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -53,10 +53,10 @@ class Campaign:
         for find in self.finds:
             places.setdefault((find["kind"], find["where"]), []).append(find)
         lines = []
-        for (kind, where), found in sorted(places.items(), key=lambda entry: -len(entry[1])):
-            first = found[0]
+        for (kind, where), result in sorted(places.items(), key=lambda entry: -len(entry[1])):
+            first = result[0]
             lines.append(
-                f"{len(found)} × {kind}: {where}: {first.get('message', '')}\n"
+                f"{len(result)} × {kind}: {where}: {first.get('message', '')}\n"
                 f"    of {first['origin']}; python -m tests.soak.fuzz replay {first['folder']}"
             )
         return "\n".join(lines)

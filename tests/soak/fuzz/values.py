@@ -166,10 +166,10 @@ def damaged_zip(data: bytes, chance: random.Random) -> bytes:
         return damaged_bytes(data, chance)
     if chance.random() < 0.4:
         signature, fields = chance.choice(((b"PK\x03\x04", _LOCAL), (b"PK\x01\x02", _CENTRAL), (b"PK\x05\x06", _LOCAL)))
-        found = [start for start in range(len(data)) if data.startswith(signature, start)]
-        if not found:
+        results = [start for start in range(len(data)) if data.startswith(signature, start)]
+        if not results:
             return damaged_bytes(data, chance)
-        at = chance.choice(found) + chance.choice(fields)
+        at = chance.choice(results) + chance.choice(fields)
         piece = struct.pack("<I", chance.choice((0, 1, 2, 8, 9, 14, 99, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)))
         wide = chance.choice((2, 4))
         return data[:at] + piece[:wide] + data[at + wide :]

@@ -52,10 +52,10 @@ def main() -> None:
             outcomes.append(hurt)
         for (format, number), outcome in zip(cases, outcomes, strict=False):
             if outcome["kind"] not in RIGHT:
-                found = case(format, order["seed"], number)
+                result = case(format, order["seed"], number)
                 folder = Path(order["folder"]) / f"{outcome['kind']}-{format}-{order['seed']}-{number}"
-                found.keep(folder)
-                outcome |= {"folder": str(folder), "origin": found.origin}
+                result.keep(folder)
+                outcome |= {"folder": str(folder), "origin": result.origin}
             print(json.dumps({"format": format, "number": number, **outcome}), flush=True)
         cases = cases[done + bool(hurt) :]
 
@@ -104,8 +104,8 @@ def _child(seed: int, cases: Sequence[tuple[str, int]], pipe: IO[str]) -> None:
         for number, (format, index) in enumerate(cases):
             inner = Path(folder) / str(number)
             inner.mkdir()
-            found = case(format, seed, index)
-            outcome = attempt(found, inner)
+            result = case(format, seed, index)
+            outcome = attempt(result, inner)
             shutil.rmtree(inner)
             pipe.write(json.dumps(outcome) + "\n")
             pipe.flush()

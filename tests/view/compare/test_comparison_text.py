@@ -23,10 +23,10 @@ def products(prefix: str, before: str) -> Recording:
 @pytest.mark.spec("V-12")
 def test_renamed_nodes_and_those_that_read_something_else_are_a_row_each() -> None:
     """What differs stands first; six renamed arrays are one row, and so are six products of something else."""
-    found = compare(products("w", "exp"), products("v", "sin"))
-    lines = text(found).splitlines()
+    comparison = compare(products("w", "exp"), products("v", "sin"))
+    lines = text(comparison).splitlines()
     signed = [line for line in lines if line.startswith(("  Δ", "  -", "  +", "  =", "  →"))]
-    assert (len(found.nodes.renamed), len(found.nodes.rewired)) == (6, 6)
+    assert (len(comparison.nodes.renamed), len(comparison.nodes.rewired)) == (6, 6)
     assert [line[:3] for line in signed] == ["  -", "  +", "  →", "  ="]
     assert signed[2] == "  → 6 nodes read something else: multiply reads exp → sin ×6"
     assert signed[3] == "  = 6 nodes renamed: w0 → v0, w1 → v1, w2 → v2 and 3 more"
@@ -40,10 +40,10 @@ def test_few_that_read_something_else_are_told_one_by_one() -> None:
     plans = [ex.EvalPlan(), ex.EvalPlan()]
     for plan, operation in zip(plans, (ex.exp, ex.sin), strict=True):
         plan.register(ex.tanh(operation(x)))
-    found = compare(*[plan.prepare().recording for plan in plans])
-    assert folds(found) == []
-    assert "  Δ tanh" in text(found)
-    assert "reads exp → sin" in text(found)
+    comparison = compare(*[plan.prepare().recording for plan in plans])
+    assert folds(comparison) == []
+    assert "  Δ tanh" in text(comparison)
+    assert "reads exp → sin" in text(comparison)
 
 
 @pytest.mark.spec("V-12")

@@ -35,24 +35,24 @@ def network(activation: Any = ex.tanh, *, more: bool = False) -> list[ex.Expr]:
 def test_two_plans_of_one_graph_are_compared() -> None:
     """Two plans of one graph show their options, counts, the decisions of only one, and kernels side by side."""
     roots = network()
-    found = planned(roots).compare(planned(roots, without=["fuse"]))
-    assert found.nodes.equal
-    assert not found.equal
-    assert found.options == {"without": ([], ["fuse"])}
-    assert found.counts["kernels"] == (3, 6)
-    assert found.counts["temporaries"] == (1, 4)
-    assert found.counts["flops"][0] == found.counts["flops"][1]
-    assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
-    assert found.counts["measured_us"] == (None, None)
-    assert "epilogue" in [decision.code for decision in found.decisions_before]
-    assert all(decision.rule != "Epilogue" for decision in found.decisions_after)
-    assert {len(one.before): len(one.after) for one in found.kernels if not one.same} == {1: 4}
-    told = str(found)
-    assert "option without: nothing → fuse" in told
-    kernels = next(line for line in told.splitlines() if line.startswith("  kernels "))
+    comparison = planned(roots).compare(planned(roots, without=["fuse"]))
+    assert comparison.nodes.equal
+    assert not comparison.equal
+    assert comparison.options == {"without": ([], ["fuse"])}
+    assert comparison.counts["kernels"] == (3, 6)
+    assert comparison.counts["temporaries"] == (1, 4)
+    assert comparison.counts["flops"][0] == comparison.counts["flops"][1]
+    assert comparison.counts["estimated_us"][0] < comparison.counts["estimated_us"][1]
+    assert comparison.counts["measured_us"] == (None, None)
+    assert "epilogue" in [decision.code for decision in comparison.decisions_before]
+    assert all(decision.rule != "Epilogue" for decision in comparison.decisions_after)
+    assert {len(one.before): len(one.after) for one in comparison.kernels if not one.same} == {1: 4}
+    text = str(comparison)
+    assert "option without: nothing → fuse" in text
+    kernels = next(line for line in text.splitlines() if line.startswith("  kernels "))
     assert kernels.split() == ["kernels", "3", "6", "+3", "(+100", "%)"]
-    assert "1 matmul · add 1 · tanh · multiply 2 → 1 matmul, 2 add 1, 3 tanh, 4 multiply 2" in told
-    assert told == found.text()
+    assert "1 matmul · add 1 · tanh · multiply 2 → 1 matmul, 2 add 1, 3 tanh, 4 multiply 2" in text
+    assert text == comparison.text()
 
 
 @pytest.mark.spec("P-9", "V-3")
@@ -61,25 +61,25 @@ def test_times_are_compared_where_both_ran() -> None:
     plans = [planned(network()) for _ in range(2)]
     for plan in plans:
         plan.eval()
-    found = plans[0].compare(plans[1])
-    assert all(time is not None and time > 0 for time in found.counts["measured_us"])
-    line = next(line for line in found.text(measured=True).splitlines() if line.startswith("  measured time"))
+    comparison = plans[0].compare(plans[1])
+    assert all(time is not None and time > 0 for time in comparison.counts["measured_us"])
+    line = next(line for line in comparison.text(measured=True).splitlines() if line.startswith("  measured time"))
     assert line.count("s") >= 3
-    assert "measured" not in found.text()
-    assert "measured" not in found.html()
-    assert found.equal
+    assert "measured" not in comparison.text()
+    assert "measured" not in comparison.html()
+    assert comparison.equal
 
 
 @pytest.mark.spec("P-9", "V-12")
 def test_two_graphs_are_matched_by_structure() -> None:
     """A node that was put in, one whose operands changed and one that became another are told with their lines."""
     before, after = planned(network()), planned(network(more=True))
-    found = before.compare(after)
+    comparison = before.compare(after)
     labels = after.recording.nodes.label
-    assert [labels[node] for node in found.nodes.only_after] == ["relu"]
-    assert not found.nodes.only_before
-    assert [before.recording.nodes.label[node] for node in found.nodes.changed] == ["softmax"]
-    assert "+ relu 3×2 float32, test_comparison_view.py line " in str(found)
+    assert [labels[node] for node in comparison.nodes.only_after] == ["relu"]
+    assert not comparison.nodes.only_before
+    assert [before.recording.nodes.label[node] for node in comparison.nodes.changed] == ["softmax"]
+    assert "+ relu 3×2 float32, test_comparison_view.py line " in str(comparison)
     back = after.compare(before)
     assert [labels[node] for node in back.nodes.only_before] == ["relu"]
     other = before.compare(planned(network(ex.sin)))
@@ -91,11 +91,11 @@ def test_two_graphs_are_matched_by_structure() -> None:
 @pytest.mark.spec("P-9")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_plan_compared_with_itself_has_no_difference(name: str) -> None:
-    found = compare(recorded(name), recorded(name))
-    assert found.equal
-    assert not found.options
-    assert all(before == after for before, after in found.counts.values())
-    assert all(node == other for node, other in found.nodes.pairs.items())
+    comparison = compare(recorded(name), recorded(name))
+    assert comparison.equal
+    assert not comparison.options
+    assert all(before == after for before, after in comparison.counts.values())
+    assert all(node == other for node, other in comparison.nodes.pairs.items())
 
 
 @pytest.mark.spec("P-9")
@@ -104,19 +104,19 @@ def test_a_plan_compared_with_itself_has_no_difference(name: str) -> None:
 def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None:
     """Whatever passes are left out, every kernel of both plans stands in one place of the comparison."""
     one, two = planned(roots), planned(roots, without=["simplify", "fuse", "batch"])
-    found = one.compare(two)
-    assert found.nodes.equal
+    comparison = one.compare(two)
+    assert comparison.nodes.equal
     for side, plan in (("before", one), ("after", two)):
-        numbers = [number for each in found.kernels for number in getattr(each, side)]
+        numbers = [number for each in comparison.kernels for number in getattr(each, side)]
         assert sorted(numbers) == list(range(len(plan.recording.schedule.kernels)))
-    assert found.text() == planned(roots).compare(planned(roots, without=["simplify", "fuse", "batch"])).text()
+    assert comparison.text() == planned(roots).compare(planned(roots, without=["simplify", "fuse", "batch"])).text()
 
 
 @pytest.mark.spec("V-3")
 def test_two_views_step_and_select_together() -> None:
     """Two plans stand side by side; a stage, a step and a selected node in one view are followed by the other."""
-    found = planned(network()).compare(planned(network(more=True), without=["fuse"]))
-    both: Any = found.explore(tied="steps")
+    comparison = planned(network()).compare(planned(network(more=True), without=["fuse"]))
+    both: Any = comparison.explore(tied="steps")
     assert (both.before.stage, both.after.stage) == ("recorded", "recorded")
     both.before.stage = "order"
     assert both.after.stage == "order"
@@ -136,27 +136,27 @@ def test_two_views_step_and_select_together() -> None:
     both.before.step = 0
     assert both.after.step == here
     both.tied = "nodes"
-    labels = found.before.nodes.label
+    labels = comparison.before.nodes.label
     both.before.selected = labels.index("softmax")
-    assert found.after.nodes.label[both.after.selected] == "softmax"
-    both.after.selected = found.after.nodes.label.index("relu")
+    assert comparison.after.nodes.label[both.after.selected] == "softmax"
+    both.after.selected = comparison.after.nodes.label.index("relu")
     assert both.before.selected == -1
 
 
 @pytest.mark.spec("V-3", "V-15")
 def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
     """Where no widget lives, both final graphs stand side by side with the counts below."""
-    found = planned(network()).compare(planned(network(), without=["fuse"]))
-    bundle = found._repr_mimebundle_()
+    comparison = planned(network()).compare(planned(network(), without=["fuse"]))
+    bundle = comparison._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
-    assert bundle["text/plain"] == found.text()
+    assert bundle["text/plain"] == comparison.text()
     assert bundle["text/html"].count("<svg") == 2
     assert "font-family:monospace" in bundle["text/html"]
     assert "<script" not in bundle["text/html"]
     assert "≠ 4 in other kernels" in bundle["text/html"]
     assert bundle["text/html"].count("≠ other kernel") == 4  # the fused kernel says it once, in its title
     assert bundle["text/html"].count("≠ kernel 1") == 1
-    live = found.explore()._repr_mimebundle_()[0]
+    live = comparison.explore()._repr_mimebundle_()[0]
     assert {key: live[key] for key in bundle} == bundle
     assert "application/vnd.jupyter.widget-view+json" in live
 
@@ -164,17 +164,17 @@ def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
 @pytest.mark.spec("V-12", "V-15")
 def test_pictures_mark_what_was_added_removed_and_changed() -> None:
     """Without a script too, each node that differs has a sign, a word and a colour; the text says the same."""
-    found = planned(network()).compare(planned(network(ex.sin, more=True)))
-    before, after = found.html().split("<figure")[1:]
+    comparison = planned(network()).compare(planned(network(ex.sin, more=True)))
+    before, after = comparison.html().split("<figure")[1:]
     assert "− removed" in before
     assert "+ added" not in before
     assert after.count("+ added<") == 2
     assert "→ reads something else" in before
     assert "→ reads something else" in after
-    told = str(found)
-    assert "  - tanh 3×2 float32, " in told
-    assert "  + relu 3×2 float32, " in told
-    assert ": reads tanh → sin" in told
+    text = str(comparison)
+    assert "  - tanh 3×2 float32, " in text
+    assert "  + relu 3×2 float32, " in text
+    assert ": reads tanh → sin" in text
     more = planned(network()).compare(planned([*network(), ex.tensor(np.ones(3), name="z") * 7.0]))
     assert [labels(more.after, more.nodes.only_after), "+ 2 added" in more.html()] == [["z", "multiply 7"], True]
     same = planned(network()).compare(planned(network()))
@@ -185,14 +185,14 @@ def test_pictures_mark_what_was_added_removed_and_changed() -> None:
 @pytest.mark.spec("V-3", "V-12")
 def test_the_front_end_gets_what_both_views_need() -> None:
     """Pairs, words, kernels, steps and counts with units travel with the two payloads, JSON-able."""
-    found = planned(network()).compare(planned(network(more=True)))
-    data = json.loads(json.dumps(paired(found)))
-    assert data["partners"][: len(found.nodes.pairs)] == [found.nodes.pairs[node] for node in range(10)]
-    assert data["changed"] == list(found.nodes.changed)
+    comparison = planned(network()).compare(planned(network(more=True)))
+    data = json.loads(json.dumps(paired(comparison)))
+    assert data["partners"][: len(comparison.nodes.pairs)] == [comparison.nodes.pairs[node] for node in range(10)]
+    assert data["changed"] == list(comparison.nodes.changed)
     assert data["words"] == [["→ reads multiply 2 → relu"]]
     assert data["start"] == [0, 0]
     for sides in data["steps"].values():
-        before, after = found.explore().before, found.explore().after
+        before, after = comparison.explore().before, comparison.explore().after
         assert [len(side) for side in sides] == [before.last_step + 1, after.last_step + 1]
         assert max(sides[0]) == after.last_step
         assert max(sides[1]) == before.last_step
@@ -212,26 +212,26 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
         return ex.tanh(x @ w)
 
     roots = [sample(ex.tensor(np.full((1, 4), n, np.float32), name=f"x{n}"), w) for n in range(1000)]
-    found = planned(roots).compare(planned(roots, without=["batch"]))
-    assert found.nodes.equal
-    assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
-    assert "batched" in {decision.code for decision in found.before.decisions}
-    assert "1,000 calls of the function `sample`" in found.text()
-    assert len(found.text()) < 6_000
-    assert len(json.dumps(found._repr_mimebundle_())) < 150_000
+    comparison = planned(roots).compare(planned(roots, without=["batch"]))
+    assert comparison.nodes.equal
+    assert comparison.counts["estimated_us"][0] < comparison.counts["estimated_us"][1]
+    assert "batched" in {decision.code for decision in comparison.before.decisions}
+    assert "1,000 calls of the function `sample`" in comparison.text()
+    assert len(comparison.text()) < 6_000
+    assert len(json.dumps(comparison._repr_mimebundle_())) < 150_000
 
 
 def test_a_comparison_as_a_page_holds_both_and_loads_nothing() -> None:
     """A page of both plans has one script of its own, a policy, both payloads, and the pictures for readers without."""
-    found = planned(network()).compare(planned(network(more=True)))
-    page = page_html(found, theme="dark")
+    comparison = planned(network()).compare(planned(network(more=True)))
+    page = page_html(comparison, theme="dark")
     assert page.count("<script") == 2
     assert "default-src 'none'" in page
     assert page.count("<svg") == 2
     held = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])  # type: ignore[index]
     assert [each["options"]["theme"] for each in held["payloads"]] == ["dark", "dark"]
     with pytest.raises(ValueError, match="theme 'blue'"):
-        page_html(found, theme="blue")
+        page_html(comparison, theme="blue")
 
 
 def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
@@ -242,11 +242,11 @@ def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
 
 
 def test_a_comparison_names_itself_in_one_line() -> None:
-    found = planned(network()).compare(planned(network(), without=["fuse"]))
-    first, second = found.before.fingerprint, found.after.fingerprint
-    told = f"<comparison of {first} with {second}: 10 nodes matched"
-    assert repr(found).startswith(told)
-    assert repr(found).endswith("decisions of one side only, 1 groups of kernels differ>")
+    comparison = planned(network()).compare(planned(network(), without=["fuse"]))
+    first, second = comparison.before.fingerprint, comparison.after.fingerprint
+    text = f"<comparison of {first} with {second}: 10 nodes matched"
+    assert repr(comparison).startswith(text)
+    assert repr(comparison).endswith("decisions of one side only, 1 groups of kernels differ>")
 
 
 @pytest.mark.spec("V-12")
@@ -265,9 +265,9 @@ def test_two_nets_are_compared_in_a_notebook() -> None:
         net.output("out")
         return net
 
-    found = written(False).compare(written(True))
-    assert labels(found.after, found.nodes.only_after) == ["relu"]
-    assert list(found.nodes.changed.values()) == [("reads add → relu",)]
+    comparison = written(False).compare(written(True))
+    assert labels(comparison.after, comparison.nodes.only_after) == ["relu"]
+    assert list(comparison.nodes.changed.values()) == [("reads add → relu",)]
     assert written(False).compare(written(False)).nodes.equal
     with pytest.raises(ex.OperandError, match="comparing net 'mlp' with 'another', without inputs"):
         written(True).compare("another")
@@ -286,10 +286,10 @@ def test_hostile_names_stay_text_in_a_comparison() -> None:
         x = ex.tensor(np.ones(3, np.float32), name=name)
         return planned([ex.exp(x)], title=name)
 
-    found = plan("x").compare(plan(evil))
-    for written in (found.html(), page_html(found)):
+    comparison = plan("x").compare(plan(evil))
+    for written in (comparison.html(), page_html(comparison)):
         assert "<img" not in written
         assert "\x1b" not in written
-    assert page_html(found).count("</script>") == 2
-    assert "\x1b" not in str(found)
-    assert "\\x1b[31m" in str(found)
+    assert page_html(comparison).count("</script>") == 2
+    assert "\x1b" not in str(comparison)
+    assert "\\x1b[31m" in str(comparison)

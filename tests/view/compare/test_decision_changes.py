@@ -106,6 +106,6 @@ def test_texts_differ_in_decisions_else_in_other_lines() -> None:
 
 def test_many_differences_are_cut() -> None:
     many = [MERGED._replace(place=f"node{number}", sentence=f"No. {number}.") for number in range(100)]
-    told = differences(many, [])
-    assert len(told) == 41
-    assert told[-1] == "… and 60 more"
+    text = differences(many, [])
+    assert len(text) == 41
+    assert text[-1] == "… and 60 more"

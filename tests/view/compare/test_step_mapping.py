@@ -52,8 +52,8 @@ def told(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
 def test_steps_of_equal_plans_are_each_other_s(run: bool) -> None:
     """Two plans alike step alike, in whichever way they are tied, before their runs and after them."""
     plans = [planned(network(), run=run) for _ in range(2)]
-    found = partners(plans[0].compare(plans[1]))
-    for before, after in found.values():
+    comparison = partners(plans[0].compare(plans[1]))
+    for before, after in comparison.values():
         assert before == after == list(range(stage_ends(plans[0].recording)[-1] + 1))
 
 
@@ -61,17 +61,17 @@ def test_steps_of_equal_plans_are_each_other_s(run: bool) -> None:
 def test_a_decision_is_followed_to_the_same_decision() -> None:
     """Each decision that both plans take is reached together, however many others one of them takes between."""
     roots = network()
-    found = compare(planned(roots).recording, planned(roots, without=["dedup", "fuse"]).recording)
-    steps = partners(found)["nodes"]
+    comparison = compare(planned(roots).recording, planned(roots, without=["dedup", "fuse"]).recording)
+    steps = partners(comparison)["nodes"]
     both = 0
     for side in (0, 1):
         for step, other in enumerate(steps[side]):
-            stage, said = told(found, side, step)
+            stage, said = told(comparison, side, step)
             if stage in ("order", "buffers"):
                 continue
-            if (stage, said) in [told(found, 1 - side, each) for each in range(len(steps[1 - side]))] and said:
-                last = step in StageSteps((found.before, found.after)[side]).ends
-                assert told(found, 1 - side, other) == (stage, said) or last
+            if (stage, said) in [told(comparison, 1 - side, each) for each in range(len(steps[1 - side]))] and said:
+                last = step in StageSteps((comparison.before, comparison.after)[side]).ends
+                assert told(comparison, 1 - side, other) == (stage, said) or last
                 both += 1
     assert both >= 4
 
@@ -81,12 +81,15 @@ def test_a_decision_is_followed_to_the_same_decision() -> None:
 @given(programs())
 def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> None:
     """Whatever passes one plan leaves out, each step of either side leads to one of the other, and ends to ends."""
-    found = compare(planned(roots).recording, planned(roots, without=["simplify", "batch", "fuse"]).recording)
-    ends = stage_ends(found.before)[-1], stage_ends(found.after)[-1]
-    for way, sides in partners(found).items():
+    comparison = compare(planned(roots).recording, planned(roots, without=["simplify", "batch", "fuse"]).recording)
+    ends = stage_ends(comparison.before)[-1], stage_ends(comparison.after)[-1]
+    for way, sides in partners(comparison).items():
         for side in (0, 1):
             assert len(sides[side]) == ends[side] + 1
-            own, others = StageSteps((found.before, found.after)[side]), StageSteps((found.after, found.before)[side])
+            own, others = (
+                StageSteps((comparison.before, comparison.after)[side]),
+                StageSteps((comparison.after, comparison.before)[side]),
+            )
             last = next(number for number, end in enumerate(own.ends) if end == ends[side])
             other = others.number.get(own.recording.stages[last].name, -1)
             if way == "nodes":
@@ -109,8 +112,8 @@ def test_a_plan_without_any_step_is_at_its_end(way: str) -> None:
 def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
     """Bytes, flops and times have their units, a difference its sign and its proportion, large ones a factor."""
     roots = network()
-    found = compare(planned(roots).recording, planned(roots).recording)
-    found.counts.update(
+    comparison = compare(planned(roots).recording, planned(roots).recording)
+    comparison.counts.update(
         kernels=(3, 6),
         flops=(2_000_000, 1_000_000),
         bytes=(1024, 2 * 1024 * 1024),
@@ -119,7 +122,7 @@ def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
         estimated_us=(1000.0, 1000.1),
         measured_us=(None, 2500.0),
     )
-    rows = {row.name: row for row in counted(found, measured=True)}
+    rows = {row.name: row for row in counted(comparison, measured=True)}
     assert rows["kernels"] == Count("kernels", "3", "6", "+3 (+100 %)")
     assert rows["flops"] == Count("flops", "2 M", "1 M", "−1 M (−50 %)")
     assert rows["bytes written"] == Count("bytes written", "1 KB", "2 MB", "+2 MB (×2,048)")
@@ -127,4 +130,4 @@ def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
     assert rows["temporaries"].difference == ""
     assert rows["estimated time"] == Count("estimated time", "1 ms", "1 ms", "+0.1 µs")
     assert rows["measured time"] == Count("measured time", "–", "2.5 ms", "")
-    assert "measured time" not in [row.name for row in counted(found, measured=False)]
+    assert "measured time" not in [row.name for row in counted(comparison, measured=False)]

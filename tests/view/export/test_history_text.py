@@ -56,7 +56,7 @@ def test_a_node_says_which_known_function_it_is_a_part_of() -> None:
     plan = ex.EvalPlan()
     plan.register(ex.cos(0.5 * x * (1 + ex.erf(x / 2**0.5))))
     recording = plan.prepare().recording
-    told = "part of GELU of x: 5 operations, the last is multiply"
-    assert told in why(recording, recording.nodes.label.index("erf"))
-    assert told not in why(recording, recording.nodes.label.index("cos"))
+    message = "part of GELU of x: 5 operations, the last is multiply"
+    assert message in why(recording, recording.nodes.label.index("erf"))
+    assert message not in why(recording, recording.nodes.label.index("cos"))
     assert "found: GELU ×1" in text(recording).splitlines()

@@ -71,8 +71,8 @@ def test_the_short_text_of_a_large_plan_has_the_first_and_last_lines_of_each_sta
     whole, short = text(recording).splitlines(), text(recording, short=True).splitlines()
     assert len(whole) > 4000
     assert len(short) < 100
-    told = {line.rsplit(" ×", 1)[0] for line in whole}
-    assert all(line.rsplit(" ×", 1)[0] in told for line in short if "print(plan.explain())" not in line)
+    texts = {line.rsplit(" ×", 1)[0] for line in whole}
+    assert all(line.rsplit(" ×", 1)[0] in texts for line in short if "print(plan.explain())" not in line)
     assert "  … 968 more decisions: print(plan.explain()) lists them" in short
     assert "  … 3,968 more kernels: print(plan.explain()) lists them" in short
     assert [line for line in short if line.startswith("  4000 ")] == [

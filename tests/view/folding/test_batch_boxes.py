@@ -29,8 +29,8 @@ def after(recording, stage):
 
 
 def size(recording, position=None):
-    found = re.search(r'width="(\d+)" height="(\d+)" style', svg(recording, position))
-    return int(found[1]), int(found[2])
+    match = re.search(r'width="(\d+)" height="(\d+)" style', svg(recording, position))
+    return int(match[1]), int(match[2])
 
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
@@ -102,8 +102,8 @@ def test_what_is_not_there_yet_or_any_more_takes_no_room():
     kinds = {}
     grouped = after(recording, "batch")
     for name, position in (("before", 0), ("first", 1), ("grouped", grouped), ("then", grouped + 1)):
-        found = drawn_open(spans, is_open, instant_at(recording, position))
-        kinds[name] = sorted(model.tree.boxes[box].kind for box in found)
+        result = drawn_open(spans, is_open, instant_at(recording, position))
+        kinds[name] = sorted(model.tree.boxes[box].kind for box in result)
     assert kinds == {
         "before": ["block", "stack", "top"],
         "first": ["block", "stack", "top"],

@@ -27,15 +27,15 @@ def story(produced: int, between: bool = False):
     last = make.node("add", old, kept, type=kind)
     make.stage("recorded", "record", nodes=4)
     make.stage("join", "rewrite", nodes=4 + produced)
-    made = [x]
+    values = [x]
     for number in range(produced):
-        reads = [made[-1], kept if between and number == produced // 2 else x]
-        made.append(make.node(("add", "multiply")[number % 2], *reads, type=kind, born=0))
+        reads = [values[-1], kept if between and number == produced // 2 else x]
+        values.append(make.node(("add", "multiply")[number % 2], *reads, type=kind, born=0))
     if between:
         recording = make.recording
-        recording.nodes.operands[kept] = (made[produced // 2],)
-    final = make.node("add", made[-1], kept, type=kind, born=0)
-    make.decide("Join", "joined", "joined", [last], [*made[1:], final], replace=[(last, final)], gone=[old])
+        recording.nodes.operands[kept] = (values[produced // 2],)
+    final = make.node("add", values[-1], kept, type=kind, born=0)
+    make.decide("Join", "joined", "joined", [last], [*values[1:], final], replace=[(last, final)], gone=[old])
     return make.roots(last)
 
 

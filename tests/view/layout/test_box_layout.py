@@ -123,7 +123,7 @@ def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once()
     model = build_model(sample.dag(6000))
     layouts = Layouts(model)
     chosen = layouts.at_once()
-    assert {box for box, found in enumerate(model.tree.boxes) if found.open} <= layouts.opened() <= chosen
+    assert {box for box, result in enumerate(model.tree.boxes) if result.open} <= layouts.opened() <= chosen
     assert all(model.tree.boxes[box].parent in {-1, *layouts.opened()} for box in layouts.opened())
     assert sum(len(model.tree.boxes[box].items) for box in chosen) < 600
     assert all(model.tree.boxes[box].parent in {-1, *chosen} for box in chosen)
@@ -147,16 +147,16 @@ def test_the_boxes_that_a_reader_meets_first_are_those_at_the_top():
 def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
     make = sample.Builder()
     kind = make.type(4)
-    made = [make.leaf("x", kind)]
+    nodes = [make.leaf("x", kind)]
     for _ in range(99):
-        made.append(make.node("concatenate", *made, type=kind))
+        nodes.append(make.node("concatenate", *nodes, type=kind))
     make.stage("recorded", "record")
 
     class Refusing:
         def place(self, graph):
             raise AssertionError("too dense for dot")
 
-    (layout,) = Layouts(build_model(make.roots(made[-1])), Refusing())
+    (layout,) = Layouts(build_model(make.roots(nodes[-1])), Refusing())
     assert len(layout.routes) == 99 * 100 // 2
 
 

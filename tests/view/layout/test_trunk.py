@@ -98,15 +98,15 @@ def chain(recording: Recording, position: int) -> list[Segment]:
 
 @pytest.mark.spec("V-1")
 def test_chains_are_straight_before_and_after_planning():
-    found = [
+    results = [
         segment
         for make in RECORDINGS.values()
         for recording in [make()]
         for position in (0, recording.end)
         for segment in chain(recording, position)
     ]
-    straight = [segment for segment in found if is_straight(segment)]
-    assert len(straight) >= 0.9 * len(found) > 60
+    straight = [segment for segment in results if is_straight(segment)]
+    assert len(straight) >= 0.9 * len(results) > 60
 
 
 @pytest.mark.spec("V-1")

@@ -121,9 +121,9 @@ def calls(count):
     kind = make.type(4)
     make.recording.bodies.append(make.recording.bodies[0])
     x = make.leaf("x", kind)
-    found = [make.node("call", x, kind="call", label="mlp", type=kind, callee=1) for _ in range(count)]
+    results = [make.node("call", x, kind="call", label="mlp", type=kind, callee=1) for _ in range(count)]
     make.stage("recorded", "record")
-    return make.roots(make.node("sum", *found, type=kind))
+    return make.roots(make.node("sum", *results, type=kind))
 
 
 @pytest.mark.spec("V-4", "V-7")
@@ -222,17 +222,17 @@ def recordings(draw):
     scopes = [0]
     for number in range(draw(st.integers(0, 6))):
         scopes.append(make.scope(f"s{number}", "layer", draw(st.sampled_from(scopes))))
-    made = [make.leaf("x", kind)]
+    nodes = [make.leaf("x", kind)]
     for _ in range(draw(st.integers(1, 60))):
-        operands = draw(st.lists(st.sampled_from(made[-12:]), min_size=1, max_size=2))
+        operands = draw(st.lists(st.sampled_from(nodes[-12:]), min_size=1, max_size=2))
         name, scope = draw(st.sampled_from(["add", "tanh"])), draw(st.sampled_from(scopes))
-        made.append(make.node(name, *operands, type=kind, scope=scope))
+        nodes.append(make.node(name, *operands, type=kind, scope=scope))
     make.stage("recorded", "record")
     make.stage("simplify", "rewrite")
-    for old in draw(st.lists(st.sampled_from(made[1:]), unique=True, max_size=4)):
+    for old in draw(st.lists(st.sampled_from(nodes[1:]), unique=True, max_size=4)):
         new = make.node("scale", *make.recording.nodes.operands[old], type=kind, born=make.next_decision())
         make.decide("Rule", "done", "it is better", (old,), (new,), replace=[(old, new)])
-    return make.roots(made[-1])
+    return make.roots(nodes[-1])
 
 
 @given(recordings())

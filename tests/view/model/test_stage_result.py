@@ -29,16 +29,16 @@ def test_the_result_of_a_pass_counts_what_it_did_and_what_it_declined():
 def test_every_stage_but_the_recorded_one_has_a_result():
     """A pass without decisions changed nothing; order, memory and run say what the plan needs or took."""
     recording = sample.mlp()
-    told = {stage.name: stage_result(recording, number) for number, stage in enumerate(recording.stages)}
-    assert told.pop("recorded") == ""
-    assert all(re.fullmatch(r"\S.*\.", text) for text in told.values())
+    results = {stage.name: stage_result(recording, number) for number, stage in enumerate(recording.stages)}
+    assert results.pop("recorded") == ""
+    assert all(re.fullmatch(r"\S.*\.", text) for text in results.values())
     assert recording.schedule is not None
-    assert told["order"].startswith(f"{len(recording.schedule.kernels)} kernels")
-    assert bytes_text(recording.schedule.peak) in told["buffers"]
+    assert results["order"].startswith(f"{len(recording.schedule.kernels)} kernels")
+    assert bytes_text(recording.schedule.peak) in results["buffers"]
     assert recording.run is not None
     estimate = sum(kernel.estimate for kernel in recording.schedule.kernels)
-    assert f"{recording.run.micros / estimate:.3g} times" in told["run"]
-    assert "; statistics of values were recorded in a run before it." in told["run"]
+    assert f"{recording.run.micros / estimate:.3g} times" in results["run"]
+    assert "; statistics of values were recorded in a run before it." in results["run"]
     make = sample.Builder()
     make.stage("recorded", "record", nodes=1)
     make.stage("dedup", "rewrite", nodes=1)

@@ -113,13 +113,13 @@ def test_no_script_is_long():
 def test_no_list_of_a_graphs_size_is_spread_into_arguments():
     """A browser's stack holds some 100,000 arguments: the least and the largest of a list are found by a loop."""
     spread = re.compile(r"Math\.(?:max|min|hypot)\((?:[\w\s.]+, )*\.\.\.")
-    found = [
+    results = [
         f"{path.name}: {line.strip()}"
         for path in STATIC.rglob("*.js")
         for line in path.read_text(encoding="utf-8").splitlines()
         if spread.search(line)
     ]
-    assert found == []
+    assert results == []
 
 
 def test_style_sheets_stand_where_they_are_imported():

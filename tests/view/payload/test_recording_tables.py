@@ -170,14 +170,14 @@ def test_every_text_of_a_hostile_file_is_safe_to_show() -> None:
 
     def texts(value: Any) -> list[str]:
         if isinstance(value, dict):
-            return [found for key, item in value.items() for found in [key, *texts(item)]]
+            return [result for key, item in value.items() for result in [key, *texts(item)]]
         if isinstance(value, (list, tuple)):
-            return [found for item in value for found in texts(item)]
+            return [result for item in value for result in texts(item)]
         return [value] if isinstance(value, str) else []
 
-    found = texts(payload(sample.hostile()))
-    assert found == [visible(each) for each in found]
-    assert any("\\u202e" in each for each in found)
+    result = texts(payload(sample.hostile()))
+    assert result == [visible(each) for each in result]
+    assert any("\\u202e" in each for each in result)
 
 
 @pytest.mark.spec("V-6")

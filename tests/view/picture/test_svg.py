@@ -29,8 +29,8 @@ def texts(picture):
 
 def hints(picture):
     """Tooltips of texts."""
-    found = ElementTree.fromstring(picture).iter(NAMESPACE + "text")
-    return [text.find(NAMESPACE + "title").text for text in found if text.find(NAMESPACE + "title") is not None]
+    result = ElementTree.fromstring(picture).iter(NAMESPACE + "text")
+    return [text.find(NAMESPACE + "title").text for text in result if text.find(NAMESPACE + "title") is not None]
 
 
 def classes(picture):
@@ -69,13 +69,13 @@ def test_nodes_keep_their_places_from_position_to_position():
     recording = sample.mlp()
 
     def places(position):
-        found = {}
+        results = {}
         for group in ElementTree.fromstring(svg(recording, position)).iter(NAMESPACE + "g"):
             rect, label = group.find(NAMESPACE + "rect"), group.find(NAMESPACE + "text")
             if label is not None and not group.get("class", "").startswith("ghost"):
                 centre = float(rect.get("x")) + float(rect.get("width")) / 2, float(rect.get("y"))
-                found.setdefault(label.text, set()).add(centre)
-        return found
+                results.setdefault(label.text, set()).add(centre)
+        return results
 
     start, end = places(0), places(recording.end)
     for name in ("x", "W", "b", "t", "tanh", "multiply 2", "nll"):
@@ -237,8 +237,8 @@ def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
 def kernels(picture):
     """For each outlined kernel, the rectangles of its outline."""
     groups = [list(g) for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
-    found = [[rect for rect in group if rect.get("class") == "kernel"] for group in groups]
-    return [[tuple(int(rect.get(name)) for name in ("x", "y", "width", "height")) for rect in f] for f in found if f]
+    results = [[rect for rect in group if rect.get("class") == "kernel"] for group in groups]
+    return [[tuple(int(rect.get(name)) for name in ("x", "y", "width", "height")) for rect in f] for f in results if f]
 
 
 @pytest.mark.spec("V-4")

@@ -22,11 +22,11 @@ from tests.view import sample
 
 
 def _slots_inside(tree, box):
-    found, waiting = [], [box]
+    results, waiting = [], [box]
     for each in waiting:
         for kind, index in tree.boxes[each].items:
-            (found if kind == "slot" else waiting).append(index)
-    return found
+            (results if kind == "slot" else waiting).append(index)
+    return results
 
 
 @pytest.mark.spec("P-4", "V-4")
@@ -35,15 +35,15 @@ def test_the_text_counts_the_rows_that_are_left(name):
     """At the end of each stage, a recorded box without own nodes says what stands in it, and no other one does."""
     recording = recorded(name)
     model = draw(recording).model
-    nodes, made = recording.nodes, batched(recording)
+    nodes, value = recording.nodes, batched(recording)
     texts = row_texts(recording, model.slots, model.tree)
     spoken = set()
     for position in {stage.last for stage in recording.stages}:
         for box in range(len(model.tree.boxes)):
             members = [node for slot in _slots_inside(model.tree, box) for node in model.slots.nodes[slot]]
-            ahead = [nodes.born[node] >= position and nodes.born[node] not in made for node in members]
+            ahead = [nodes.born[node] >= position and nodes.born[node] not in value for node in members]
             standing = [n for n in members if nodes.born[n] < position and not 0 <= nodes.gone[n] < position]
-            rows = all(nodes.born[node] in made for node in standing) and not any(ahead)
+            rows = all(nodes.born[node] in value for node in standing) and not any(ahead)
             recorded_here = any(nodes.born[node] < 0 for node in members)
             expected = (
                 now_text(Counter(nodes.label[n] for n in standing)) if standing and rows and recorded_here else ""

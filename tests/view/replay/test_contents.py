@@ -68,8 +68,8 @@ class Rule:
         return full and not (is_batch and (calls or not complete))
 
     def is_full(self, box, stays):
-        found = [stays[slot][0] for slot in self.slots_in[box] if stays[slot][0] >= 0]
-        return any(self.works(node) for node in found) if box in self.members else bool(found)
+        results = [stays[slot][0] for slot in self.slots_in[box] if stays[slot][0] >= 0]
+        return any(self.works(node) for node in results) if box in self.members else bool(results)
 
     def works(self, node):
         nodes = self.recording.nodes

@@ -217,24 +217,24 @@ def _activations(real: Any) -> dict[str, RuntimeCase]:
     activations = {
         "Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4],
     }  # fmt: skip
-    found = {}
+    results = {}
     for name, parameters in activations.items():
         attributes = {"activation": name, **({"activation_params": parameters} if parameters else {})}
         images, filters = real(1, 2, 4, 5), real(3, 2, 3, 3)
-        found[f"convolution and {name}"] = RuntimeCase(
+        results[f"convolution and {name}"] = RuntimeCase(
             "FusedConv", [images, filters, real(3)], {**attributes, "pads": [1, 1, 1, 1], "strides": [1, 2]}
         )
         if name in ("Relu", "LeakyRelu"):
             letters = {"activation_alpha": 0.2} if parameters else {}
-            found[f"product and {name}"] = RuntimeCase(
+            results[f"product and {name}"] = RuntimeCase(
                 "FusedGemm",
                 [real(4, 3), real(4, 5), real(5)],
                 {"activation": name, **letters, "transA": 1, "alpha": 0.5, "beta": 2.0},
             )
-    found["convolution, sum and Relu"] = RuntimeCase(
+    results["convolution, sum and Relu"] = RuntimeCase(
         "FusedConv", [real(1, 2, 4, 5), real(3, 2, 1, 1), real(3), real(1, 3, 4, 5)], {"activation": "Relu"}
     )
-    return found
+    return results
 
 
 def _decoders(random: np.random.Generator, tables: tuple[Any, Any]) -> dict[str, RuntimeCase]:
@@ -372,7 +372,7 @@ def _detectors(random: np.random.Generator) -> dict[str, RuntimeCase]:
     regions = np.concatenate([corners, corners + random.uniform(-1, 20, (12, 2))], 1).astype(np.float32)
     aligned = [images, regions, random.integers(0, 2, 12)]
     bins = {"output_height": 3, "output_width": 2, "spatial_scale": 0.5}
-    found = {
+    results = {
         f"aligned regions, {mode}, {samples} samples, {coordinates}": RuntimeCase(
             ".RoiAlign",
             aligned,
@@ -382,16 +382,16 @@ def _detectors(random: np.random.Generator) -> dict[str, RuntimeCase]:
         for samples in (0, 2)
         for coordinates in ("half_pixel", "output_half_pixel")
     }
-    found["aligned regions of opset 10"] = RuntimeCase(".RoiAlign", aligned, bins, opset=10)
+    results["aligned regions of opset 10"] = RuntimeCase(".RoiAlign", aligned, bins, opset=10)
 
     centres, sizes = random.uniform(0, 1, (2, 300, 2)), random.uniform(0.02, 0.5, (2, 300, 2))
     opposite = np.concatenate([centres, centres + sizes * random.choice([-1, 1], (2, 300, 2))], 2).astype(np.float32)
     scores = random.uniform(0, 1, (2, 3, 300)).round(2).astype(np.float32)  # some are equal
     limits = [np.array([40]), np.array([0.4], np.float32), np.array([0.3], np.float32)]
-    found["boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, *limits])
-    found["all boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, np.array([300]), limits[1]])
+    results["boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, *limits])
+    results["all boxes that stay"] = RuntimeCase(".NonMaxSuppression", [opposite, scores, np.array([300]), limits[1]])
     centred = np.concatenate([centres, sizes], 2).astype(np.float32)
-    found["boxes by their centres"] = RuntimeCase(
+    results["boxes by their centres"] = RuntimeCase(
         ".NonMaxSuppression", [centred, scores, *limits], {"center_point_box": 1}
     )
 
@@ -399,18 +399,18 @@ def _detectors(random: np.random.Generator) -> dict[str, RuntimeCase]:
     factors = random.uniform(0, 1, (2, 12, 5, 6)).astype(np.float32)
     windows = {"strides": [2, 1], "pads": [1, 0, 2, 1], "dilations": [1, 2], "group": 2, "offset_group": 2}
     taps = [real(2, 6, 7, 9), real(4, 3, 2, 3), moved, real(4)]
-    found["moved taps"] = RuntimeCase(".DeformConv", taps, windows, opset=19)
-    found["moved taps, masked"] = RuntimeCase(".DeformConv", [*taps, factors], windows, opset=19)
+    results["moved taps"] = RuntimeCase(".DeformConv", taps, windows, opset=19)
+    results["moved taps, masked"] = RuntimeCase(".DeformConv", [*taps, factors], windows, opset=19)
 
     points = random.uniform(-1.6, 1.6, (2, 4, 5, 2)).astype(np.float32)
-    found |= {
+    results |= {
         f"points of a grid, {mode}, {padding}": RuntimeCase(
             ".GridSample", [images, points], {"mode": mode, "padding_mode": padding, "align_corners": corners}, opset=20
         )
         for mode in ("linear", "nearest", "cubic")
         for padding, corners in (("zeros", 0), ("border", 1), ("reflection", 0))
     }
-    return found
+    return results
 
 
 if __name__ == "__main__":

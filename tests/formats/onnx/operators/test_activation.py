@@ -11,6 +11,6 @@ from tests.formats.onnx.models import node, result
 
 def test_nan_is_above_no_threshold(tmp_path: Path) -> None:
     """The standard has x where x > alpha, and else 0; torch's threshold keeps NaN."""
-    made = node("ThresholdedRelu", ["x"], ["y"], alpha=0.5)
-    value = result(tmp_path, made, np.array([np.nan, 0.4, 0.6, np.inf, -np.inf], np.float32))
+    operator = node("ThresholdedRelu", ["x"], ["y"], alpha=0.5)
+    value = result(tmp_path, operator, np.array([np.nan, 0.4, 0.6, np.inf, -np.inf], np.float32))
     np.testing.assert_array_equal(value, np.array([0, 0, 0.6, np.inf, 0], np.float32))

@@ -107,10 +107,10 @@ def test_a_loop_of_a_known_number_of_turns_is_one_scan(tmp_path: Path) -> None:
     constants = {"n": np.int64(50), "start": np.zeros((2, 3), "float32")}
     net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last", "rows"], constants), tmp_path)
     assert net.check() == []
-    found = net.run(X)
+    result = net.run(X)
     rows = np.cumsum([X * i for i in range(50)], axis=0)
-    np.testing.assert_allclose(found["last"], rows[-1], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found["rows"], rows, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result["last"], rows[-1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(result["rows"], rows, rtol=1e-5, atol=1e-5)
     assert [n.operation.name for n in net.preview_plan().planned.graph.live].count("scan") == 1
 
 
@@ -258,12 +258,12 @@ def test_scans_in_all_directions_along_any_axis(
     size = X.shape[1 - axes[0]]
     net = opened(model(nodes, {"h0": (FLOAT, (size,)), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path)
     assert net.check() == []
-    found = net.run({"h0": np.ones(size, "float32"), "x": X})
+    result = net.run({"h0": np.ones(size, "float32"), "x": X})
     elements = np.moveaxis(X, axes[0], 0)[:: -1 if directions[0] else 1]
     sums = 1 + np.cumsum(elements, axis=0)
-    np.testing.assert_allclose(found["last"], sums[-1], rtol=1e-6)
+    np.testing.assert_allclose(result["last"], sums[-1], rtol=1e-6)
     stacked = (2 * sums)[:: -1 if directions[1] else 1]
-    np.testing.assert_allclose(found["rows"], np.moveaxis(stacked, 0, axes[1]), rtol=1e-6)
+    np.testing.assert_allclose(result["rows"], np.moveaxis(stacked, 0, axes[1]), rtol=1e-6)
 
 
 def test_graphs_inside_graphs(tmp_path: Path) -> None:

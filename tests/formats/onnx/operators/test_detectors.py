@@ -63,9 +63,9 @@ def suppressed(tmp_path: Path, boxes: Any, scores: Any, *limits: Any, **attribut
     kinds = [WHOLE, FLOAT, FLOAT]
     types = {"b": (FLOAT, boxes.shape), "s": (FLOAT, scores.shape)}
     types |= {name: (kind, (1,)) for name, kind in zip(names[2:], kinds, strict=False)}
-    made = model([node("NonMaxSuppression", names, ["y"], **attributes)], types, ["y"], opset=11)
+    proto = model([node("NonMaxSuppression", names, ["y"], **attributes)], types, ["y"], opset=11)
     arrays = [np.array([limit], np.int64 if place == 0 else np.float32) for place, limit in enumerate(limits)]
-    return opened(made, tmp_path).run(dict(zip(names, [boxes, scores, *arrays], strict=True)))
+    return opened(proto, tmp_path).run(dict(zip(names, [boxes, scores, *arrays], strict=True)))
 
 
 def test_boxes_of_more_than_a_block_are_left_out_across_blocks(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ def test_the_extreme_of_no_elements_is_the_dtypes_own(dtype: str, lowest: Any, h
     """The standard names these numbers; ONNX Runtime gives them, as for a detector that has found no box."""
     for type_, expected in (("ReduceMax", lowest), ("ReduceMin", highest)):
         for keep, shape in ((0, (2, 3)), (1, (2, 1, 3))):
-            made = node(type_, ["x", "axes"], ["y"], keepdims=keep)
-            value = result(tmp_path, made, np.zeros((2, 0, 3), dtype), np.array([1]))
+            operator = node(type_, ["x", "axes"], ["y"], keepdims=keep)
+            value = result(tmp_path, operator, np.zeros((2, 0, 3), dtype), np.array([1]))
             assert (value.shape, value.dtype) == (shape, np.dtype(dtype))
             assert np.all(value == expected)
 
 
 def test_an_extreme_over_other_axes_of_no_elements_has_none(tmp_path: Path) -> None:
-    made = node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)
-    assert result(tmp_path, made, np.zeros((0, 3), np.float32), np.array([1])).shape == (0,)
-    assert result(tmp_path, made, np.zeros((2, 0, 3), np.float32), np.array([0])).shape == (0, 3)
+    operator = node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)
+    assert result(tmp_path, operator, np.zeros((0, 3), np.float32), np.array([1])).shape == (0,)
+    assert result(tmp_path, operator, np.zeros((2, 0, 3), np.float32), np.array([0])).shape == (0, 3)

@@ -45,14 +45,14 @@ USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN":
 
 def activations(kind: str, attributes: dict[str, Any]) -> list[Any]:
     """The activations of one direction, with alpha and beta in their order, each clipped but the last of an LSTM."""
-    found = []
+    results = []
     values = [list(attributes.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
     for place, name in enumerate(attributes.get("activations", USUAL[kind])[: len(USUAL[kind])]):
         takes = {"HardSigmoid": 2, "ScaledTanh": 2, "Affine": 2, "LeakyRelu": 1, "ThresholdedRelu": 1, "Elu": 1}
         own = [value.pop(0) for value in values[: takes.get(name, 0)] if value]
         limit = attributes.get("clip", np.inf) if place < 2 else np.inf
-        found.append(lambda a, name=name, own=own, limit=limit: ACTIVATIONS[name](np.clip(a, -limit, limit), *own))
-    return found
+        results.append(lambda a, name=name, own=own, limit=limit: ACTIVATIONS[name](np.clip(a, -limit, limit), *own))
+    return results
 
 
 def step(kind: str, given: dict[str, Array], x: Array, states: tuple[Array, ...], attributes: Any) -> tuple[Array, ...]:
@@ -172,10 +172,10 @@ def test_a_recurrent_operator_is_the_standards_equations(
     given = arrays(kind, attributes, *optional)
     inputs = [name if name in given else "" for name in OPERANDS[kind]]
     outputs = ["Y", "Y_h", "Y_c"][: 1 + len(STATES[kind])]
-    found = result(tmp_path, node(kind, inputs, outputs, hidden_size=HIDDEN, **attributes), *given.values())
+    outcome = result(tmp_path, node(kind, inputs, outputs, hidden_size=HIDDEN, **attributes), *given.values())
     for name, wanted in zip(outputs, expected(kind, given, attributes), strict=True):
-        assert found[name].shape == wanted.shape
-        np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
+        assert outcome[name].shape == wanted.shape
+        np.testing.assert_allclose(outcome[name], wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -188,20 +188,20 @@ def test_sequences_end_after_their_lengths(kind: str, known: bool, direction: st
     constants = {name: array for name, array in given.items() if name != "X"} | ({"lengths": lengths} if known else {})
     names = ["X", "W", "R", "B", "lengths", *STATES[kind]]
     outputs = ["Y", "Y_h", "Y_c"][: 1 + len(STATES[kind])]
-    made = node(kind, names, outputs, hidden_size=HIDDEN, direction=direction)
+    operator = node(kind, names, outputs, hidden_size=HIDDEN, direction=direction)
     inputs: dict[str, Any] = {"X": (FLOAT, given["X"].shape)}
     if not known:
         inputs["lengths"] = (INT32, (BATCH,))
-    net = opened(model([made], inputs, outputs, constants), tmp_path)
+    net = opened(model([operator], inputs, outputs, constants), tmp_path)
     assert net.check() == []
-    found = net.run({"X": given["X"]} | ({} if known else {"lengths": lengths}))
+    result = net.run({"X": given["X"]} | ({} if known else {"lengths": lengths}))
     for member, length in enumerate(lengths):
         alone = given | {"X": given["X"][:length]}
         whole, *last = expected(kind, alone, {"direction": direction})
-        np.testing.assert_allclose(found["Y"][:length, :, member], whole[:, :, member], rtol=1e-5, atol=1e-5)
-        assert not found["Y"][length:, :, member].any()
+        np.testing.assert_allclose(result["Y"][:length, :, member], whole[:, :, member], rtol=1e-5, atol=1e-5)
+        assert not result["Y"][length:, :, member].any()
         for name, state in zip(outputs[1:], last, strict=True):
-            np.testing.assert_allclose(found[name][:, member], state[:, member], rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(result[name][:, member], state[:, member], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
@@ -211,8 +211,8 @@ def test_each_direction_is_one_recurrence_whatever_the_number_of_steps(
 ) -> None:
     given = arrays(kind, {"direction": direction}, "B")
     constants = {name: array for name, array in given.items() if name != "X"}
-    made = node(kind, ["X", "W", "R", "B"], ["Y"], hidden_size=HIDDEN, direction=direction)
-    net = opened(model([made], {"X": (FLOAT, ("steps", BATCH, FEATURES))}, ["Y"], constants), tmp_path)
+    operator = node(kind, ["X", "W", "R", "B"], ["Y"], hidden_size=HIDDEN, direction=direction)
+    net = opened(model([operator], {"X": (FLOAT, ("steps", BATCH, FEATURES))}, ["Y"], constants), tmp_path)
     counts = []
     for steps in (3, 500):
         # products of few steps are small, and would be joined
@@ -236,7 +236,7 @@ def test_what_no_recurrent_operator_computes_is_refused(
 ) -> None:
     given = arrays(kind, {})
     constants = {name: given[name] for name in ("W", "R")}
-    made = node(kind, ["X", "W", "R"], ["Y"], hidden_size=HIDDEN, **attributes)
-    net = opened(model([made], {"X": (FLOAT, given["X"].shape)}, ["Y"], constants), tmp_path)
+    operator = node(kind, ["X", "W", "R"], ["Y"], hidden_size=HIDDEN, **attributes)
+    net = opened(model([operator], {"X": (FLOAT, given["X"].shape)}, ["Y"], constants), tmp_path)
     with pytest.raises(ex.FileError, match=said):
         net.run(given["X"])

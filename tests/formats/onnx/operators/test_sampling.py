@@ -25,8 +25,8 @@ def test_cubics_read_repeated_elements_beyond_the_border(aligned: int, tmp_path:
     random = np.random.default_rng(0)
     x = random.normal(size=(1, 2, 3, 4)).astype(np.float32)
     grid = random.uniform(-1.8, 1.8, (1, 5, 2, 2)).astype(np.float32)
-    made = node("GridSample", ["x", "g"], ["y"], mode="cubic", padding_mode="border", align_corners=aligned)
-    net = opened(model([made], {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}, ["y"]), tmp_path)
+    operator = node("GridSample", ["x", "g"], ["y"], mode="cubic", padding_mode="border", align_corners=aligned)
+    net = opened(model([operator], {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}, ["y"]), tmp_path)
     value = net.run({"x": x, "g": grid})
     for i, j in np.ndindex(5, 2):
         across, down = [
@@ -47,8 +47,8 @@ def test_modes_have_other_names_before_opset_20(old: str, new: str, padding: str
     types = {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}
     values = []
     for mode, opset in ((old, 16), (new, 20)):
-        made = node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding)
-        values.append(opened(model([made], types, ["y"], opset=opset), tmp_path).run({"x": x, "g": grid}))
+        operator = node("GridSample", ["x", "g"], ["y"], mode=mode, padding_mode=padding)
+        values.append(opened(model([operator], types, ["y"], opset=opset), tmp_path).run({"x": x, "g": grid}))
     np.testing.assert_array_equal(*values)
 
 

@@ -24,9 +24,9 @@ def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduc
     updates = RANDOM.normal(size=(3, 2) if operator == "ScatterElements" else (3,)).astype(np.float32)
     attributes = {"axis": 1} if operator == "ScatterElements" else {}
     shapes = {"x": (FLOAT, [4, 5]), "i": (INT64, [3, 2]), "u": (FLOAT, list(updates.shape))}
-    made = model([node(operator, ["x", "i", "u"], ["y"], reduction=reduction, **attributes)], shapes, ["y"])
-    net, given = opened(made, tmp_path), {"x": X, "i": i, "u": updates}
-    (expected,) = ReferenceEvaluator(made).run(None, given)
+    proto = model([node(operator, ["x", "i", "u"], ["y"], reduction=reduction, **attributes)], shapes, ["y"])
+    net, given = opened(proto, tmp_path), {"x": X, "i": i, "u": updates}
+    (expected,) = ReferenceEvaluator(proto).run(None, given)
     np.testing.assert_allclose(net.run(given), expected, rtol=1e-6)
     assert not any("delegated" in label for label in net.plan(given).recording.nodes.label)
 
@@ -45,8 +45,8 @@ def test_of_extremes_with_nan_nan_stays(operator: str, reduction: str, tmp_path:
 
 
 def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:
-    made = node("ScatterND", ["x", "i", "u"], ["y"])
-    net = opened(model([made], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2]), "u": (FLOAT, [1])}, ["y"]), tmp_path)
+    operator = node("ScatterND", ["x", "i", "u"], ["y"])
+    net = opened(model([operator], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2]), "u": (FLOAT, [1])}, ["y"]), tmp_path)
     with pytest.raises(ex.RunError, match="row 5"):
         net.run({"x": X, "i": np.array([[0, 5]]), "u": X[0, :1]})
     gather = model([node("GatherND", ["x", "i"], ["y"])], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2])}, ["y"])
@@ -55,7 +55,7 @@ def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:
 
 
 def test_updates_that_misfit_are_refused(tmp_path: Path) -> None:
-    made = node("ScatterElements", ["x", "i", "u"], ["y"])
-    net = opened(model([made], {"x": (FLOAT, [4, 5]), "i": (INT64, [2, 5]), "u": (FLOAT, [1, 5])}, ["y"]), tmp_path)
+    operator = node("ScatterElements", ["x", "i", "u"], ["y"])
+    net = opened(model([operator], {"x": (FLOAT, [4, 5]), "i": (INT64, [2, 5]), "u": (FLOAT, [1, 5])}, ["y"]), tmp_path)
     with refused(ex.FileError, "ScatterElements", "update"):
         net.run({"x": X, "i": np.zeros((2, 5), int), "u": X[:1]})

@@ -27,10 +27,10 @@ def findings(folder: Path, made: NodeProto, **constants: Any) -> str:
 def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path: Path) -> None:
     """An index counts from the front or the back; the first beyond either end is refused when the net is built."""
     shape = {"Gather": (1,), "GatherElements": (1, 4), "GatherND": (1, 1)}[operator]
-    made = node(operator, ["x", "i"], ["y"])
-    np.testing.assert_array_equal(result(tmp_path, made, X, np.full(shape, index, np.int64)), X[[index]])
+    step = node(operator, ["x", "i"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, step, X, np.full(shape, index, np.int64)), X[[index]])
     for beyond in (-4, 3):
-        assert "an index must lie in -3 … 2" in findings(tmp_path, made, i=np.full(shape, beyond, np.int64))
+        assert "an index must lie in -3 … 2" in findings(tmp_path, step, i=np.full(shape, beyond, np.int64))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -39,8 +39,8 @@ def test_elements_are_gathered_where_there_are_indices_alone(known: bool, tmp_pa
     for axis, shape in ((0, (2, 1)), (0, (5, 3)), (1, (1, 6)), (1, (2, 4))):
         i = np.random.default_rng(1).integers(-X.shape[axis], X.shape[axis], shape)
         own = X[: shape[0] if axis else None, : None if axis else shape[1]]
-        made = node("GatherElements", ["x", "i"], ["y"], axis=axis)
-        value = result(tmp_path, made, X, i, known=known)
+        operator = node("GatherElements", ["x", "i"], ["y"], axis=axis)
+        value = result(tmp_path, operator, X, i, known=known)
         np.testing.assert_array_equal(value, np.take_along_axis(own, i % X.shape[axis], axis))
     assert "at most as many" in findings(tmp_path, node("GatherElements", ["x", "i"], ["y"]), i=np.zeros((1, 5), int))
 
@@ -72,8 +72,8 @@ def test_ranges_of_rows_reach_beyond_both_ends(
 ) -> None:
     """Bounds beyond an axis are its ends, also for steps back, whose end before the first row has no index."""
     bounds = [np.array([number]) for number in (start, end, 0, step)]
-    made = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
-    np.testing.assert_array_equal(result(tmp_path, made, X, *bounds), X[expected])
+    operator = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, operator, X, *bounds), X[expected])
 
 
 def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
@@ -88,19 +88,19 @@ def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
 
 
 def test_widths_of_padding_are_all_first_ones_then_all_last_ones(tmp_path: Path) -> None:
-    made = node("Pad", ["x", "p"], ["y"])
-    np.testing.assert_array_equal(result(tmp_path, made, X, np.array([1, 0, 2, 3])), np.pad(X, [(1, 2), (0, 3)]))
+    operator = node("Pad", ["x", "p"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, operator, X, np.array([1, 0, 2, 3])), np.pad(X, [(1, 2), (0, 3)]))
 
 
 def test_a_negative_index_chooses_from_the_back_and_one_outside_chooses_nothing(tmp_path: Path) -> None:
     i = np.array([0, -1, 2, 3, -3, -4], np.int64)
-    made = node("OneHot", ["i", "d", "v"], ["y"])
-    found = result(tmp_path, made, i, np.array(3), np.array([5, 7], np.float32))
-    np.testing.assert_array_equal(found, [[7, 5, 5], [5, 5, 7], [5, 5, 7], [5, 5, 5], [7, 5, 5], [5, 5, 5]])
-    assert result(tmp_path, made, i, np.array(3.0), np.array([5, 7], np.float32)).shape == (6, 3)
-    narrow = result(tmp_path, made, np.uint8([5, 44]), np.array(300), np.array([0, 1], np.float32))
+    operator = node("OneHot", ["i", "d", "v"], ["y"])
+    outcome = result(tmp_path, operator, i, np.array(3), np.array([5, 7], np.float32))
+    np.testing.assert_array_equal(outcome, [[7, 5, 5], [5, 5, 7], [5, 5, 7], [5, 5, 5], [7, 5, 5], [5, 5, 5]])
+    assert result(tmp_path, operator, i, np.array(3.0), np.array([5, 7], np.float32)).shape == (6, 3)
+    narrow = result(tmp_path, operator, np.uint8([5, 44]), np.array(300), np.array([0, 1], np.float32))
     np.testing.assert_array_equal(narrow.nonzero(), [[0, 1], [5, 44]])
-    fractions = result(tmp_path, made, np.float32([1.9, -0.5, 7]), np.array(3), np.array([5, 7], np.float32))
+    fractions = result(tmp_path, operator, np.float32([1.9, -0.5, 7]), np.array(3), np.array([5, 7], np.float32))
     np.testing.assert_array_equal(fractions, [[5, 7, 5], [7, 5, 5], [5, 5, 5]])
     for depth in (2.5, 0):
         assert "depth" in findings(tmp_path, node("OneHot", ["x", "d", "v"], ["y"]), d=depth, v=np.float32([5, 7]))

@@ -31,8 +31,8 @@ def x_of(form: dict[str, Any]) -> np.ndarray:
 
 def result(kind: str, form: dict[str, Any], x: np.ndarray, outputs: int, folder: Path, **attributes: Any) -> Any:
     names = [f"y{place}" for place in range(outputs)]
-    made = model([node(kind, ["x"], names, **form, **attributes)], {"x": (FLOAT, x.shape)}, names, opset=22)
-    value = opened(made, folder).run(x)
+    proto = model([node(kind, ["x"], names, **form, **attributes)], {"x": (FLOAT, x.shape)}, names, opset=22)
+    value = opened(proto, folder).run(x)
     return tuple(value.values()) if outputs > 1 else value
 
 
@@ -90,8 +90,8 @@ def test_windows_are_counted_and_filled_as_the_standard_says(form: dict[str, Any
 
 def test_zeros_of_whole_numbers_are_above_the_padding(tmp_path: Path) -> None:
     x = np.zeros((1, 1, 2, 2), np.uint8)
-    made = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], pads=[1, 1, 0, 0])
-    places = opened(model([made], {"x": (2, x.shape)}, ["y", "i"], opset=22), tmp_path).run(x)["i"]
+    operator = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], pads=[1, 1, 0, 0])
+    places = opened(model([operator], {"x": (2, x.shape)}, ["y", "i"], opset=22), tmp_path).run(x)["i"]
     np.testing.assert_array_equal(places[0, 0], [[0, 0], [0, 0]])
 
 
@@ -111,8 +111,8 @@ def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any]
     x = random.normal(size=(2, 4, 3, 3, 2)).astype(np.float32)
     filters = random.normal(size=(4, 2, 2, 3, 2)).astype(np.float32)
     bias = random.normal(size=2 * groups).astype(np.float32)
-    made = node("ConvTranspose", ["x", "w", "b"], ["y"], group=groups, **form)
-    net = opened(model([made], {"x": (FLOAT, x.shape)}, ["y"], {"w": filters, "b": bias}), tmp_path)
+    operator = node("ConvTranspose", ["x", "w", "b"], ["y"], group=groups, **form)
+    net = opened(model([operator], {"x": (FLOAT, x.shape)}, ["y"], {"w": filters, "b": bias}), tmp_path)
     strides, dilation = form.get("strides", [1] * 3), form.get("dilations", [1] * 3)
     extra, pads = form.get("output_padding", [0] * 3), form.get("pads", [0] * 6)
     numbers = zip(strides, x.shape[2:], dilation, filters.shape[2:], extra, strict=True)
@@ -165,7 +165,7 @@ def test_a_kernel_shape_is_that_of_the_filters(type: str, tmp_path: Path) -> Non
     types = {"x": (FLOAT, (1, 1, 4, 4)), "w": (FLOAT, (1, 1, 2, 2)), "o": (FLOAT, (1, 8, 3, 3))}
     names = ["x", "w", "o"] if type == "DeformConv" else ["x", "w"]
     for size, count in ((2, 0), (3, 1)):
-        made = model([node(type, names, ["y"], kernel_shape=[2, size])], {name: types[name] for name in names}, ["y"])
-        findings = opened(made, tmp_path).check()
+        proto = model([node(type, names, ["y"], kernel_shape=[2, size])], {name: types[name] for name in names}, ["y"])
+        findings = opened(proto, tmp_path).check()
         assert len(findings) == count
         assert all("kernel_shape must be that of the filters, (2, 2)" in finding for finding in findings)

@@ -45,9 +45,9 @@ def test_a_mask_chooses_as_many_elements_as_it_holds(
     net = chosen_by_mask(type, arguments, inputs)
     for x in (X, -X, np.abs(X), -np.abs(X)):
         wanted = np.asarray(expected(x))
-        found = net.run(x)
-        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
-        np.testing.assert_array_equal(found, wanted)
+        result = net.run(x)
+        assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def _dealt(x: Any) -> Any:

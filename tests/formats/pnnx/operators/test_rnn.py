@@ -44,7 +44,7 @@ def reference(kind: str, x: Any, w: Weights, layers: int, directions: int, start
     """Outputs for x (N, steps, features) and the last states, (layers · directions, N, hidden) each."""
     last: list[list[Any]] = []
     for layer in range(layers):
-        made = []
+        values = []
         for direction in range(directions):
             suffix = f"_l{layer}" + "_reverse" * direction
             whole = np.zeros((len(x), x.shape[1], HIDDEN))
@@ -55,9 +55,9 @@ def reference(kind: str, x: Any, w: Weights, layers: int, directions: int, start
                     state = step(kind, x[n, t], state, w, suffix)
                     whole[n, t] = state[0]
                 ends.append(state)
-            made.append(whole)
+            values.append(whole)
             last.append([np.stack([end[i] for end in ends]) for i in range(len(start))])
-        x = np.concatenate(made, 2)
+        x = np.concatenate(values, 2)
     return [x, *[np.stack([state[i] for state in last]) for i in range(len(start))]]
 
 
@@ -88,8 +88,8 @@ def test_sequences_and_last_states(kind: str, layers: int, directions: int, bias
     }
     if kind == "nn.LSTM":
         arguments["proj_size"] = 0
-    found = net(kind, arguments, weights, 1 + states, 1 + states).run(x, *start)
-    for value, expected in zip(found.values(), reference(kind, x, weights, layers, directions, start), strict=True):
+    result = net(kind, arguments, weights, 1 + states, 1 + states).run(x, *start)
+    for value, expected in zip(result.values(), reference(kind, x, weights, layers, directions, start), strict=True):
         np.testing.assert_allclose(value, expected, atol=1e-12)
     zero = [np.zeros_like(state) for state in start]
     expected = reference(kind, x, weights, layers, directions, zero)[0]
@@ -110,11 +110,11 @@ def test_all_steps_are_one_recurrence_in_its_layers_box() -> None:
     random = np.random.default_rng(0)
     weights = {"weight_ih_l0": random.normal(size=(4, 3)), "weight_hh_l0": random.normal(size=(4, 4))}
     arguments = {"batch_first": True, "bias": False, "hidden_size": 4, "num_layers": 1, "nonlinearity": "relu"}
-    made = net("nn.RNN", arguments, weights, 1, 1)
-    found = made.run(random.normal(size=(2, STEPS, 3)))
-    assert found.shape == (2, STEPS, 4)
-    assert found.min() >= 0
-    recording = made.plan(np.zeros((2, STEPS, 3))).recording
+    network = net("nn.RNN", arguments, weights, 1, 1)
+    result = network.run(random.normal(size=(2, STEPS, 3)))
+    assert result.shape == (2, STEPS, 4)
+    assert result.min() >= 0
+    recording = network.plan(np.zeros((2, STEPS, 3))).recording
     calls = [n for n in range(len(recording.nodes)) if recording.nodes.kind[n] == "call"]
     assert len(calls) == 1
     assert {recording.scopes[recording.nodes.scope[n]].name for n in calls} == {"layer 0"}
@@ -179,17 +179,17 @@ def test_a_last_state_without_its_sequence_is_known_by_its_noted_shape(kind: str
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
     start = [np.zeros((1, BATCH, HIDDEN))]
     for place, type in enumerate((SEQUENCE, STATE)):
-        made, weights = noted(kind, {"y": type})
+        network, weights = noted(kind, {"y": type})
         expected = reference(kind, x, weights, 1, 1, start)[place]
-        np.testing.assert_allclose(made.run(x), expected, atol=1e-12)
+        np.testing.assert_allclose(network.run(x), expected, atol=1e-12)
 
 
 def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
     """Either state may be the one that the file has, and it does not say which: a guess could give wrong numbers."""
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
-    made, weights = noted("nn.LSTM", {"h": STATE, "c": STATE})
+    network, weights = noted("nn.LSTM", {"h": STATE, "c": STATE})
     expected = reference("nn.LSTM", x, weights, 1, 1, [np.zeros((1, BATCH, HIDDEN))] * 2)[1:]
-    for value, wanted in zip(made.run(x).values(), expected, strict=True):
+    for value, wanted in zip(network.run(x).values(), expected, strict=True):
         np.testing.assert_allclose(value, wanted, atol=1e-12)
     for outputs in ({"h": STATE}, {"y": SEQUENCE, "h": STATE}):
         with refused(ex.FileError, "1 of the 2 last states", "both last states, h_n and c_n, or neither"):
@@ -199,24 +199,24 @@ def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
 @pytest.mark.parametrize("kind", sorted(GATES))
 def test_a_result_that_may_be_the_sequence_or_a_state_is_refused(kind: str) -> None:
     """The sequence of two layers over two steps has the shape of their last states."""
-    made, _ = noted(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
+    network, _ = noted(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
     names = "output or h_n or c_n" if kind == "nn.LSTM" else "output or h_n"
     with refused(ex.FileError, f"may be {names}: they have the same shape", "another number of steps"):
-        made.build((2, BATCH, FEATURES))
+        network.build((2, BATCH, FEATURES))
     # three steps tell
-    made, weights = noted(kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False)
+    network, weights = noted(kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False)
     x = np.random.default_rng(4).normal(size=(3, BATCH, FEATURES))
     start = [np.zeros((2, BATCH, HIDDEN))] * (2 if kind == "nn.LSTM" else 1)
     expected = reference(kind, x.swapaxes(0, 1), weights, 2, 1, start)[0].swapaxes(0, 1)
-    np.testing.assert_allclose(made.run(x), expected, atol=1e-12)
+    np.testing.assert_allclose(network.run(x), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_after_a_single_step_of_one_layer_the_state_is_the_sequence(batch_first: bool) -> None:
     """So either may be meant, but not where it may be an LSTM's memory."""
     type = f"(1,1,{HIDDEN})f64"
-    made, weights = noted("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
+    network, weights = noted("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
     x = np.random.default_rng(4).normal(size=(1, 1, FEATURES))
-    np.testing.assert_allclose(made.run(x), reference("nn.GRU", x, weights, 1, 1, [np.zeros((1, 1, HIDDEN))])[0])
+    np.testing.assert_allclose(network.run(x), reference("nn.GRU", x, weights, 1, 1, [np.zeros((1, 1, HIDDEN))])[0])
     with refused(ex.FileError, "output or h_n or c_n"):
         noted("nn.LSTM", {"y": type}, 1, (1, 1), batch_first)[0].build((1, 1, FEATURES))

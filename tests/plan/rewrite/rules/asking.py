@@ -32,17 +32,17 @@ def declined(graph: PlanGraph) -> list[tuple[str, str]]:
 
 def decision(graph: PlanGraph, code: str) -> PlanDecision:
     """The one decision with a code."""
-    (found,) = [decision for decision in graph.decisions if decision.code == code]
-    return found
+    (results,) = [decision for decision in graph.decisions if decision.code == code]
+    return results
 
 
 def close(root: ex.Expr, rtol: float = 1e-12) -> bool:
     """Whether what stands for a root has the root's type, and its value but for rounding."""
     new = simplified(root).roots[0]
-    (found,), (expected,) = reference([new]), reference([root])
+    (results,), (expected,) = reference([new]), reference([root])
     assert new.type is root.type
-    assert found.dtype == expected.dtype
-    return np.allclose(found, expected, rtol=rtol, atol=rtol, equal_nan=True)
+    assert results.dtype == expected.dtype
+    return np.allclose(results, expected, rtol=rtol, atol=rtol, equal_nan=True)
 
 
 def values(shape: tuple[int, ...], dtype: str = "float64", low: float = 0.2, high: float = 2.0) -> ex.Expr:

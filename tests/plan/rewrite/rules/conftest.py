@@ -30,7 +30,7 @@ def passed_over_links_have_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = _ApplicableRules.at
 
     def at(self: _ApplicableRules, cls: type, operands: tuple[Expr, ...]) -> Any:
-        found = chosen(self, cls, operands)
-        return [each if each in found else (each[0], _PassedOver(each[1])) for each in self[cls]]
+        result = chosen(self, cls, operands)
+        return [each if each in result else (each[0], _PassedOver(each[1])) for each in self[cls]]
 
     monkeypatch.setattr(_ApplicableRules, "at", at)

@@ -52,9 +52,9 @@ def test_second_gradients_are_those_of_the_stable_operations(name: str) -> None:
     """At ±10⁴ the second gradient of a composition is finite, and that of the stable operation beside it."""
     written, stable = WRITTEN[name]
     x = ex.tensor(X)
-    found, expected = ex.evaluate(second(written, x)), ex.evaluate(second(stable, x), without=["simplify"])
+    result, expected = ex.evaluate(second(written, x)), ex.evaluate(second(stable, x), without=["simplify"])
     assert np.isfinite(expected).all()
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.spec("P-1")

@@ -44,9 +44,9 @@ def test_no_form_hides_what_is_not_a_number(form: str) -> None:
     values = operand(form, "moderate", "float64")
     values.reshape(-1)[1] = np.nan
     y = FORMS[form](ex.tensor(values))
-    found = np.isnan(ex.evaluate(y))
-    np.testing.assert_array_equal(found, np.isnan(ex.evaluate(y, without=["simplify"])))
-    assert found.any()
+    result = np.isnan(ex.evaluate(y))
+    np.testing.assert_array_equal(result, np.isnan(ex.evaluate(y, without=["simplify"])))
+    assert result.any()
 
 
 @pytest.mark.spec("P-12")
@@ -56,9 +56,9 @@ def test_halves_are_as_right_as_their_digits_allow(form: str) -> None:
     for root, wanted in zip(
         [FORMS[form](ex.tensor(values.astype(np.float16)))], exact([FORMS[form](ex.tensor(values))], 100), strict=True
     ):
-        found = ex.evaluate(root)
-        assert found.dtype == np.float16
-        np.testing.assert_allclose(found.astype(float), wanted.astype(float), rtol=4e-3, atol=4e-3)
+        result = ex.evaluate(root)
+        assert result.dtype == np.float16
+        np.testing.assert_allclose(result.astype(float), wanted.astype(float), rtol=4e-3, atol=4e-3)
 
 
 @pytest.mark.spec("P-1")

@@ -47,12 +47,12 @@ def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) ->
     for numbers, row in INPUTS.items():
         tolerance = TOLERANCES[dtype]
         for order, (root, value) in enumerate(zip(orders(form, numbers, dtype), expected(form, numbers), strict=True)):
-            found = ex.evaluate(root)
-            assert np.isfinite(found).all(), f"{numbers}, gradient of order {order}: {found}"
+            result = ex.evaluate(root)
+            assert np.isfinite(result).all(), f"{numbers}, gradient of order {order}: {result}"
             wanted = value.astype(float)
             scale = max(1.0, *map(abs, row)) if "x" in form.split() or form == "weighted mean" else 1.0
             np.testing.assert_allclose(
-                found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=f"{numbers}, order {order}"
+                result, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=f"{numbers}, order {order}"
             )
 
 
@@ -65,5 +65,5 @@ def test_values_and_two_gradients_of_half_precision_are_finite(form: str) -> Non
         for order, (root, value) in enumerate(
             zip(orders(form, numbers, "float16"), expected(form, numbers), strict=True)
         ):
-            found, exact_value = ex.evaluate(root), np.abs(value.astype(float))
-            assert np.isfinite(found[exact_value < largest]).all(), f"{numbers}, gradient of order {order}: {found}"
+            result, exact_value = ex.evaluate(root), np.abs(value.astype(float))
+            assert np.isfinite(result[exact_value < largest]).all(), f"{numbers}, gradient of order {order}: {result}"

@@ -77,6 +77,6 @@ def test_random_numbers_make_nothing_worse(numbers: list[float], times: float, r
 def test_numbers_of_a_quotient_are_not_multiplied_before_it() -> None:
     """e⁻⁸⁰·10³⁰·10³⁰ is 2·10²⁵ in float32, in which 10⁶⁰ is ∞."""
     power = ex.exp(ex.tensor(np.array([-130.0, -80.0], np.float32)))
-    found = ex.evaluate(power * 1e30 * 1e30 / (power + 1))
-    assert found[0] == 0
-    assert found[1] == pytest.approx(1.805e25, rel=1e-3)
+    result = ex.evaluate(power * 1e30 * 1e30 / (power + 1))
+    assert result[0] == 0
+    assert result[1] == pytest.approx(1.805e25, rel=1e-3)

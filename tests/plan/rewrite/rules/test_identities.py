@@ -158,5 +158,5 @@ def test_products_with_a_complex_one_stay() -> None:
 @pytest.mark.parametrize("b", [0.0, -0.0])
 def test_zero_is_added_to_a_sum_that_may_be_minus_zero(a: float, b: float) -> None:
     x, y = ex.tensor([a, 1.0]), ex.tensor([b, 1.0])
-    for made in ((x + y) + 0.0, ex.sum(ex.reshape(x + y, (1, 2)), axis=0), ex.absolute(x + y)):
-        assert np.signbit(ex.evaluate(made)).tolist() == [False, False]
+    for value in ((x + y) + 0.0, ex.sum(ex.reshape(x + y, (1, 2)), axis=0), ex.absolute(x + y)):
+        assert np.signbit(ex.evaluate(value)).tolist() == [False, False]

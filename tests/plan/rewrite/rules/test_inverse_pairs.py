@@ -156,5 +156,5 @@ def test_two_permutations_of_axes_are_the_second_of_the_first(shape: tuple[int, 
     values = np.arange(float(np.prod(shape))).reshape(shape)
     for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
         x = ex.tensor(values)
-        found = ex.evaluate(ex.transpose(ex.transpose(x, first), second) * 1.5)
-        np.testing.assert_array_equal(found, values.transpose(first).transpose(second) * 1.5)
+        result = ex.evaluate(ex.transpose(ex.transpose(x, first), second) * 1.5)
+        np.testing.assert_array_equal(result, values.transpose(first).transpose(second) * 1.5)

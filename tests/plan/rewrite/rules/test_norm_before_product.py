@@ -46,8 +46,8 @@ def computed(root: ex.Expr, without: tuple[str, ...] = ()) -> np.ndarray:
     needed = {node.uid for node in program.parameters}
     program.bind({node: value for node, value in given.items() if node.uid in needed})
     run_simple(program)
-    (found,) = program.take()
-    return found
+    (result,) = program.take()
+    return result
 
 
 def same_values(root: ex.Expr) -> bool:

@@ -82,8 +82,8 @@ def no_form_hides_nan(
         planned, written = values(np.array(row))
         numbers = np.where(np.isinf(row), 0.5, row)
         _, reached = values(numbers)
-        for found, there, comes in zip(planned, written, reached, strict=True):
-            assert not (there & comes & ~found).any(), (row, found, there)
+        for outcome, there, comes in zip(planned, written, reached, strict=True):
+            assert not (there & comes & ~outcome).any(), (row, outcome, there)
 
 
 FORM = {

@@ -41,8 +41,8 @@ def computed(root: ex.Expr, without: tuple[str, ...] = ()) -> np.ndarray:
     needed = {node.uid for node in program.parameters}
     program.bind({node: value for node, value in given_values().items() if node.uid in needed})
     run_simple(program)
-    (found,) = program.take()
-    return found
+    (result,) = program.take()
+    return result
 
 
 def same_values(root: ex.Expr, rtol: float = 1e-12) -> bool:
@@ -182,8 +182,8 @@ def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
     often = [[node.operation.name for node in k.nodes] for k in planned.schedule.kernels if not k.constant]
     assert often[0][:2] == ["conv2d", "add"]
     assert not any(name in ("subtract", "sqrt", "divide") for names in often for name in names)
-    found = net.run(inputs(net, name))
-    np.testing.assert_allclose(found, expected(name, "output"), rtol=0, atol=1e-5)
+    result = net.run(inputs(net, name))
+    np.testing.assert_allclose(result, expected(name, "output"), rtol=0, atol=1e-5)
 
 
 @pytest.mark.spec("P-1")
@@ -211,15 +211,15 @@ def networks(draw: st.DrawFn) -> ex.Expr:
         by = column if image else (lambda value: value)
         kind = draw(st.integers(0, 8))
         if kind <= 2:
-            made = draw(st.integers(1, 4))
+            number = draw(st.integers(1, 4))
             if image:
                 groups = channels if draw(st.booleans()) else 1
-                made *= groups
-                kernel = weights(made, channels // groups, 3, 3) / 5.0
-                x = ex.conv2d(x, kernel, weights(made) if kind else None, padding=1, groups=groups)
+                number *= groups
+                kernel = weights(number, channels // groups, 3, 3) / 5.0
+                x = ex.conv2d(x, kernel, weights(number) if kind else None, padding=1, groups=groups)
             else:
-                x = x @ weights(channels, made)
-            channels = made
+                x = x @ weights(channels, number)
+            channels = number
         elif kind <= 4:
             x = ex.batch_norm(x, weights(channels), ex.square(weights(channels)), weights(channels), weights(channels))
         elif kind == 5:

@@ -15,14 +15,14 @@ joined = ex.concatenate([a, b, c], axis=1)
 
 @st.composite
 def indices(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
-    found: list[int | slice] = []
+    results: list[int | slice] = []
     for size in shape:
         if size and draw(st.booleans()):
-            found.append(draw(st.integers(0, size - 1)))
+            results.append(draw(st.integers(0, size - 1)))
         else:
             ends = st.one_of(st.none(), st.integers(-size - 1, size + 1))
-            found.append(slice(draw(ends), draw(ends), draw(st.sampled_from((None, 1, 2, 3, -1, -2)))))
-    return tuple(found)
+            results.append(slice(draw(ends), draw(ends), draw(st.sampled_from((None, 1, 2, 3, -1, -2)))))
+    return tuple(results)
 
 
 @pytest.mark.spec("P-1")
@@ -35,9 +35,9 @@ def test_parts_of_parts_are_one_part(data: st.DataObject) -> None:
         index = data.draw(indices(y.shape))
         y, expected = y[index], expected[index]
     graph = simplified(y)
-    found = graph.roots[0]
-    assert found.operation.name in ("tensor", "slice", "index0")
-    assert found.operation.name != "slice" or graph.operands(found)[0].operation.name in ("tensor", "slice")
+    node = graph.roots[0]
+    assert node.operation.name in ("tensor", "slice", "index0")
+    assert node.operation.name != "slice" or graph.operands(node)[0].operation.name in ("tensor", "slice")
     np.testing.assert_array_equal(ex.evaluate(y), expected)
 
 
@@ -58,8 +58,8 @@ def test_a_part_of_one_joined_tensor_is_a_part_of_that_one(root: ex.Expr, source
     """What is taken of a concatenation comes from the one tensor that it lies in; nothing is joined."""
     graph = simplified(root)
     assert "part_of_concatenation" in applied(graph)
-    found = graph.roots[0]
-    assert (found if found is source else graph.operands(found)[0]) is source
+    result = graph.roots[0]
+    assert (result if result is source else graph.operands(result)[0]) is source
     assert close(root, 0.0)
 
 
@@ -125,4 +125,4 @@ def test_thousands_of_tensors_joined_and_taken_apart_again() -> None:
     tensors = [ex.tensor(np.full((2, 3), float(index))) for index in range(3000)]
     wide = ex.concatenate(tensors)
     graph = simplified(*[wide[2 * index : 2 * index + 2] for index in range(3000)])
-    assert all(found is tensor for found, tensor in zip(graph.roots, tensors, strict=True))
+    assert all(result is tensor for result, tensor in zip(graph.roots, tensors, strict=True))

@@ -52,9 +52,9 @@ TO_ENTROPY = -P * (LOG_P - (LOG_P * P).sum(-1, keepdims=True))
 
 
 def finite_and_right(value: ex.Expr, expected: Any) -> None:
-    found = ex.evaluate(value)
-    assert np.isfinite(found).all()
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    result = ex.evaluate(value)
+    assert np.isfinite(result).all()
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
 
 
 def overflows(value: ex.Expr) -> bool:
@@ -138,10 +138,10 @@ def test_no_stable_form_makes_a_nan_of_what_was_none(dtype: str) -> None:
     for program in programs:
         y = program(x)
         for root in (y, ex.grad(y, x, seed=np.ones(y.shape, dtype))):
-            found, (written,) = ex.evaluate(root), reference([root])
-            assert not (np.isnan(found) & ~np.isnan(written)).any()
+            result, (written,) = ex.evaluate(root), reference([root])
+            assert not (np.isnan(result) & ~np.isnan(written)).any()
             known = np.isfinite(written)
-            np.testing.assert_allclose(found[known], written[known], rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(result[known], written[known], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.spec("P-12", "M-E7")

@@ -20,5 +20,5 @@ def hostile(*endings: str) -> list[Path]:
 
 def small_models(ending: str) -> list[Path]:
     """The models among the assets that are small."""
-    found = [*ASSETS.glob(f"*{ending}"), *(ASSETS / "models").rglob(f"*{ending}")]
-    return sorted(path for path in found if path.stat().st_size <= LARGEST)
+    results = [*ASSETS.glob(f"*{ending}"), *(ASSETS / "models").rglob(f"*{ending}")]
+    return sorted(path for path in results if path.stat().st_size <= LARGEST)

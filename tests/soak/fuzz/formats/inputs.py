@@ -39,20 +39,20 @@ _Files = Mapping[str, bytes | None]
 
 def seeds() -> dict[str, _Files]:
     """Arrays that fit, in the forms that NumPy writes, and hostile files."""
-    found: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".npz")}
+    results: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".npz")}
     shapes = {name: blob.shape for name, blob in ex.open(_MODEL).inputs.items()}
     arrays = {name: np.zeros([length or 1 for length in shape or ()], np.float32) for name, shape in shapes.items()}
     for name, save in (("stored", np.savez), ("compressed", np.savez_compressed)):
         buffer = io.BytesIO()
         save(buffer, **arrays)
-        found[name] = {MAIN: buffer.getvalue()}
+        results[name] = {MAIN: buffer.getvalue()}
     buffer = io.BytesIO()
     np.save(buffer, next(iter(arrays.values())))
-    found["array"] = {MAIN: buffer.getvalue()}
+    results["array"] = {MAIN: buffer.getvalue()}
     buffer = io.BytesIO()
     np.savez(buffer, **{"\x1b[31mred": np.ones(3), "objects": np.zeros((2, 2), np.int8)})
-    found["escapes"] = {MAIN: buffer.getvalue()}
-    return found
+    results["escapes"] = {MAIN: buffer.getvalue()}
+    return results
 
 
 def mutate(files: _Files, chance: random.Random) -> _Files:

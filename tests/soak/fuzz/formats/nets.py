@@ -23,12 +23,12 @@ _Files = Mapping[str, bytes | None]
 
 def seeds() -> dict[str, _Files]:
     """Hostile files, and nets of each dialect saved anew."""
-    found: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".json")}
+    results: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".json")}
     with tempfile.TemporaryDirectory() as folder:
         for path in [ASSETS / "digits.pnnx.param", *small_models(".onnx"), *small_models(".param")]:
-            found |= _saved(path.name, ex.open(path), Path(folder))
-        found |= _saved("written", _written(), Path(folder))
-    return found
+            results |= _saved(path.name, ex.open(path), Path(folder))
+        results |= _saved("written", _written(), Path(folder))
+    return results
 
 
 def _saved(name: str, net: ex.Net, folder: Path) -> dict[str, _Files]:

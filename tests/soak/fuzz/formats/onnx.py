@@ -32,7 +32,7 @@ def seeds() -> dict[str, _Files]:
     """The assets and hostile files, and the models of the standard's own suite: each operator in every form."""
     from onnx.backend.test.case.node import collect_testcases
 
-    found: dict[str, _Files] = {
+    results: dict[str, _Files] = {
         path.name: {MAIN: path.read_bytes()} for path in [*small_models(".onnx"), *hostile(".onnx")]
     }
     with warnings.catch_warnings():
@@ -41,8 +41,8 @@ def seeds() -> dict[str, _Files]:
     for case in suite:
         data = case.model.SerializeToString() if case.model is not None else b""
         if 0 < len(data) < LARGEST // 4:
-            found[MANY + case.name] = {MAIN: data}
-    return found
+            results[MANY + case.name] = {MAIN: data}
+    return results
 
 
 @cache
@@ -75,9 +75,9 @@ def _messages(message: Any) -> Iterator[Any]:
     """The message and all in it."""
     waiting = [message]
     while waiting:
-        found = waiting.pop()
-        yield found
-        for field, value in found.ListFields():
+        result = waiting.pop()
+        yield result
+        for field, value in result.ListFields():
             if field.type == FieldDescriptor.TYPE_MESSAGE:
                 waiting.extend([value] if hasattr(value, "ListFields") else value)
 
@@ -121,12 +121,12 @@ def _change_list(values: Any, field: Any, model: ModelProto, chance: random.Rand
         case 3 if not is_message and len(held) < 100:
             held += [_scalar(field, model, chance) for _ in range(chance.choice((1, 3, 70)))]
         case _:
-            found = [
+            results = [
                 message.SerializeToString()
                 for message in (_messages(model) if is_message else ())
                 if message.DESCRIPTOR.name == field.message_type.name and message.ByteSize() < LARGEST
             ]
-            piece = (chance.choice(found) if found else b"") if is_message else _scalar(field, model, chance)
+            piece = (chance.choice(results) if results else b"") if is_message else _scalar(field, model, chance)
             held[at : at + 1] = [piece]
     del values[:]
     if is_message:

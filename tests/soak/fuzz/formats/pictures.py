@@ -25,7 +25,7 @@ _Files = Mapping[str, bytes | None]
 
 def seeds() -> dict[str, _Files]:
     """A digit, and a picture of each format in each mode that it can hold."""
-    found: dict[str, _Files] = {"digit": {MAIN: (ASSETS / "digit_3.png").read_bytes()}}
+    results: dict[str, _Files] = {"digit": {MAIN: (ASSETS / "digit_3.png").read_bytes()}}
     levels = np.arange(12 * 9 * 3, dtype=np.uint8).reshape(12, 9, 3)
     exif = Image.Exif()
     exif[0x0112] = 6  # lies on its side
@@ -40,8 +40,8 @@ def seeds() -> dict[str, _Files]:
                 image.save(buffer, format, exif=exif)
             except (OSError, ValueError, TypeError, KeyError):
                 continue  # the format has no such mode
-            found[f"{format} {mode}"] = {MAIN: buffer.getvalue()}
-    return found
+            results[f"{format} {mode}"] = {MAIN: buffer.getvalue()}
+    return results
 
 
 def mutate(files: _Files, chance: random.Random) -> _Files:

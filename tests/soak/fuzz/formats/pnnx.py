@@ -24,30 +24,30 @@ _Files = Mapping[str, bytes | None]
 
 def seeds() -> dict[str, _Files]:
     """The assets and hostile files, with their weights, and each operator type in a file that pnnx wrote."""
-    found: dict[str, _Files] = {}
+    results: dict[str, _Files] = {}
     for path in [*small_models(".param"), *hostile(".param")]:
         beside = path.with_suffix(".bin")
-        found[path.name] = {MAIN: path.read_bytes()} | ({BIN: beside.read_bytes()} if beside.exists() else {})
+        results[path.name] = {MAIN: path.read_bytes()} | ({BIN: beside.read_bytes()} if beside.exists() else {})
     with np.load(ASSETS / "operators.npz") as held:
         for name in held.files:
             case, _, part = name.rpartition("/")
             if part == "param":
                 files = {MAIN: str(held[name]).encode(), BIN: held[f"{case}/bin"].tobytes()}
                 if sum(map(len, files.values())) < 20_000:
-                    found[MANY + case] = files
-    return found
+                    results[MANY + case] = files
+    return results
 
 
 @cache
 def _arguments() -> dict[str, list[str]]:
     """What the corpus writes for each argument, by its name."""
-    found: dict[str, set[str]] = {}
+    results: dict[str, set[str]] = {}
     for files in seeds().values():
         for word in (files[MAIN] or b"").decode("utf-8", "replace").split():
             key, equals, value = word.partition("=")
             if equals and key[0] not in "#$":
-                found.setdefault(key, set()).add(value[:200])
-    return {key: sorted(values) for key, values in sorted(found.items())}
+                results.setdefault(key, set()).add(value[:200])
+    return {key: sorted(values) for key, values in sorted(results.items())}
 
 
 def mutate(files: _Files, chance: random.Random) -> _Files:
@@ -187,7 +187,7 @@ def _generate(lines: list[str], at: int, operands: list[str], chance: random.Ran
 
 def _count(lines: list[str]) -> None:
     """Write the counts that the second line should hold."""
-    made: set[str] = set()
+    values: set[str] = set()
     rows = 0
     for line in lines[2:]:
         words = line.split()
@@ -195,9 +195,9 @@ def _count(lines: list[str]) -> None:
             continue
         rows += 1
         if words[2].isdecimal() and words[3].isdecimal() and len(words[2] + words[3]) < 8:
-            made.update(words[4 + int(words[2]) :][: int(words[3])])
+            values.update(words[4 + int(words[2]) :][: int(words[3])])
     if len(lines) > 1:
-        lines[1] = f"{rows} {len(made)}"
+        lines[1] = f"{rows} {len(values)}"
 
 
 def _word(value: str) -> str:

@@ -108,12 +108,12 @@ def is_obeyed(character: str) -> bool:
 
 def _foreseen(error: ex.ExplorerError) -> None:
     """Raise an error that is explorer's by its class alone: what nobody foresaw, or memory that was not there."""
-    found: BaseException | None = error
-    while found is not None:
-        cause = found.__cause__ or found.__context__
-        if isinstance(found, ex.ReaderError) or _is_lack(cause):
-            raise cause or found
-        found = cause
+    result: BaseException | None = error
+    while result is not None:
+        cause = result.__cause__ or result.__context__
+        if isinstance(result, ex.ReaderError) or _is_lack(cause):
+            raise cause or result
+        result = cause
     if not str(error).strip():
         raise BrokenPromiseError("an error without a message") from error
 

@@ -70,9 +70,11 @@ def test_a_shape_that_depends_on_values_is_known_once_these_are(tmp_path: Path) 
 
 
 def test_a_shape_that_depends_on_constants_is_known(tmp_path: Path) -> None:
-    made = model([node("NonZero", ["w"], ["i"]), node("Gather", ["x", "i"], ["y"], axis=0)], {"x": (INT64, [3])}, ["y"])
-    made.graph.initializer.extend(model([], {}, [], {"w": np.float32([0, 2, 3])}).graph.initializer)
-    net = opened(made, tmp_path)
+    proto = model(
+        [node("NonZero", ["w"], ["i"]), node("Gather", ["x", "i"], ["y"], axis=0)], {"x": (INT64, [3])}, ["y"]
+    )
+    proto.graph.initializer.extend(model([], {}, [], {"w": np.float32([0, 2, 3])}).graph.initializer)
+    net = opened(proto, tmp_path)
     np.testing.assert_array_equal(net.run(np.arange(3) * 10), [[10, 20]])
 
 
@@ -97,11 +99,11 @@ def test_attributes_of_another_kind_are_refused(
     tmp_path: Path, type: str, attributes: dict[str, Any], rule: str
 ) -> None:
     operands = ["x", "x"] if type in ("GridSample", "CumProd", "MaxUnpool") else ["x"]
-    made = model([node(type, operands, ["y"])], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
+    proto = model([node(type, operands, ["y"])], {"x": (FLOAT, [1, 1, 4, 2])}, ["y"], opset=26)
     for name, value in attributes.items():
         kind = AttributeProto.INTS if value == [] else None
-        made.graph.node[0].attribute.append(helper.make_attribute(name, value, attr_type=kind))
-    (finding,) = opened(made, tmp_path).check()
+        proto.graph.node[0].attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    (finding,) = opened(proto, tmp_path).check()
     assert rule in finding
 
 
@@ -111,9 +113,9 @@ def test_unique_elements_come_in_their_order_along_the_first_axis(
 ) -> None:
     attributes = {} if axis is None else {"axis": axis}
     outputs = ["y", "places", "inverse", "counts"]
-    made = model([node("Unique", ["x"], outputs, sorted=0, **attributes)], {"x": (FLOAT, shape)}, outputs)
+    proto = model([node("Unique", ["x"], outputs, sorted=0, **attributes)], {"x": (FLOAT, shape)}, outputs)
     x = np.array([3, 1, 3, 2, 1][: shape[0]], np.float32).reshape(shape)
-    results = opened(made, tmp_path).run(x)
+    results = opened(proto, tmp_path).run(x)
     places = sorted(np.unique(x, return_index=True)[1])
     np.testing.assert_array_equal(results["y"], x[places])
     np.testing.assert_array_equal(results["places"], places)

@@ -63,9 +63,9 @@ def test_an_imputer_of_whole_numbers_keeps_all_their_digits(tmp_path: Path) -> N
 def test_columns_are_put_beside_one_another(tmp_path: Path) -> None:
     node = helper.make_node("FeatureVectorizer", ["x", "n"], ["y"], domain="ai.onnx.ml", inputdimensions=[2, 1])
     inputs = {"x": (FLOAT, [3, 2]), "n": (INT64, [3, 1])}
-    made = model([node], inputs, ["y"])
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
-    net = opened(made, tmp_path)
+    proto = model([node], inputs, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    net = opened(proto, tmp_path)
     assert net.check() == []
     y = net.run(X, np.array([[7], [8], [9]]))
     np.testing.assert_array_equal(y, np.float32([[1, 2, 7], [3, 4, 8], [-1, 0.5, 9]]))
@@ -77,11 +77,11 @@ def test_features_are_taken_in_any_order(tmp_path: Path) -> None:
 
 
 def net_of_two(folder: Path, type: str, x: Any, y: Any) -> Net:
-    made = model(
+    proto = model(
         [helper.make_node(type, ["x", "y"], ["z"], domain="ai.onnx.ml")], {"x": (FLOAT, x.shape)}, ["z"], {"y": y}
     )
-    made.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
-    return opened(made, folder)
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    return opened(proto, folder)
 
 
 def _dictionary_net(folder: Path, keys: list[Any], dtype: int = FLOAT) -> Net:

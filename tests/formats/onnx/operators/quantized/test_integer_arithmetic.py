@@ -43,20 +43,20 @@ def test_nan_is_the_lower_limit_as_in_onnx_runtime(tmp_path: Path, dtype: Any, r
 def test_an_axis_and_blocks_of_it_have_scales_of_their_own(tmp_path: Path) -> None:
     x = whole(3, 5, dtype=np.int8)
     scale, zero = np.float32([1, 0.5, 0.25, 2, 4]), np.arange(5, dtype=np.int8)
-    made = node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=1)
-    np.testing.assert_array_equal(result(tmp_path, made, x, scale, zero), (x.astype(np.float32) - zero) * scale)
+    operator = node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=1)
+    np.testing.assert_array_equal(result(tmp_path, operator, x, scale, zero), (x.astype(np.float32) - zero) * scale)
     # Blocks of two columns: the last one holds a single column.
     blocks = np.float32([[1, 2, 4]] * 3) * np.float32([[1], [3], [5]])
-    made = node("DequantizeLinear", ["x", "s"], ["y"], axis=1, block_size=2)
+    operator = node("DequantizeLinear", ["x", "s"], ["y"], axis=1, block_size=2)
     expected = x * np.repeat(blocks, 2, axis=1)[:, :5]
-    np.testing.assert_array_equal(result(tmp_path, made, x, blocks, opset=21), expected)
+    np.testing.assert_array_equal(result(tmp_path, operator, x, blocks, opset=21), expected)
 
 
 def test_a_scale_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    made = model(
+    proto = model(
         [node("DequantizeLinear", ["x", "s"], ["y"])], {"x": (3, [3, 5])}, ["y"], {"s": np.ones(4, np.float32)}
     )
-    (finding,) = opened(made, tmp_path).check()
+    (finding,) = opened(proto, tmp_path).check()
     assert "one for each place of the axis" in finding
 
 
@@ -66,9 +66,9 @@ def test_products_of_whole_numbers_are_exact_at_any_depth(tmp_path: Path, depth:
     a, b = whole(4, depth), whole(depth, 3, dtype=np.int8)
     a[0], b[:, 0] = 255, -128
     a_zero, b_zero = np.uint8([0, 1, 2, 3]), np.int8([127, 0, -5])
-    made = node("MatMulInteger", ["a", "b", "c", "d"], ["y"])
+    operator = node("MatMulInteger", ["a", "b", "c", "d"], ["y"])
     expected = (a.astype(np.int64) - a_zero[:, None]) @ (b.astype(np.int64) - b_zero)
-    y = result(tmp_path, made, a, b, a_zero, b_zero)
+    y = result(tmp_path, operator, a, b, a_zero, b_zero)
     assert y.dtype == np.int32
     np.testing.assert_array_equal(y, expected)
     assert (np.abs(expected).max() > 1 << 24) == (depth == 5000)
@@ -80,9 +80,9 @@ def test_filters_have_scales_and_zero_points_of_their_own(tmp_path: Path) -> Non
     w_scale, w_zero = np.float32([0.01, 0.02, 0.005]), np.int8([0, 3, -4])
     scales = np.float32(0.1), np.float32(0.5)
     names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "B"]
-    made = node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1], strides=[2, 1])
+    operator = node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1], strides=[2, 1])
     zeros = np.uint8(120), np.uint8(128)
-    y = result(tmp_path, made, x, scales[0], zeros[0], filters, w_scale, w_zero, scales[1], zeros[1], bias)
+    y = result(tmp_path, operator, x, scales[0], zeros[0], filters, w_scale, w_zero, scales[1], zeros[1], bias)
     padded = np.pad(x.astype(np.int64) - 120, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))[:, :, ::2]
     total = np.einsum("nchwij,ocij->nohw", windows, filters.astype(np.int64) - w_zero[:, None, None, None])
@@ -105,8 +105,8 @@ def test_a_sum_halfway_between_two_steps_goes_where_single_precision_takes_it(ty
     order = [0, 1, 2, 3, 4, 5, 6]
     names = ["x", *[f"i{place}" for place in order]]
     images = x if type == "QLinearMatMul" else np.ascontiguousarray(x.T).reshape(1, 9, 8, 8)
-    found = result(tmp_path, node(type, names, ["y"]), images, *scales)
-    rows = found if type == "QLinearMatMul" else found.reshape(16, 64).T
+    outcome = result(tmp_path, node(type, names, ["y"]), images, *scales)
+    rows = outcome if type == "QLinearMatMul" else outcome.reshape(16, 64).T
     np.testing.assert_array_equal(rows, expected)
 
 
@@ -137,6 +137,6 @@ def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: P
 
 @pytest.mark.parametrize("type", ["MatMulInteger", "ConvInteger"])
 def test_real_numbers_are_no_quantised_ones(tmp_path: Path, type: str) -> None:
-    made = model([node(type, ["x", "x"], ["y"])], {"x": (FLOAT, [3, 3, 3])}, ["y"])
-    (finding,) = opened(made, tmp_path).check()
+    proto = model([node(type, ["x", "x"], ["y"])], {"x": (FLOAT, [3, 3, 3])}, ["y"])
+    (finding,) = opened(proto, tmp_path).check()
     assert "quantised operands must be of whole numbers" in finding
