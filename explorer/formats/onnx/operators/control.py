@@ -8,7 +8,7 @@ change their shapes from turn to turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,35 +109,41 @@ def loop(op: OperatorContext) -> Any:
             f"{counted_text(len(state), 'value')} of state, {stacked + len(state) + 1} outputs of the body",
             rule="Loop: the body must return the condition, each value of the state, and what is stacked",
         )
-    probe = _probe(body, state)
+    whole = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
     try:
-        return _used(op, _turns(op, body, state, limit, condition, stacked, probe))
+        return _used(op, _turns(whole))
     except UnknownShapeError as error:
-        if probe is not None:
+        if whole.probe is not None:
             error.body = recorded_turn(op, body, state, limit, condition)
         raise
 
 
-def _turns(
-    op: OperatorContext,
-    body: BuildBody,
-    state: list[Any],
-    limit: Expr | None,
-    condition: Expr,
-    stacked: int,
-    probe: list[Any] | None,
-) -> list[Any]:
+class _Loop(NamedTuple):
+    """Body of a loop with its first state, the limits of its turns, and the number of outputs that are stacked."""
+
+    op: OperatorContext
+    body: BuildBody
+    state: list[Any]
+    limit: Expr | None
+    condition: Expr
+    stacked: int
+    probe: Sequence[Any] | None
+    """what one turn records, where that could be found out"""
+
+
+def _turns(whole: _Loop) -> list[Any]:
     """Return the results of a loop; raises UnknownShapeError where they depend on the values of inputs without one."""
+    op, body, state, limit, condition, stacked, probe = whole
     if probe is None or not all(isinstance(value, Expr) for value in state):
-        return _one_by_one(op, body, state, limit, condition, stacked, probe)
+        return _one_by_one(whole)
     if limit is not None and is_known(limit) and is_known(condition):
         turns = int(value_of(limit)) if bool(value_of(condition)) else 0
         again = probe[0]
         # Where the body may end the loop earlier, how many turns there are is known after them only.
         if is_known(again) and (value_of(again).all() or turns <= 1):
-            return _repeated(op, body, state, turns, stacked, probe)
+            return _repeated(whole, turns, probe)
     if any(before.shape != after.shape for before, after in zip(state, probe[1:], strict=False)):
-        return _one_by_one(op, body, state, limit, condition, stacked, probe)
+        return _one_by_one(whole)
 
     def goes_on(values: tuple[Expr, ...]) -> Expr:
         number, again, *_ = values
@@ -154,7 +160,7 @@ def _turns(
         return final[2:]
     # A stack has as many elements as there were turns: the loop runs without its stacks to count them.
     turns = int(op.value("the number of turns", final[0]))
-    return _repeated(op, body, state, turns, stacked, probe)
+    return _repeated(whole, turns, probe)
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
@@ -167,33 +173,25 @@ def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
         raise
 
 
-def _repeated(
-    op: OperatorContext, body: BuildBody, state: list[Expr], turns: int, stacked: int, probe: Sequence[Expr]
-) -> list[Expr]:
+def _repeated(whole: _Loop, turns: int, probe: Sequence[Expr]) -> list[Expr]:
     """Return the results of so many turns, whatever condition the body gives; ``probe`` is what one turn records."""
+    body, state = whole.body, whole.state
     # The number of turns is known, so that no turn asks its condition.
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
-        return _unrolled(op, body, state, turns, stacked, probe)
+        return _unrolled(whole, turns)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
         results = body([elements[0], always, *state])[1:]
         return results[: len(state)], results[len(state) :]
 
     numbers = tensor(np.arange(turns))
-    return scan_operands(step, state, [numbers], (0,), None, False, op.definition.name)
+    return scan_operands(step, state, [numbers], (0,), None, False, whole.op.definition.name)
 
 
-def _one_by_one(
-    op: OperatorContext,
-    body: BuildBody,
-    state: list[Any],
-    limit: Expr | None,
-    condition: Expr,
-    stacked: int,
-    probe: Sequence[Any] | None,
-) -> list[Any]:
+def _one_by_one(whole: _Loop) -> list[Any]:
     """Return the results of turns whose number, and whether each is taken, are computed while they are recorded."""
+    op, limit = whole.op, whole.limit
 
     def value(name: str, node: Expr) -> Any:
         return (value_of(node) if is_known(node) else op.value(name, node)).item()
@@ -202,23 +200,16 @@ def _one_by_one(
         return bool(value("the condition", _as_scalar(op, "cond", again, "b")))
 
     turns = None if limit is None else max(0, value("the number of turns", limit))
-    return _unrolled(op, body, state, turns if goes_on(condition) else 0, stacked, probe, goes_on)
+    return _unrolled(whole, turns if goes_on(whole.condition) else 0, goes_on)
 
 
-def _unrolled(
-    op: OperatorContext,
-    body: BuildBody,
-    state: list[Any],
-    turns: int | None,
-    stacked: int,
-    probe: Sequence[Any] | None,
-    goes_on: Callable[[Expr], bool] | None = None,
-) -> list[Any]:
+def _unrolled(whole: _Loop, turns: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
     """Return the results of turns that are recorded one after the other, since a value changes its shape.
 
-    ``probe`` is what one turn records, where that could be found out: stacks of no turns have its types.
-    ``goes_on`` tells whether a turn's condition asks for another one; without a number of ``turns`` it decides alone.
+    Stacks of no turns have the types of the probe. ``goes_on`` tells whether a turn's condition asks for another one;
+    without a number of ``turns`` it decides alone.
     """
+    body, state, stacked, probe = whole.body, whole.state, whole.stacked, whole.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
     number = 0
     claim_steps("a loop whose values change their shapes", _NODES * (turns or 1))
