@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
-from operator_layers import Calls, Case
-from torch import Tensor, inf, nan
+from operator_layers import Case, Functions, cases, normal_by_seed
+from torch import inf, nan
 from torch.nn import functional
 
-_Calls = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
-
-
-def _numbers(*sizes: int, seed: int = 0) -> Tensor:
-    """Draw numbers that do not depend on the cases before."""
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
-
-
-def _cases(calls: _Calls) -> Iterator[Case]:
-    for name, (call, inputs) in calls.items():
-        yield Case(name, Calls(call), inputs)
-
-
-_X, _Y, _MATRIX, _SHORT = _numbers(2, 3, 4), _numbers(2, 3, 4, seed=1), _numbers(3, 3), torch.arange(12).reshape(3, 4)
+_X, _Y = normal_by_seed(2, 3, 4), normal_by_seed(2, 3, 4, seed=1)
+_MATRIX, _SHORT = normal_by_seed(3, 3), torch.arange(12).reshape(3, 4)
 _GAPS = torch.tensor([[1.0, nan, 3.0, 2.0, nan, 3.0], [nan, inf, -inf, 0.0, -0.0, 5.0], [4.0, 3.0, 3.0, 7.0, 7.0, 1.0]])
 
 
 def products() -> Iterator[Case]:
-    many, rest = _numbers(2, 3, 5), _numbers(2, 5, 4, seed=2)
+    many, rest = normal_by_seed(2, 3, 5), normal_by_seed(2, 5, 4, seed=2)
     linalg = torch.linalg
-    calls: _Calls = {
+    calls: Functions = {
         "aten::tensordot": (lambda x, y: torch.tensordot(x, y, dims=([1, 2], [1, 2])), (_X, _Y)),
         "aten::tensordot_count": (lambda x, y: torch.tensordot(x, y, 1), (_X, rest[0, :4])),
         "aten::inner": (torch.inner, (_X, _Y[0])),
@@ -38,7 +25,7 @@ def products() -> Iterator[Case]:
         "aten::linalg_vecdot": (lambda x, y: linalg.vecdot(x, y, dim=1), (_X, _Y[:1])),
         "aten::kron": (torch.kron, (_MATRIX, _X[0, :2])),
         "aten::kron_ranks": (torch.kron, (_X, _X[0, 0])),
-        "aten::bilinear": (functional.bilinear, (many[0], rest[0, :3], _numbers(2, 5, 4), _numbers(2))),
+        "aten::bilinear": (functional.bilinear, (many[0], rest[0, :3], normal_by_seed(2, 5, 4), normal_by_seed(2))),
         "torch.cross": (lambda x, y: torch.cross(x, y, dim=1), (_X, _Y)),
         "aten::linalg_cross": (linalg.cross, (_MATRIX, _X[0, :, :1].T.contiguous())),
         "aten::linalg_multi_dot": (lambda a, b, c: linalg.multi_dot([a, b, c]), (_MATRIX, many[0], rest[0])),
@@ -49,12 +36,12 @@ def products() -> Iterator[Case]:
         "torch.addmm_without": (lambda c, a, b: torch.addmm(c, a, b, beta=0), (_X[0] / 0 * 0, many[0], rest[0])),
         "torch.baddbmm_without": (lambda c, a, b: torch.baddbmm(c, a, b, beta=0), (_X / 0 * 0, many, rest)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def reductions() -> Iterator[Case]:
     linalg = torch.linalg
-    calls: _Calls = {
+    calls: Functions = {
         "aten::std": (lambda x: x.std(), (_X,)),
         "aten::var": (lambda x: x.var(unbiased=False), (_X,)),
         "aten::std_correction": (lambda x: torch.std(x, 1, correction=2, keepdim=True), (_X,)),
@@ -74,11 +61,11 @@ def reductions() -> Iterator[Case]:
         "aten::linalg_matrix_norm_1": (lambda x: linalg.matrix_norm(x, -1, (0, 1)), (_X,)),
         "aten::linalg_matrix_norm_infinite": (lambda x: linalg.matrix_norm(x, inf), (_X,)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def running() -> Iterator[Case]:
-    calls: _Calls = {
+    calls: Functions = {
         "torch.cumprod": (lambda x: torch.cumprod(x, 1), (_X,)),
         "torch.cumprod_short": (lambda x: torch.cumprod(x, 1), ((_SHORT + 1).to(torch.uint8),)),
         "torch.cumprod_double": (lambda x: torch.cumprod(x, 0, dtype=torch.float64), (_SHORT + 1,)),
@@ -91,32 +78,32 @@ def running() -> Iterator[Case]:
     for form in ("linear", "lower", "higher", "nearest", "midpoint"):
         calls[f"aten::quantile_{form}"] = (
             lambda x, form=form: torch.quantile(x, 0.3, 1, True, interpolation=form),
-            (_numbers(3, 6),),
+            (normal_by_seed(3, 6),),
         )
     calls["aten::quantile_nan"] = (lambda x: torch.quantile(x, 0.6, 1), (_GAPS,))
     calls["aten::quantile_all"] = (lambda x: torch.quantile(x, 1.0), (_X,))
     calls["aten::msort"] = (torch.msort, (_X,))
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def turned() -> Iterator[Case]:
     numbers = torch.tensor([2, 0, 3])
-    calls: _Calls = {
+    calls: Functions = {
         "aten::fliplr": (torch.fliplr, (_X,)),
         "aten::flipud": (torch.flipud, (_X,)),
         "aten::rot90": (lambda x: torch.rot90(x, 1, (1, 2)), (_X,)),
         "aten::rot90_2": (lambda x: torch.rot90(x, 2, (2, 0)), (_X,)),
         "aten::rot90_back": (lambda x: torch.rot90(x, -1, (0, 1)), (_X,)),
         "aten::numpy_T": (lambda x: x.T + 0, (_MATRIX,)),
-        "aten::view_as": (lambda x, y: x.view_as(y), (_X, _numbers(6, 4))),
+        "aten::view_as": (lambda x, y: x.view_as(y), (_X, normal_by_seed(6, 4))),
         "aten::broadcast_to": (lambda x: x.broadcast_to(2, 3, 4), (_X[0],)),
         "torch.squeeze_several": (lambda x: x.squeeze((0, 1, -1)), (_X[:1, :, :1],)),
         "aten::take": (lambda x, n: torch.take(x, n), (_X, numbers - 4)),
         "torch.repeat_interleave_numbers": (lambda x: x.repeat_interleave(torch.tensor([2, 0, 3]), 1), (_X,)),
         "torch.repeat_interleave_input": (lambda x, n: torch.repeat_interleave(x, n, 1), (_X, numbers)),
-        "aten::channel_shuffle": (lambda x: torch.channel_shuffle(x, 2), (_numbers(1, 4, 2, 3),)),
+        "aten::channel_shuffle": (lambda x: torch.channel_shuffle(x, 2), (normal_by_seed(1, 4, 2, 3),)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 ALGEBRA = (products, reductions, running, turned)

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from operator_layers import Calls, Case
-from torch import Tensor, inf, nan
+from operator_layers import Calls, Case, Functions, cases
+from torch import inf, nan
 
 _REAL = torch.tensor([[nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 2.5], [-2.5, 0.5, -0.5, 30.0, -7.25, 1e-3, 90.0, 180.0]])
 _OTHER = torch.tensor([[1.0, 2.0, inf, nan, 3.0, -1.0, 0.5, 0.0], [nan, 4.0, -2.0, 29.0, 1.5, -inf, 0.25, 2.0]])
 _LONG = torch.arange(-6, 6).reshape(3, 4)
 _BYTES = torch.tensor([[0, 1, 44, 100], [200, 254, 255, 7]], dtype=torch.uint8)
 _SHORT = torch.tensor([-128, -1, 0, 44, 127], dtype=torch.int8)
-
-_Calls = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
 
 
 def unary() -> Iterator[Case]:
@@ -30,7 +28,7 @@ def unary() -> Iterator[Case]:
 
 
 def binary() -> Iterator[Case]:
-    calls: _Calls = {
+    calls: Functions = {
         "aten::fmax": (torch.fmax, (_REAL, _OTHER)),
         "aten::fmin": (torch.fmin, (_REAL, _OTHER)),
         "aten::fmax_long": (torch.fmax, (_LONG, _OTHER[1, 4:])),
@@ -47,8 +45,7 @@ def binary() -> Iterator[Case]:
         "aten::gcd": (torch.gcd, (_LONG, torch.tensor([4, 6, 0, -9]))),
         "aten::lcm": (torch.lcm, (_LONG, torch.tensor([4, 6, 0, -9]))),
     }
-    for name, (call, inputs) in calls.items():
-        yield Case(name, Calls(call), inputs)
+    yield from cases(calls)
 
 
 def modular() -> Iterator[Case]:
@@ -74,7 +71,7 @@ def modular() -> Iterator[Case]:
 
 def kept() -> Iterator[Case]:
     """Whole numbers and truths whose dtype NumPy would change."""
-    calls: _Calls = {
+    calls: Functions = {
         "torch.round_long": (torch.round, (_LONG,)),
         "torch.round_uint8": (torch.round, (_BYTES,)),
         "torch.square_truths": (lambda x: torch.square(x > 1), (_LONG,)),
@@ -86,8 +83,7 @@ def kept() -> Iterator[Case]:
         "torch.logsumexp_long": (lambda x: torch.logsumexp(x, 1), (_LONG,)),
         "torch.logsumexp_uint8": (lambda x: torch.logsumexp(x, 1), (_BYTES,)),
     }
-    for name, (call, inputs) in calls.items():
-        yield Case(name, Calls(call), inputs)
+    yield from cases(calls)
 
 
 def special() -> Iterator[Case]:
@@ -106,7 +102,7 @@ def special() -> Iterator[Case]:
 
 def bounds() -> Iterator[Case]:
     short, x = _LONG.int(), torch.linspace(-1, 2, 12).reshape(3, 4) ** 3
-    calls: _Calls = {
+    calls: Functions = {
         "aten::clamp_min": (lambda x: x.clamp_min(0.5), (_REAL,)),
         "aten::clamp_max": (lambda x: torch.clamp_max(x, 0.5), (_REAL,)),
         "aten::clamp_min_long": (lambda x: x.clamp_min(0.5), (_LONG,)),
@@ -131,8 +127,7 @@ def bounds() -> Iterator[Case]:
         "aten::vsplit": (lambda x: torch.vsplit(x, 3), (x,)),
         "aten::dsplit": (lambda x: torch.dsplit(x, 2), (x.reshape(3, 2, 2),)),
     }
-    for name, (call, inputs) in calls.items():
-        yield Case(name, Calls(call), inputs)
+    yield from cases(calls)
 
 
 ELEMENTS = (unary, binary, modular, kept, special, bounds)

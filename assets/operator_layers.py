@@ -10,6 +10,8 @@ from detect import Detects
 from torch import Tensor, nn
 from torch.nn import functional
 
+Functions = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
+
 
 class Case(NamedTuple):
     """A model of one operator and its inputs."""
@@ -43,6 +45,17 @@ class Holds(nn.Module):
 
 def normal(*sizes: int) -> Tensor:
     return torch.randn(sizes)
+
+
+def normal_by_seed(*sizes: int, seed: int = 0) -> Tensor:
+    """Draw numbers that do not depend on the cases before."""
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
+
+
+def cases(calls: Functions) -> Iterator[Case]:
+    """Give a case for each function and its inputs, by name."""
+    for name, (call, inputs) in calls.items():
+        yield Case(name, Calls(call), inputs)
 
 
 def activations() -> Iterator[Case]:

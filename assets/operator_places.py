@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from operator_layers import Calls, Case
-from torch import Tensor, inf, nan, nn
+from operator_layers import Calls, Case, Functions, cases, normal_by_seed
+from torch import inf, nan, nn
 from torch.nn import functional
-
-_Calls = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
-
-
-def _numbers(*sizes: int, seed: int = 0) -> Tensor:
-    """Draw numbers that do not depend on the cases before."""
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
-
-
-def _cases(calls: _Calls) -> Iterator[Case]:
-    for name, (call, inputs) in calls.items():
-        yield Case(name, Calls(call), inputs)
 
 
 def poolings() -> Iterator[Case]:
-    image, line, volume = _numbers(2, 3, 7, 8), _numbers(2, 3, 11), _numbers(1, 2, 5, 6, 7)
+    image, line, volume = normal_by_seed(2, 3, 7, 8), normal_by_seed(2, 3, 11), normal_by_seed(1, 2, 5, 6, 7)
     # equal elements, −∞ everywhere in a window, and several NaN
     equal = torch.round(image)
     least = torch.where(image > -0.5, -inf, image)
@@ -34,7 +22,7 @@ def poolings() -> Iterator[Case]:
         yield Case(f"F.max_pool2d_places{kind}", Calls(nn.MaxPool2d(**options)), (x,))
         adaptive = nn.AdaptiveMaxPool2d((3, 5), return_indices=True)
         yield Case(f"F.adaptive_max_pool2d_places{kind}", Calls(adaptive), (x,))
-    calls: _Calls = {
+    calls: Functions = {
         # a window that is computed is an operand
         "aten::avg_pool2d": (
             lambda x: functional.avg_pool2d(x.abs() ** 3.0, (x.size(-2), x.size(-1))) ** 0.5,
@@ -43,7 +31,7 @@ def poolings() -> Iterator[Case]:
         "aten::max_pool2d": (lambda x: functional.max_pool2d(x.abs(), (x.size(-2) // 2, x.size(-1) // 3)), (image,)),
         "aten::avg_pool1d": (lambda x: functional.avg_pool1d(x.abs(), x.size(-1) // 3, x.size(-1) // 4), (line,)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
     dilated = nn.MaxPool2d((2, 3), (1, 2), (1, 0), dilation=(3, 2), ceil_mode=True, return_indices=True)
     yield Case("F.max_pool2d_places_dilated", Calls(dilated), (image,))
     yield Case("F.max_pool2d_places_ceil", Calls(nn.MaxPool2d(3, 2, ceil_mode=True, return_indices=True)), (image,))
@@ -54,13 +42,13 @@ def poolings() -> Iterator[Case]:
 def searches() -> Iterator[Case]:
     row = torch.tensor([-1.5, -0.5, -0.5, 0.0, 0.25, 1.0, inf])
     x = torch.tensor([[nan, inf, -inf, 0.0, -0.0], [-0.5, 0.25, 0.3, 5.0, -2.0]])
-    rows, order = torch.sort(_numbers(3, 6))[0], torch.tensor([5, 4, 3, 2, 1, 0])
+    rows, order = torch.sort(normal_by_seed(3, 6))[0], torch.tensor([5, 4, 3, 2, 1, 0])
     whole = torch.tensor([1, 3, 3, 8])
-    calls: _Calls = {
+    calls: Functions = {
         "aten::searchsorted": (torch.searchsorted, (row, x)),
         "aten::searchsorted_right": (lambda s, x: torch.searchsorted(s, x, right=True), (row, x)),
         "aten::searchsorted_side": (lambda s, x: torch.searchsorted(s, x, side="right", out_int32=True), (row, x)),
-        "aten::searchsorted_rows": (torch.searchsorted, (rows, _numbers(3, 4, seed=1))),
+        "aten::searchsorted_rows": (torch.searchsorted, (rows, normal_by_seed(3, 4, seed=1))),
         "aten::searchsorted_order": (lambda s, n, x: torch.searchsorted(s, x, sorter=n), (rows[0].flip(0), order, x)),
         "aten::searchsorted_number": (lambda s: torch.searchsorted(s, 0.1), (row,)),
         "aten::searchsorted_none": (torch.searchsorted, (row[:0], x)),
@@ -70,13 +58,13 @@ def searches() -> Iterator[Case]:
         "aten::isin": (lambda x: torch.isin(x, torch.tensor([1, 8])), (whole,)),
         "aten::isin_inverted": (lambda x, y: torch.isin(x, y, invert=True), (x, row)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def likenesses() -> Iterator[Case]:
-    x, y = _numbers(3, 4, 5), _numbers(3, 4, 5, seed=1)
+    x, y = normal_by_seed(3, 4, 5), normal_by_seed(3, 4, 5, seed=1)
     empty = torch.where(torch.arange(3).reshape(3, 1, 1) == 1, 0.0, x)
-    calls: _Calls = {
+    calls: Functions = {
         "aten::cosine_similarity": (lambda x, y: functional.cosine_similarity(x, y, dim=1), (x, y)),
         "aten::cosine_similarity_zero": (functional.cosine_similarity, (empty, y)),
         "aten::cosine_similarity_eps": (lambda x, y: functional.cosine_similarity(x, y, -1, 2.5), (x, y)),
@@ -88,12 +76,12 @@ def likenesses() -> Iterator[Case]:
         "F.pairwise_distance": (functional.pairwise_distance, (x, y)),
         "F.pairwise_distance_1": (lambda x, y: functional.pairwise_distance(x, y, 1.0, 0.1, True), (x, y[0])),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def diagonals() -> Iterator[Case]:
-    x, matrix = _numbers(2, 3, 4), _numbers(4, 6)
-    calls: _Calls = {
+    x, matrix = normal_by_seed(2, 3, 4), normal_by_seed(4, 6)
+    calls: Functions = {
         "aten::diagonal": (lambda x: torch.diagonal(x, 0, 1, 2), (x,)),
         "aten::diagonal_last": (lambda x: torch.diagonal(x, 1, -1, 0), (x,)),
         "aten::diagonal_below": (lambda x: torch.diagonal(x, -2), (matrix,)),
@@ -104,13 +92,13 @@ def diagonals() -> Iterator[Case]:
         "aten::diag_embed_moved": (lambda x: torch.diag_embed(x, 1, 0, 2), (x,)),
         "aten::diagflat": (lambda x: torch.diagflat(x, 1), (matrix[:2, :2],)),
     }
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 def joined() -> Iterator[Case]:
-    x, y = _numbers(3, 4), torch.arange(12).reshape(3, 4)
-    line, word = _numbers(3), torch.arange(3)
-    calls: _Calls = {
+    x, y = normal_by_seed(3, 4), torch.arange(12).reshape(3, 4)
+    line, word = normal_by_seed(3), torch.arange(3)
+    calls: Functions = {
         "aten::meshgrid": (lambda a, b: torch.meshgrid(a, b, indexing="ij"), (line, x[0])),
         "aten::meshgrid_xy": (lambda a, b, c: torch.meshgrid(a, b, c, indexing="xy"), (line, x[1], x[0, :2])),
         "torch.narrow": (lambda x: torch.narrow(x, 1, -3, 2), (x,)),
@@ -124,7 +112,7 @@ def joined() -> Iterator[Case]:
         call = getattr(torch, f"atleast_{rank}d")
         for kind, value in {"line": line, "matrix": x}.items():
             calls[f"aten::atleast_{rank}d_{kind}"] = (lambda x, call=call: call(x) + 0, (value,))
-    yield from _cases(calls)
+    yield from cases(calls)
 
 
 PLACES = (poolings, searches, likenesses, diagonals, joined)
