@@ -17,7 +17,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 FEATURES = TESTS.parent / "FEATURES.md"
-ROW = re.compile(r"(?P<family>[CIPTV]|M-[DOLE])-?(?P<number>[1-9]\d*)")
+ROW = re.compile(r"(?P<family>[CIPTVUH]|M-[DOLE])-?(?P<number>[1-9]\d*)")
 FAMILIES = {
     "M-D": "data",
     "M-O": "operations and expressions",
@@ -28,6 +28,8 @@ FAMILIES = {
     "T": "training",
     "P": "planning",
     "V": "what people see",
+    "U": "numbers",
+    "H": "hosts",
 }
 """The families of row ids, in the order of the table."""
 OUT = {"skip", "skipif", "xfail"}
