@@ -51,9 +51,9 @@ class EvalPlan(InspectablePlan):
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
-    "measured" here (ex.calibrate). ``numerics="fast"`` also allows rewrites that change the order of operations, which
-    may overflow, underflow or cancel; "safe" declines them and says what they would save. ``passes`` are the planning passes, in order (ex.default_passes); further options
-    are the planner's.
+    "measured" here (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of operations and may
+    overflow, underflow or cancel; "safe" declines them, with the time that they would save. ``passes`` are the planning
+    passes, in order (ex.default_passes); further options are the planner's.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)

@@ -119,7 +119,7 @@ class Reason:
 
     @property
     def effect(self) -> Numerics:
-        """What the rewrite does to numbers: the reason's own class, or that of its rule or pass."""
+        """The class of a rewrite for this reason (plan/graph/numerics.py): its own, or that of its rule or pass."""
         return self.numerics or getattr(self.owner, "numerics", "exact")
 
     @functools.cached_property

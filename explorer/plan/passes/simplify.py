@@ -72,8 +72,8 @@ class Simplify(Pass):
 
     differentiated = Reason(
         "differentiated",
-        "This is the gradient of `{stable}`, which the rule {rule} computes in place of `{written}`, because the "
-        "gradient of `{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
+        "The gradient is that of the stable form which the rule {rule} gives `{written}`, because the gradient of "
+        "`{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
         meaning="ex.grad differentiates the program in stable form: the gradient of log(softmax(x)) divides by "
         "softmax(x), that of log_softmax(x) does not.",
         change="ex.stop_gradient of the inner value, or ex.grad with respect to it, keeps the form that was written.",
@@ -81,7 +81,7 @@ class Simplify(Pass):
     changes_rounding = Reason(
         "changes_rounding",
         "`{node}` is computed as written: the rule {rule} changes rounding, because {effect}. It would save an "
-        "estimated {saved_us}; numerics=\"fast\" allows it.",
+        'estimated {saved_us}; numerics="fast" allows it.',
         meaning="(1e8 + 0.3) − 1e8 is 0.3 in exact arithmetic and 0.2999999970197678 in float64, and 0 in float32: the "
         "order of operations decides which digits are lost. A plan keeps the order that was written.",
         change='ex.EvalPlan(numerics="fast"), where the last digits, overflow and underflow do not matter.',
@@ -92,8 +92,7 @@ class Simplify(Pass):
 
         The limit is reached only where rules enable each other in a long row; the graph is valid after every sweep.
         """
-        told = [decision for decision in graph.decisions if decision.code in ("unreached", "differentiated")]
-        explained = {subject.uid for decision in told for subject in decision.subjects}
+        explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
         only: set[int] | None = None
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
@@ -122,8 +121,7 @@ class Simplify(Pass):
                 operation_class = type(node.operation)
                 operands = inputs[node.uid]
                 scope = node.scope
-                if scope is not None and scope.kind == "twin" and scope.type and node.uid not in explained:
-                    explained.add(node.uid)
+                if only is None and scope is not None and scope.kind == "twin" and scope.type:
                     gradients.setdefault(scope.type, []).append(node)
                 if not operands:
                     # Only constants that are described by a few numbers: folding reads them without computing an array.
@@ -143,9 +141,18 @@ class Simplify(Pass):
         finally:
             state.scope, state.origin = outer
             graph.current_node = None
+        stage = len(graph.stages)
+        known = {
+            node.uid
+            for decision in graph.decisions
+            if decision.reason is self.differentiated and decision.stage == stage
+            for node in decision.subjects
+        }
         for note, nodes in gradients.items():
-            rule, written, stable = note.split("\n")
-            graph.decide(self, self.differentiated, {"rule": rule, "written": written, "stable": stable}, nodes)
+            rule, written = note.split("\n")
+            if not known.isdisjoint([node.uid for node in nodes]):  # a second sweep
+                continue
+            graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
         # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
         if self.rules is None and (Call not in chains.kinds or graph.inlined):

@@ -155,9 +155,10 @@ class SqrtOfSquare(InversePair):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        factors = graph.operands(y)
-        x = factors[0]
-        if producer(y, Square) is None and (producer(y, Multiply) is None or factors[1] is not x):
+        if producer(y, Square) is None and producer(y, Multiply) is None:
+            return None
+        x, *others = graph.operands(y)
+        if any(other is not x for other in others):
             return None
         if x.dtype.kind == "c" or x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
