@@ -120,7 +120,8 @@ class Reason:
     @property
     def effect(self) -> Numerics:
         """The class of a rewrite for this reason (plan/graph/numerics.py): its own, or that of its rule or pass."""
-        return self.numerics or getattr(self.owner, "numerics", "exact")
+        declared: Numerics = self.numerics or getattr(self.owner, "numerics", None) or "exact"
+        return declared
 
     @functools.cached_property
     def facts(self) -> frozenset[str]:

@@ -29,7 +29,7 @@ from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Reason
+from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
@@ -227,8 +227,9 @@ class Simplify(Pass):
             # Integers wrap around: every order gives the same bits.
             if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
                 saved = _saved_us(node, fresh, graph)
-                facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
-                graph.decline(rule, self.changes_rounding, facts, node, index, estimated_cost_us=saved)
+                told: Facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect]}
+                told["saved_us"] = saved
+                graph.decline(rule, self.changes_rounding, told, node, index, estimated_cost_us=saved)
                 continue
             decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
             graph.add_nodes(decision, fresh, node)

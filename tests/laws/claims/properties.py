@@ -41,6 +41,7 @@ of_nodes(inverse_pairs.LogOfExp.log_exp, holds=inverts("exp", "log"))(triple)
 of_nodes(inverse_pairs.ExpOfLog.exp_log, holds=values_are(lambda value: value >= 0))(triple)
 of_nodes(inverse_pairs.SqrtOfSquare.sqrt_square, holds=values_are(lambda value: value >= 0))(triple)
 of_nodes(inverse_pairs.SquareOfSqrt.square_sqrt, holds=values_are(lambda value: value >= 0))(triple)
+of_nodes(inverse_pairs.SquareOfSqrt.minus_zero, holds=inverts("sqrt", "square"))(triple)
 of_nodes(inverse_pairs.SqrtOfSquare.absolute, holds=inverts("square", "sqrt"))(
     lambda at, node: names(at, node, inner=(0,))
 )

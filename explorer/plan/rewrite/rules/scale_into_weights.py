@@ -63,6 +63,7 @@ class Affine(NamedTuple):
 class IntoWeights(Rule, abstract=True):
     """Factors and terms, one number for each column or channel, move into the weights of a product or convolution."""
 
+    numerics = "reassociating"
     other_consumers = Reason(
         "other_consumers",
         "`{operation}` is computed as written, on the result of `{product}`, instead of changing the weights of "
