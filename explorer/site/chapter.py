@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -117,7 +118,10 @@ def _notebook(path: Path) -> NotebookNode:
 
 
 def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
-    """Replace each output with a stored view by a marker and its number; return the figures of the views."""
+    """Replace each output with a stored view by a marker and its number; return the figures of the views.
+
+    In all other HTML, SVG elements become images, which cannot load or run anything.
+    """
     figures: list[Markup] = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -125,7 +129,21 @@ def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
             if MIME in data:
                 output["data"] = {"text/html": f"{marker}{len(figures)}-"}
                 figures.append(_figure(len(figures), data))
+            elif "data" in output:
+                data.setdefault("text/plain", "")  # for an output that has nothing else to show
+                if "text/html" in data:
+                    data["text/html"] = _with_images(data["text/html"])
     return figures
+
+
+def _with_images(html: str) -> str:
+    parts, end = [], 0
+    while (begin := html.find("<svg", end)) >= 0 and (close := html.find("</svg>", begin)) >= 0:
+        picture, before = html[begin : close + 6], html[end:begin]
+        label = re.match(r'<svg[^>]{0,1000}\saria-label="([^"]*)"', picture)
+        parts += [before, image(picture, unescape(label[1]) if label else "a picture without a description")]
+        end = close + 6
+    return "".join([*parts, html[end:]])
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:

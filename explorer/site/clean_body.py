@@ -39,6 +39,7 @@ _OF_TAGS = {
     "input": ("checked", "disabled", "type"), "ol": ("start",), "td": ("colspan", "rowspan"),
     "th": ("colspan", "rowspan", "scope"),
 }  # fmt: skip
+_STYLES = frozenset(["align-items", "border", "flex", "gap", "margin", "max-width", "min-width", "padding"])
 _DEPTH = 100
 """levels of elements; the time of cleaning grows with the square of the depth"""
 _DATA = re.compile(r"data:image/[a-z+.-]{1,30};base64,[A-Za-z0-9+/=\s]*")
@@ -51,7 +52,7 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
 
     Images must be visible files below ``folder``; a message replaces any other one.
     """
-    from bleach.css_sanitizer import CSSSanitizer
+    from bleach.css_sanitizer import ALLOWED_CSS_PROPERTIES, CSSSanitizer
     from bleach.sanitizer import Cleaner
     from bs4 import BeautifulSoup
 
@@ -75,7 +76,9 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
             try:
                 data, kind = _image(source, folder.resolve(), left)
             except FileError as error:
-                tag.replace_with(_problem(soup, f"image {source[:200]!r} is not shown: {error.given}"))
+                # without the path, which would tell readers about the author's machine
+                given = error.given.removeprefix(f"{visible(error.path)}: ")
+                tag.replace_with(_problem(soup, f"image {source[:200]!r} is not shown: {given}"))
                 continue
             left -= len(data)
             source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
@@ -91,7 +94,8 @@ def clean_body(body: str, folder: Path, figures: Sequence[str], marker: str) -> 
             return value == "checkbox"
         return name in _EVERYWHERE or name in _OF_TAGS.get(tag, ())
 
-    cleaner = Cleaner(_TAGS, is_allowed, {"http", "https", "mailto"}, strip=True, css_sanitizer=CSSSanitizer())
+    styles = CSSSanitizer(ALLOWED_CSS_PROPERTIES | _STYLES)
+    cleaner = Cleaner(_TAGS, is_allowed, {"http", "https", "mailto"}, strip=True, css_sanitizer=styles)
     cleaned = cleaner.clean(str(soup))
     cleaned = re.sub(f"{own}([0-9]+)-", lambda match: sources[int(match[1])], cleaned)
     return re.sub(f"{marker}([0-9]+)-", lambda match: figures[int(match[1])], cleaned)
