@@ -53,7 +53,7 @@ def play(view: Locator) -> None:
 def test_overlays_and_predictions_of_hostile_names_are_text(show: Callable[..., Locator]) -> None:
     """A page whose overlay, nodes and boxes have hostile names is searched, predicted and stepped: all stays text."""
     recording = hostile_plan().prepare().recording
-    metrics = [overlay(recording, {3: 4.0, 5: -2.0}, name, "%", name) for name in NAMES]
+    metrics = [overlay(recording, {3: 4.0, 5: -2.0}, name, name, name) for name in NAMES]
     view = show(recording, overlays=metrics)
     play(view)
     assert_unharmed(view.page)
