@@ -16,6 +16,7 @@ Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` names a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
+GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 UNKNOWN = "?"
 """text of a type that is not known: a file need not say what an operator returns"""
@@ -211,7 +212,7 @@ class Group:
     """
 
     decision: int
-    kind: str
+    kind: GroupKind
     label: str
     members: tuple[int, ...]
 
