@@ -50,7 +50,8 @@ def open(
     operator has the line of its ``forward``. The inputs are a tensor or array, a tuple of the arguments, or a dict by
     name; ``dynamic_shapes`` are torch's: ``{"x": {0: "batch"}}`` leaves the length of axis 0 open, by this name. Needs
     torch and onnxscript (``pip install "explorer-graphs[torch]"``); raises OperandError with torch's reason where the
-    inputs do not fit or the module cannot be exported.
+    inputs do not fit or the module cannot be exported. A module of TorchScript is converted first. One on the meta
+    device is drawn; a run or a file that needs its values raises StateError.
     """
     if torch_export.is_torch(path):
         if weights is not None:
