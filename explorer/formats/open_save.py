@@ -43,7 +43,8 @@ def open(
     A TensorFlow Lite file, ``x.tflite``, needs the package tflite (``pip install "explorer-graphs[tflite]"``).
 
     A file of weights alone (``.safetensors`` or its ``.safetensors.index.json``, ``.gguf``, ``.npz``, ``.npy``) is
-    opened, too, to be looked at and compared: its tensors in boxes by the parts of their names, ``net["layer1.0.conv"].weight``.
+    opened, too, to be looked at and compared: its tensors in boxes by the parts of their names,
+    ``net["layer1.0.conv"].weight``.
 
     ``ex.open(module, example_inputs)`` opens a torch module, in evaluation mode, by torch's own exporter, as does a
     ``.pt2`` file or a ``torch.export.ExportedProgram``: its submodules are boxes, its parameters weights, and each

@@ -28,6 +28,64 @@ def _again(net: ex.Net, path: Path) -> ex.Net:
     return ex.open(path)
 
 
+@pytest.mark.parametrize(
+    ("type", "attribute", "value", "expected"),
+    [
+        ("Softmax", "axis", "a", "an integer"),
+        ("Softmax", "axis", 1.5, "an integer"),
+        ("Softmax", "axis", (1,), "an integer"),
+        ("MaxPool", "kernel_shape", "a", "a list of integers"),
+        ("MaxPool", "kernel_shape", 3, "a list of integers"),
+        ("MaxPool", "kernel_shape", (3.5, 3.5), "a list of integers"),
+        ("MaxPool", "auto_pad", 1, "a string"),
+        ("LeakyRelu", "alpha", "a", "a number"),
+        ("LeakyRelu", "alpha", (0.5,), "a number"),
+        ("LeakyRelu", "alpha", ("a", "b"), "a number"),
+        ("my.Own", "k", [], "a number, a string, or a list"),
+    ],
+)
+def test_an_attribute_of_a_wrong_type_is_named(
+    tmp_path: Path, type: str, attribute: str, value: object, expected: str
+) -> None:
+    """A file may hold any value for it, and is drawn; it is not written back as another one."""
+    domain, _, name = type.rpartition(".")
+    made = helper.make_node(name, ["x"], ["y"], name="n", domain=domain)
+    made.attribute.append(
+        onnx.AttributeProto(name=attribute, type=onnx.AttributeProto.INTS)
+        if value == []
+        else helper.make_attribute(attribute, value)
+    )
+    graph = helper.make_graph([made], "g", [_image("x")], [_image("y")])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "x.onnx")
+    net = ex.open(tmp_path / "x.onnx")
+    with pytest.raises(ex.OperandError) as caught:
+        net.save(tmp_path / "y.onnx")
+    given = "()" if value == [] else repr(value)
+    assert (
+        caught.value.given
+        == f"operator 'n' ({type}) cannot be written to an ONNX file: its attribute {attribute} is {given}"
+    )
+    assert caught.value.rule.startswith(f"{attribute} must be {expected}")
+    assert not (tmp_path / "y.onnx").exists()
+
+
+def _image(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 4, 4])
+
+
+@pytest.mark.parametrize("value", [3, 0.5, "a", (1, -2), (0.5, 2.0), ("a", "b")])
+def test_an_attribute_of_a_custom_operator_is_written_back(tmp_path: Path, value: object) -> None:
+    made = helper.make_node("Own", ["x"], ["y"], name="n", domain="my", k=value)
+    model = helper.make_model(
+        helper.make_graph([made], "g", [_image("x")], [_image("y")]),
+        opset_imports=[helper.make_opsetid("my", 1), helper.make_opsetid("", 18)],
+    )
+    onnx.save(model, tmp_path / "x.onnx")
+    ex.open(tmp_path / "x.onnx").save(tmp_path / "y.onnx")
+    assert onnx.load(tmp_path / "y.onnx").graph.node[0].attribute == model.graph.node[0].attribute
+
+
 @pytest.mark.spec("C-12")
 def test_a_file_is_written_back(tmp_path: Path) -> None:
     net = ex.open(ASSETS / "digits.onnx")
