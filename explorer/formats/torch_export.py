@@ -9,14 +9,10 @@ onnxscript are imported here alone, and only when something of torch's is opened
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
-import traceback
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from textwrap import shorten
@@ -24,16 +20,24 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from explorer.core.errors import ExplorerError, FileError, OperandError, StateError, UnknownNameError, class_text
+from explorer.core.errors import FileError, OperandError, StateError, UnknownNameError
 from explorer.core.files.kept_file import KeptFile
 from explorer.core.files.open_untrusted import content
 from explorer.formats import torch_operators
+from explorer.formats.torch_refusals import (
+    ORIGINAL,
+    devices_of,
+    is_torchscript,
+    name_of,
+    pytree,
+    quiet,
+    reason_of,
+    refusal,
+    result_of,
+)
 from explorer.net.definition.definition import NetDefinition
 
-_ORIGINAL = "open the module that the TorchScript module was made from: ex.open(module, example_inputs)"
 INSTALL = 'pip install "explorer-graphs[torch]"'
-_REASON = 300
-"""characters of torch's reason that are shown"""
 _REMARK = "exported by torch in evaluation mode"
 _TRACED = "exported by torch in the mode in which it was traced"
 
@@ -59,12 +63,12 @@ def read(path: Path) -> NetDefinition:
     except OperandError as error:
         raise FileError(error.given, path=str(path), rule=error.rule, fix=error.fix) from None
     try:
-        with _quiet():
+        with quiet():
             torch_operators.register()
             program = torch.export.load(path)
     except Exception as error:
         raise FileError(
-            f"torch cannot read it: {_reason(error)}",
+            f"torch cannot read it: {reason_of(error)}",
             path=str(path),
             rule="the file must be a program that torch.export.save of this or an earlier torch wrote",
             fix='torch.export.save(torch.export.export(module, args), "x.pt2")',
@@ -87,7 +91,7 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
                 fix="ex.open(program)",
             )
         return _defined(*_exported(torch, model, (), {}, None), "program", local=True)
-    name = _name(model)
+    name = name_of(model)
     arguments, keywords = _inputs(torch, model, example_inputs)
     bound = _bound(torch, model, arguments, keywords)
     dynamic_shapes = _every_input(name, bound, dynamic_shapes)
@@ -95,7 +99,7 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
     modes = [(part, part.training) for part in model.modules() if hasattr(part, "training")]  # frozen ones have none
     try:
         remark = _evaluated(model)
-        if _is_torchscript(torch, model):
+        if is_torchscript(torch, model):
             if isinstance(dynamic_shapes, Mapping):
                 dynamic_shapes = tuple(dynamic_shapes.values())
             arguments, keywords = bound.args, {}
@@ -142,7 +146,7 @@ def _torch() -> Any:
             import_module(name)
         except ImportError as error:
             raise OperandError(
-                f"the package {name} cannot be imported: {_reason(error)}",
+                f"the package {name} cannot be imported: {reason_of(error)}",
                 rule="torch and onnxscript must be installed where something of torch's is opened",
                 fix=INSTALL,
             ) from error
@@ -178,20 +182,11 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
             rule="example inputs must be a tensor or array, a tuple of the arguments, or a dict by name",
             fix="ex.open(module, (x, y))",
         )
-    meta = _devices(model) == {"meta"}
-    converted: tuple[tuple[Any, ...], dict[str, Any]] = _pytree().tree_map(
+    meta = devices_of(model) == {"meta"}
+    converted: tuple[tuple[Any, ...], dict[str, Any]] = pytree().tree_map(
         lambda value: _tensor(torch, value, meta), (arguments, keywords)
     )
     return converted
-
-
-def _pytree() -> Any:
-    return import_module("torch.utils._pytree")
-
-
-def _devices(model: Any) -> set[str]:
-    """Return the devices that hold a module's weights."""
-    return {str(tensor.device) for tensor in (*model.parameters(), *model.buffers())}
 
 
 def _tensor(torch: Any, value: Any, meta: bool) -> Any:
@@ -212,7 +207,7 @@ def _tensor(torch: Any, value: Any, meta: bool) -> Any:
 
 def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
     """Return the arguments of ``forward`` by name; raises OperandError where they do not fit its signature."""
-    if _is_torchscript(torch, model):
+    if is_torchscript(torch, model):
         either, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
         signature = inspect.Signature(
             [
@@ -226,17 +221,13 @@ def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[st
         bound = signature.bind(*arguments, **keywords)
     except TypeError as error:
         raise OperandError(
-            f"example inputs for {_name(model)}.forward: {error}",
+            f"example inputs for {name_of(model)}.forward: {error}",
             rule=f"example inputs must be the arguments of forward{signature}",
             fix="ex.open(module, (x, y)) for two arguments, or a dict by name",
         ) from None
-    if _is_torchscript(torch, model):
+    if is_torchscript(torch, model):
         bound.apply_defaults()
     return bound
-
-
-def _is_torchscript(torch: Any, model: Any) -> bool:
-    return isinstance(model, torch.jit.ScriptModule)
 
 
 def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> Any:
@@ -244,17 +235,17 @@ def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> 
 
     The converter is a prototype, and TorchScript retires: its module is kept where it computes what the given one does.
     """
-    wanted = _result(torch, model, deepcopy(arguments), {})
+    wanted = result_of(torch, model, deepcopy(arguments), {})
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), quiet():
             converter = import_module("torch._export.converter").TS2EPConverter
             converted = converter(model, deepcopy(arguments)).convert().module()
             torch.testing.assert_close(converted(*deepcopy(arguments)), wanted, equal_nan=True)
     except Exception as error:
         raise OperandError(
-            f"torch cannot convert the TorchScript module {_name(model)}: {_reason(error)}",
+            f"torch cannot convert the TorchScript module {name_of(model)}: {reason_of(error)}",
             rule="torch's TS2EPConverter must convert a TorchScript module into a program with its results",
-            fix=_ORIGINAL,
+            fix=ORIGINAL,
         ) from error
     return converted
 
@@ -266,7 +257,7 @@ def _exported(
     from explorer.formats.onnx.large_elements import Elements  # the onnx package is slow to import
 
     try:
-        with _quiet():
+        with quiet():
             written = torch.onnx.export(
                 model,
                 # torch takes a dict at the end of the arguments for keywords: this one, and no argument of forward
@@ -284,7 +275,7 @@ def _exported(
             absent = _absent(written.model.graph.initializers)
             model_proto = written.model_proto
     except Exception as error:
-        raise _refused(torch, model, arguments, keywords, error) from error
+        raise refusal(torch, model, arguments, keywords, error) from error
     marks = {}
     for number, tensor in enumerate(absent):
         mark = b"without values: %d" % number
@@ -325,104 +316,6 @@ class _MetaDevice(KeptFile):
         return _MetaDevice, (self._weight,)
 
 
-def _refused(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
-    """Return the error for a module that was not exported: the inputs do not fit, or torch's exporter refuses it."""
-    name = _name(model)
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    is_module = isinstance(model, torch.nn.Module)
-    result = _result(torch, model, arguments, keywords) if is_module else None
-    from explorer.formats.onnx.source_lines import innermost  # the onnx package is slow to import
-
-    refused, place = f"torch cannot export {name}: {_reason(cause)}", innermost(str(error), local=True)
-    if place is not None and place.text:
-        refused += f", at {place.where} line {place.line}: {place.text}"
-    parts = [*model.modules()] if is_module else []
-    packed = next((part for part in parts if type(part).__module__.startswith("torch.ao.nn.quantized")), None)
-    if packed is not None:
-        return OperandError(
-            f"{name} holds {type(packed).__name__} of {type(packed).__module__}: {_reason(cause)}",
-            rule="a quantised module must be exportable, and those with packed weights are not",
-            fix="quantise the module with prepare_pt2e and convert_pt2e of torchao.quantization.pt2e",
-        )
-    if type(cause).__name__ == "DispatchError":
-        return OperandError(
-            refused,
-            rule="torch's exporter must have an operator of ONNX for each function that a module calls",
-            fix="compute it by other functions of torch, or write the module by pnnx.export(module, path, inputs) and "
-            "open its x.pnnx.param",
-        )
-    if any(_is_torchscript(torch, part) for part in parts):
-        return OperandError(refused, rule="a module with parts of TorchScript must be exportable", fix=_ORIGINAL)
-    if any("batch_sizes" in frame.f_locals for frame, _ in traceback.walk_tb(cause.__traceback__)):
-        return OperandError(
-            refused,
-            rule="a recurrent layer must be exported for padded sequences: the lengths of packed ones are values",
-            fix="the layer called with the padded batch, without pack_padded_sequence, and its results masked",
-        )
-    if "DataDependent" in type(cause).__name__:
-        return OperandError(
-            refused,
-            rule="a module must be exportable for all values of its inputs",
-            fix="torch.cond in place of an if on values, torch.where in place of a choice by element; "
-            "torch.export.draft_export(module, args) reports every such line",
-        )
-    numbers = (torch.Tensor, int, float, complex, str, type(None))
-    for what, values, kinds in (
-        ("an example input", (arguments, keywords), numbers),
-        ("a result of forward", result, (torch.Tensor, np.ndarray, type(None))),
-    ):
-        strange = next((leaf for leaf in _leaves(values, object) if not isinstance(leaf, kinds)), None)
-        if strange is not None:
-            own_name = type(strange).__name__
-            return OperandError(
-                f"{what} of {name} is {class_text(strange)}",
-                rule=f"{what} must be a tensor{' or a number' * (kinds is numbers)}, or a tuple, list or dict of them",
-                fix=f"torch.export.register_dataclass({own_name})"
-                if is_dataclass(strange)
-                else f"a module around this one, whose forward takes and returns tensors, and none of type {own_name}",
-            )
-    return OperandError(
-        refused,
-        rule="torch.onnx.export(module, args, dynamo=True) must be able to write it as ONNX",
-        fix="torch.export.draft_export(module, args) reports what is in the way",
-    )
-
-
-def _result(torch: Any, model: Any, arguments: Any, keywords: Any) -> Any:
-    """Return what a module gives for the example inputs; raises OperandError where it fails."""
-    try:
-        with torch.no_grad(), _quiet():
-            return model(*arguments, **keywords)
-    except Exception as error:
-        devices = {str(x.device) for x in _leaves((arguments, keywords), torch.Tensor)} | _devices(model)
-        raise OperandError(
-            f"{_name(model)} does not run on the example inputs: {_reason(error)}",
-            rule="the module must run on its example inputs",
-            fix=f"module.to(device) and x.to(device): they are on {' and '.join(sorted(devices))}"
-            if len(devices) > 1
-            else "module(*example_inputs) shows where it fails; correct the inputs' shapes and dtypes",
-        ) from error
-
-
-def _name(model: Any) -> str:
-    """Return the name of a module's class, before TorchScript."""
-    return str(getattr(model, "original_name", type(model).__name__))
-
-
-def _leaves(values: Any, kind: Any) -> list[Any]:
-    """Return what a structure of tuples, lists and dicts holds, if it is of a type."""
-    return [leaf for leaf in _pytree().tree_leaves(values) if isinstance(leaf, kind)]
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first paragraph of a library's message, shortened; TorchScript has the reason on the last line."""
-    text = str(error).strip()
-    text = text.split("\n")[-1] if "TorchScript interpreter" in text else text.split("\n\n")[0]
-    return shorten(f"{type(error).__name__}: {text}", _REASON, placeholder=" …")
-
-
 def _defined(
     model: Any, elements: Any, name: str, *, local: bool, source: str = "", remark: str = _REMARK
 ) -> NetDefinition:
@@ -431,17 +324,3 @@ def _defined(
 
     described = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, elements=elements, local=local)
     return replace(described, source=source)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out the messages of torch's exporter to its own developers: deprecations, packages that it looked for."""
-    # What the program itself had disabled comes back, not the default.
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)
