@@ -163,9 +163,8 @@ class _Graph:
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
-        """Return an inner graph; what it captures is no input of it."""
-        captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
-        inputs = [_noted(body, blob) for blob in body.inputs if blob not in captured]
+        """Return an inner graph; what it captures is no input of it, and is named after its own inputs."""
+        inputs = [_noted(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
             # ONNX Runtime refuses a number of the turn, and a condition, without their types
             for info, dtype in zip(inputs, ("int64", "bool"), strict=False):
@@ -180,6 +179,13 @@ class _Graph:
             # ONNX Runtime sizes the results of a Scan in a body by the shapes that are noted there
             value_info=_inner_types(body),
         )
+
+    def _own_inputs(self, operator: OperatorDefinition, body: NetDefinition) -> int:
+        """Return the number of inputs that an inner graph is given, which the operator may also pass to it."""
+        if operator.type in ("Loop", "Scan", "SequenceMap"):
+            return max(len(_formals(operator, schema_of(operator.type))), 2 * (operator.type == "Loop"))
+        captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
+        return 0 if operator.type == "If" else len([blob for blob in body.inputs if blob not in captured])
 
     def _flattened(
         self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]

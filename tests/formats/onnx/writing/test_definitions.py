@@ -211,6 +211,30 @@ def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "y = Loop (m, c0, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) "
+        "{ d = Identity (c) t = Add (s, x) }>",
+        "y = Loop (m, c0, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) "
+        "{ d = Identity (c0) t = Mul (s, x) }>",
+        "y, z = Scan (x, w) <num_scan_inputs = 1, body = b (float[2] s, float[2] r) => (float[2] t, float[2] u) "
+        "{ t = Add (s, r) u = Add (x, r) }>",
+        "y = If (c0) <then_branch = a () => (float[2] t) { t = Neg (x) }, "
+        "else_branch = e () => (float[2] u) { u = Abs (x) }>",
+    ],
+)
+def test_a_body_may_read_what_it_is_also_given(tmp_path: Path, made: str) -> None:
+    """What a graph reads from around it is no input of it, also where the operator passes the same value to it."""
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+    net (float[2] x, int64 m, bool c0, float[3, 2] w) => (float[2] y) {{ {made} }}"""
+    inputs = {"x": np.float32([2, -3]), "m": np.array(3), "c0": np.array(True), "w": np.ones((3, 2), np.float32)}
+    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # which checks the file
+    for path in ("a.onnx", "b.onnx"):
+        (expected,) = ReferenceEvaluator(str(tmp_path / path)).run(["y"], inputs)
+        np.testing.assert_allclose(again.run(inputs), expected)
+
+
 def test_values_of_a_call_in_a_branch_have_other_names_than_those_around_it(tmp_path: Path) -> None:
     """Calls without names are named by their number in their graph, which may be the same in a branch as outside."""
     text = """<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
