@@ -68,7 +68,7 @@ class Net(RunnableNet):
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
         """The operands that the net returns, by name in the file's order."""
-        return {name: self.definition.blob(name) for name in self.definition.outputs}
+        return {name: self.definition.blob(blob) for name, blob in self.definition.results.items()}
 
     @property
     def operands(self) -> Mapping[str, BlobDefinition]:

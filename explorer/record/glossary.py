@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.record.reasons import plural_of
+
 GLOSSARY = {
     "Winograd": "a way to compute small convolutions with fewer multiplications",
     "algorithm": "one of several ways to compute an operation, which differ in time and rounding",
@@ -94,5 +96,5 @@ _FORMS = {
 
 def inflections(term: str) -> tuple[str, ...]:
     """Return the forms under which a term is written: itself and its plural, or other ones, also with a capital."""
-    forms = (term, *_FORMS.get(term, (term + ("es" if term.endswith(("s", "x", "ch")) else "s"),)))
+    forms = (term, *_FORMS.get(term, (plural_of(term),)))
     return tuple(dict.fromkeys([*forms, *[form[0].upper() + form[1:] for form in forms]]))

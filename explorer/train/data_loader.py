@@ -167,7 +167,7 @@ class DataLoader:
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
             raise OperandError(
                 f"a loader's position of epoch {epoch!r}, batch {batch!r}",
-                rule=f"both must be whole numbers of 0 or more, and an epoch has {len(self)} batches",
+                rule=f"both must be whole numbers of 0 or more, and an epoch has {counted_text(len(self), 'batch')}",
                 fix="loader.load_state(other.state())",
             )
 

@@ -41,7 +41,7 @@ def test_whether_the_first_row_is_a_header_can_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        ("1,2\n3\n", {}, "line 2: 1 cells\n  rule: every row must have as many cells as the first: 2"),
+        ("1,2\n3\n", {}, "line 2: 1 cell\n  rule: every row must have as many cells as the first: 2"),
         ("1,2\n3,x\n", {}, "line 2: the cell 'x'\n  rule: a cell must be a number of dtype float32"),
         ("1,2\n3,\n", {"dtype": np.int64}, "line 2: an empty cell"),
         ("1\n300\n", {"dtype": np.uint8}, "line 2: the cell '300'"),

@@ -24,6 +24,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor
+from explorer.record.reasons import counted_text
 
 ARRAY_BYTES = 1 << 16
 """most bytes of a writable array whose contents are compared at each call"""
@@ -95,7 +96,7 @@ def excess(value: Any) -> str:
             return ""
         return f"{'×'.join(map(str, value.shape))} {value.dtype}, {value.nbytes:,} bytes"
     if isinstance(value, (*_MAPPINGS, *_SEQUENCES)) and len(value) > ITEMS:
-        return f"{len(value):,} items"
+        return counted_text(len(value), "item")
     if isinstance(value, _BUFFERS):
         nbytes = memoryview(value).nbytes
         return f"{nbytes:,} bytes" if nbytes > ARRAY_BYTES else ""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
 
 import explorer as ex
-from assets.tflite_models import SAME, Graph, Node, Tensor, constant, file
+from assets.tflite_models import SAME, Graph, Node, Tensor, Writer, constant, file
 from explorer.core.ir.traversal import reachable
 from explorer.net import Net
 
@@ -52,6 +53,20 @@ def opened(data: bytes, folder: Path) -> Net:
     path = folder / "m.tflite"
     path.write_bytes(data)
     return ex.open(path)
+
+
+@pytest.mark.parametrize("stated", ["BuiltinCode", "DeprecatedBuiltinCode"])
+@pytest.mark.parametrize("type", ["ADD", "TANH", "DEQUANTIZE", "CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES", "CUMSUM"])
+def test_an_operator_code_may_state_one_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type: str, stated: str
+) -> None:
+    """The type is the larger of an operator code's two numbers: tools that insert operators write the newer alone."""
+    number = getattr(tflite.BuiltinOperator, type)
+    if stated == "DeprecatedBuiltinCode" and number > 127:
+        number, type = 127, "PLACEHOLDER_FOR_GREATER_OP_CODES"  # all that its byte holds
+    monkeypatch.setattr(Writer, "code", lambda self, *code: self.table("OperatorCode", {stated: number}))
+    graph = Graph({"x": Tensor((2,)), "y": Tensor((2,))}, [Node(type, ["x"], ["y"])], ["x"], ["y"])
+    assert opened(file(graph), tmp_path)["y"].type.strip() == type
 
 
 @pytest.mark.spec("I-3")
