@@ -93,6 +93,9 @@ class PlanGraph(DecisionLog):
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
 
+    def __repr__(self) -> str:
+        return f"PlanGraph(live={len(self.live)}, decisions={len(self.decisions)})"
+
     @property
     def roots(self) -> tuple[Expr, ...]:
         """The roots as they stand now."""
