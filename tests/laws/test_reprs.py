@@ -105,7 +105,7 @@ def test_no_repr_holds_an_address() -> None:
     values = objects()
     assert [text for value in values if ADDRESS.search(text := repr(value)) and not isinstance(value, OPAQUE)] == []
     rows = shown(values, 2, {})
-    assert len({name for name, _ in rows}) > 120
+    assert len({name for name, _ in rows}) > 80
     assert [row for row in rows if ADDRESS.search(row[1])] == []
 
 
