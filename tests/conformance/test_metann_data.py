@@ -221,6 +221,7 @@ def test_a_users_data_type_is_used_like_a_tensor() -> None:
     np.testing.assert_array_equal(ex.evaluate(twice(d)), 2 * want)
     np.testing.assert_array_equal(ex.evaluate(d @ d), want @ want)
     assert ex.explore(d) is not None
+    assert (d + 1).operands[0] is (d * 2).operands[0], "one node for all uses"
 
 
 @pytest.mark.spec("M-D4", "M-D10")
@@ -363,6 +364,9 @@ def test_pushing_allocates_rarely() -> None:
     assert len(rooms) <= 10
     whole, again = ex.evaluate(grown), ex.evaluate(grown)
     assert np.shares_memory(whole, again)
+    if grown.capacity > len(grown):
+        grown.push_back(np.ones(3))
+        assert np.shares_memory(whole, ex.evaluate(grown)), "an operand is a view of the list's memory"
     grown.clear()
     grown.push_back([7, 7, 7])
     assert whole[0].tolist() == [0, 0, 0]
