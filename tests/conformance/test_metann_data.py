@@ -101,6 +101,8 @@ def test_everything_has_a_category() -> None:
     for rank, value in enumerate(values):
         assert [each(value) for each in asked] == [rank == place for place in range(4)]
     assert [ex.category(value) for value in values] == ["scalar", "vector", "matrix", "three-d array"]
+    assert not any(each(np.ones((1, 1, 1, 1))) for each in asked)
+    assert ex.category(np.ones((1, 1, 1, 1))) == "4-d array"
     assert ex.category(Diagonal([1, 2])) == ex.category(np.ones((2, 2))) == "matrix"
     assert ex.category(ex.ScalableTensor((2, 3))) == "three-d array"
     with pytest.raises(ex.OperandError, match="the category of a str"):
@@ -295,6 +297,8 @@ def test_dynamic_data_hides_its_type() -> None:
     assert ex.try_cast(held[0], ex.TrivialTensor) is None
     assert ex.try_cast(held[2], ex.Tensor) is matrices[2]
     assert ex.try_cast(held[3], Diagonal) is matrices[3]
+    assert ex.try_cast(held[3], type("Other", (Diagonal,), {"__doc__": "Another diagonal."})) is None
+    assert ex.try_cast(held[2], Diagonal) is None
     with pytest.raises(ex.OperandError, match="this is a vector"):
         ex.make_dynamic(np.ones(3), "matrix")
     with pytest.raises(ex.OperandError, match="try_cast to 'zero'"):
@@ -465,6 +469,11 @@ def test_elements_are_written() -> None:
     t[t.array > 8] = -1
     assert t.array.tolist() == [[1, 8, 1], [1, 2, 3], [4, -1, 6], [0, 0, 5]]
     assert ex.evaluate(t.sum()) == 30
+    factor = ex.Vector([2.0, 3.0])
+    scaled = ex.function(lambda x: x * float(factor.array[0]))
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 2
+    factor[0] = 5
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 5, "who read the elements reads them anew"
     for index, value in ((9, 1.0), (0, [1, 2]), (0, "a"), (0, 1j), (ex.Scalar(0), 1.0)):
         with pytest.raises(ex.OperandError, match="writing"):
             ex.Vector(3)[index] = value
