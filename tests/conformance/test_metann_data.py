@@ -477,6 +477,9 @@ def test_elements_are_written() -> None:
     for index, value in ((9, 1.0), (0, [1, 2]), (0, "a"), (0, 1j), (ex.Scalar(0), 1.0)):
         with pytest.raises(ex.OperandError, match="writing"):
             ex.Vector(3)[index] = value
+    for imaginary in (np.array([1j, 2.0]), ex.tensor([1j, 2.0]), [1j, 2.0]):
+        with pytest.raises(ex.OperandError, match="complex128 does not convert to float32"):
+            t[0, :2] = imaginary
     number = ex.tensor(np.zeros(2, np.int8))
     with pytest.raises(ex.OperandError, match="writing int to elements 0 of 2 int8"):
         number[0] = 300
@@ -544,6 +547,10 @@ def test_wrong_copies_are_refused() -> None:
         ex.copyto(into, [1, 2])
     with pytest.raises(ex.OperandError, match="casting='unsafe'"):
         ex.copyto(into, np.array([1.5, 2.5, 3.5]))
+    real = ex.Vector([1.0, 2.0])
+    with pytest.raises(ex.OperandError, match=r"copyto of complex128 into 2 float64"):
+        ex.copyto(real, np.array([1j, 2.0]))
+    assert real.array.tolist() == [1, 2]
     with pytest.raises(ex.OperandError, match="copyto into a list"):
         ex.copyto([1, 2], [1, 2])  # type: ignore[arg-type]
     assert into.array.tolist() == [1, 2, 3]
