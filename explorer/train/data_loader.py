@@ -18,6 +18,7 @@ from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
+from explorer.record.dimension_names import shape_text
 from explorer.record.reasons import counted_text
 
 Sample = Sequence[Any]
@@ -64,6 +65,9 @@ class ArrayDataset:
                 rule="all arrays must have one length, that of their first axis",
                 fix="ArrayDataset(images, labels)",
             )
+
+    def __repr__(self) -> str:
+        return f"ArrayDataset({', '.join([f'{shape_text(array.shape)} {array.dtype}' for array in self.arrays])})"
 
     def __len__(self) -> int:
         return len(self.arrays[0])

@@ -101,6 +101,8 @@ def test_everything_has_a_category() -> None:
     for rank, value in enumerate(values):
         assert [each(value) for each in asked] == [rank == place for place in range(4)]
     assert [ex.category(value) for value in values] == ["scalar", "vector", "matrix", "three-d array"]
+    assert not any(each(np.ones((1, 1, 1, 1))) for each in asked)
+    assert ex.category(np.ones((1, 1, 1, 1))) == "4-d array"
     assert ex.category(Diagonal([1, 2])) == ex.category(np.ones((2, 2))) == "matrix"
     assert ex.category(ex.ScalableTensor((2, 3))) == "three-d array"
     with pytest.raises(ex.OperandError, match="the category of a str"):
@@ -223,6 +225,7 @@ def test_a_users_data_type_is_used_like_a_tensor() -> None:
     np.testing.assert_array_equal(ex.evaluate(twice(d)), 2 * want)
     np.testing.assert_array_equal(ex.evaluate(d @ d), want @ want)
     assert ex.explore(d) is not None
+    assert (d + 1).operands[0] is (d * 2).operands[0], "one node for all uses"
 
 
 @pytest.mark.spec("M-D4", "M-D10")
@@ -296,6 +299,8 @@ def test_dynamic_data_hides_its_type() -> None:
     assert ex.try_cast(held[0], ex.TrivialTensor) is None
     assert ex.try_cast(held[2], ex.Tensor) is matrices[2]
     assert ex.try_cast(held[3], Diagonal) is matrices[3]
+    assert ex.try_cast(held[3], type("Other", (Diagonal,), {"__doc__": "Another diagonal."})) is None
+    assert ex.try_cast(held[2], Diagonal) is None
     with pytest.raises(ex.OperandError, match="this is a vector"):
         ex.make_dynamic(np.ones(3), "matrix")
     with pytest.raises(ex.OperandError, match="try_cast to 'zero'"):
@@ -365,6 +370,9 @@ def test_pushing_allocates_rarely() -> None:
     assert len(rooms) <= 10
     whole, again = ex.evaluate(grown), ex.evaluate(grown)
     assert np.shares_memory(whole, again)
+    if grown.capacity > len(grown):
+        grown.push_back(np.ones(3))
+        assert np.shares_memory(whole, ex.evaluate(grown)), "an operand is a view of the list's memory"
     grown.clear()
     grown.push_back([7, 7, 7])
     assert whole[0].tolist() == [0, 0, 0]
@@ -463,9 +471,17 @@ def test_elements_are_written() -> None:
     t[t.array > 8] = -1
     assert t.array.tolist() == [[1, 8, 1], [1, 2, 3], [4, -1, 6], [0, 0, 5]]
     assert ex.evaluate(t.sum()) == 30
+    factor = ex.Vector([2.0, 3.0])
+    scaled = ex.function(lambda x: x * float(factor.array[0]))
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 2
+    factor[0] = 5
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 5, "who read the elements reads them anew"
     for index, value in ((9, 1.0), (0, [1, 2]), (0, "a"), (0, 1j), (ex.Scalar(0), 1.0)):
         with pytest.raises(ex.OperandError, match="writing"):
             ex.Vector(3)[index] = value
+    for imaginary in (np.array([1j, 2.0]), ex.tensor([1j, 2.0]), [1j, 2.0]):
+        with pytest.raises(ex.OperandError, match="complex128 does not convert to float32"):
+            ex.Vector(2)[:] = imaginary
     number = ex.tensor(np.zeros(2, np.int8))
     with pytest.raises(ex.OperandError, match="writing int to elements 0 of 2 int8"):
         number[0] = 300
@@ -533,6 +549,10 @@ def test_wrong_copies_are_refused() -> None:
         ex.copyto(into, [1, 2])
     with pytest.raises(ex.OperandError, match="casting='unsafe'"):
         ex.copyto(into, np.array([1.5, 2.5, 3.5]))
+    real = ex.Vector([1.0, 2.0])
+    with pytest.raises(ex.OperandError, match=r"copyto of complex128 into 2 float64"):
+        ex.copyto(real, np.array([1j, 2.0]))
+    assert real.array.tolist() == [1, 2]
     with pytest.raises(ex.OperandError, match="copyto into a list"):
         ex.copyto([1, 2], [1, 2])  # type: ignore[arg-type]
     assert into.array.tolist() == [1, 2, 3]

@@ -232,8 +232,9 @@ def test_containers_are_set_in_any_order_and_read_by_name() -> None:
         full.set(left=3)
     with pytest.raises(ex.OperandError, match=r"'right' has no value\n.*left, right"):
         empty.set(left=1)["right"]
-    with pytest.raises(ex.UnknownNameError, match="'lft'"):
-        full["lft"]
+    for wrong in (lambda: full["lft"], lambda: full.get("lft"), lambda: full.get("lft", 7)):
+        with pytest.raises(ex.UnknownNameError, match="'lft'"):
+            wrong()
     layer = layers.Subtract("s")
     for given in (
         layer(np.ones(1), np.zeros(1)),

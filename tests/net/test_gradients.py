@@ -44,6 +44,10 @@ def test_gradients_have_caffe2s_names_and_ex_grads_values() -> None:
         **{name: f"{name}_grad" for name in ("s", "h", "w2", "b2", "x", "w1", "b1")},
     }
     added = net.definition.operators[4:]
+    assert {(operator.file.split("/")[-1], operator.text) for operator in added} == {
+        ("test_gradients.py", 'gradients = net.add_gradient_operators(["loss"])')
+    }
+    assert len({operator.line for operator in added} - {None, 0}) == 1
     assert [operator.type for operator in added] == [
         "ConstantFill",
         "SoftmaxWithLossGradient",

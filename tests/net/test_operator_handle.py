@@ -74,6 +74,20 @@ def test_an_operand_has_the_parameters_that_its_file_notes(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("I-2")
+def test_a_graph_that_is_built_is_not_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second build for the same inputs is the first one, and logged as such; an edit builds anew."""
+    net = opened(tmp_path, "nn.ReLU relu 1 1 x y")
+    with caplog.at_level("INFO", logger="explorer"):
+        first = net.build((1, 4, 2))
+        assert "built already" not in caplog.text
+        again = net.build((1, 4, 2))
+    assert again.operation is first.operation
+    assert [record.getMessage() for record in caplog.records if "built" in record.getMessage()] == [
+        "net 'net' is built already for these inputs"
+    ]
+
+
+@pytest.mark.spec("I-2")
 def test_a_graph_that_cannot_be_built_names_net_or_operator(tmp_path: Path) -> None:
     """An empty graph, an operator that reads nothing where it must, one whose making fails: an error each, by name."""
     with pytest.raises(ex.OperandError, match="'empty' has no operators"):

@@ -107,6 +107,8 @@ def test_a_blob_holds_one_value_of_any_type() -> None:
     blob.reset([1])
     assert blob.get(list) == [1]
     assert blob.is_type(list)
+    assert not blob.is_type(dict)
+    assert blob.value_type is list
     with pytest.raises(ex.OperandError, match=r"holds a list\n.*must hold a dict"):
         blob.get(dict)
     blob.get_mutable(dict)["k"] = 1

@@ -277,10 +277,16 @@ def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
     with pytest.raises(ex.StateError, match="not fed forward"):
         node.backward(g)
     node.forward(x)
-    upstream = ex.tensor(g)
-    one, two = node.backward(upstream), node.backward(upstream)
-    assert one is not two
-    assert (one == two).all()
+    before = g.copy()
+    for upstream in (ex.tensor(g), g):
+        one = node.backward(upstream)
+        kept = one.copy()
+        two = node.backward(2 * g)
+        assert not np.shares_memory(one, two)
+        assert (one == kept).all()
+        np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
+        assert (np.asarray(upstream) == before).all(), "the upstream gradient is only read"
+    node.backward(g)
     assert one.shape == x.shape
     assert {name: array.shape for name, array in node.gradients.items()} == {"l/bias": (2,), "l/weight": (6, 2)}
     with pytest.raises(ex.OperandError, match="last output's shape"):

@@ -66,6 +66,9 @@ class Function(Generic[_Parameters, _Result]):
         self._active: set[tuple[int, Any]] = set()
         """threads that are recording, each with the key of its call"""
 
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
         kinds: list[Any] = []

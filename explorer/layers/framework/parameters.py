@@ -180,6 +180,9 @@ class GradCollector:
         # By identity: parameters are shared as objects, and two may have one name.
         self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
+    def __repr__(self) -> str:
+        return f"GradCollector(parameters={len(self)})"
+
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
         """Iterate over parameters and their gradient expressions, in the order of collection."""
         for parameter, parts in self._parts_of.values():

@@ -65,6 +65,9 @@ class OperatorTable:
         self._near: tuple[int, NearTypes | None] = (0, None)
         """an index of the types, and the version of the table that it belongs to"""
 
+    def __repr__(self) -> str:
+        return f"OperatorTable({self.format!r}, types={len(self._builders)})"
+
     def register(
         self, *types: str, operands: Count | None = None, ignored: Ignored | None = None
     ) -> Callable[[_Registered], _Registered]:

@@ -199,8 +199,6 @@ class Simplify(Pass):
                 if rule.concrete and graph.has_dynamic:
                     _record_hidden(rule, node, graph, index)
                 continue
-            if isinstance(answer, (Applied, Declined)):
-                _check_reason(rule, answer)
             if isinstance(answer, Declined):
                 graph.decline(rule, answer.entry, answer.facts, node, index)
                 continue
@@ -319,17 +317,6 @@ _shared_rules = functools.lru_cache(maxsize=64)(_ApplicableRules)
 def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> _ApplicableRules:
     """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
     return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
-
-
-def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
-    """Raise DeclarationError where the sentence of a reason names facts that the rule does not give."""
-    missing = answer.entry.facts - answer.facts.keys()
-    if missing:
-        raise DeclarationError(
-            f"rule {rule.name} gives the reason {answer.entry.sentence!r} with the facts {sorted(answer.facts)}",
-            rule=f"a rule must give all facts that its reason names; missing: {', '.join(sorted(missing))}",
-            fix=f"{type(answer).__name__}(…, facts={{{', '.join(f'{name!r}: …' for name in sorted(missing))}}})",
-        )
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:

@@ -110,6 +110,9 @@ class Program:
         self.borrowed = self._aliases_input()
         """slots of results that share the memory of a parameter's value, which the caller owns"""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
+
     def _add(self, node: Expr, value: Any) -> None:
         self.slots[node.uid] = len(self.values)
         self.values.append(value)

@@ -15,6 +15,7 @@ import traitlets
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 from explorer.record.unmeasured import unmeasured
 from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
@@ -82,6 +83,9 @@ class GraphView(SteppedWidget):
         super().__init__(recording, position, payload=self._payload(theme, position), theme=theme, **traits)
         self._read_depth()
         self.on_msg(self._answer)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.recording.title or counted_text(len(self.recording.nodes), 'node')}>"
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
         return payload(

@@ -43,7 +43,9 @@ def _plan() -> ex.EvalPlan:
 @pytest.mark.parametrize("field", ["{nothing}", "{nothing:place}"])
 def test_a_reason_without_its_fact_is_refused(field: str) -> None:
     _rule(ex.Declined("odd", f"because {field}"))
-    with pytest.raises(ex.DeclarationError, match=r"rule Odd .*because .*\n.*missing: nothing"):
+    with pytest.raises(
+        ex.DeclarationError, match=r"Odd \(test_rules_refused.py:\d+\) .*because .*\n.*missing: nothing"
+    ):
         _plan()
 
 
