@@ -29,7 +29,7 @@ Condition = Callable[[Expr], bool]
 
 
 @runtime_checkable
-class PatternNet(Protocol):
+class Searchable(Protocol):
     """Program by names (``ex.Net``): it records its operators to be searched, and is edited where they match."""
 
     def pattern_roots(self) -> list[Expr]:
@@ -39,7 +39,7 @@ class PatternNet(Protocol):
         """Return an edited copy in which a formula of operator types replaces each match."""
 
 
-_Net = TypeVar("_Net", bound=PatternNet)
+_Searchable = TypeVar("_Searchable", bound=Searchable)
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,16 @@ class Pattern:
     def __repr__(self) -> str:
         return f"<pattern {self.formula!r}>"
 
-    def find(self, *roots: Expr | PatternNet) -> list[Match]:
+    def find(self, *roots: Expr | Searchable) -> list[Match]:
         """Return every match in the graphs of expressions, or of nets, operands first."""
         return [answer for answer in self._answers(roots) if isinstance(answer, Match)]
 
-    def near_misses(self, *roots: Expr | PatternNet) -> list[NearMiss]:
+    def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
         """Return the nodes that begin like the pattern and fail a condition of it, the nearest first."""
         misses = [answer for answer in self._answers(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
-    def overlay(self, *roots: Expr | PatternNet) -> dict[Expr, float]:
+    def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
         """Return the number of the match that each node belongs to, from 1 on; ``view.overlay(pattern)`` shows it."""
         return {node: place for place, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
@@ -120,9 +120,9 @@ class Pattern:
     def replace(self, root: Expr, formula: str | Callable[..., Expr]) -> Expr: ...
 
     @overload
-    def replace(self, root: _Net, formula: str) -> _Net: ...
+    def replace(self, root: _Searchable, formula: str) -> _Searchable: ...
 
-    def replace(self, root: Expr | PatternNet, formula: str | Callable[..., Expr]) -> Expr | PatternNet:
+    def replace(self, root: Expr | Searchable, formula: str | Callable[..., Expr]) -> Expr | Searchable:
         """Return an expression, or a net, with every match replaced; the given one does not change.
 
         The replacement of an expression is a formula of the variables, or a function of them by name; that of a net is
@@ -137,7 +137,7 @@ class Pattern:
             if taken.isdisjoint(node.uid for node in match.nodes):
                 taken.update(node.uid for node in match.nodes)
                 chosen.append(match)
-        if isinstance(root, PatternNet):
+        if isinstance(root, Searchable):
             if not isinstance(formula, str):
                 raise OperandError(
                     f"replace of {root!r} by {formula!r}",
@@ -168,11 +168,11 @@ class Pattern:
                 copies[node.uid] = make_replacement(node.operation, operands, node, node.scope)
         return copies.get(root.uid, root)
 
-    def _answers(self, roots: Iterable[Expr | PatternNet]) -> Iterator[Match | NearMiss]:
+    def _answers(self, roots: Iterable[Expr | Searchable]) -> Iterator[Match | NearMiss]:
         found: list[Expr] = []
         for root in roots:
             fix = f"ex.pattern({self.formula!r}).find(y)"
-            check_type(root, "root", (Expr, PatternNet), "an expression, or a net", fix)
+            check_type(root, "root", (Expr, Searchable), "an expression, or a net", fix)
             found += [root] if isinstance(root, Expr) else root.pattern_roots()
         for node in reachable(found):
             if node.operation.name == self._tree.operation:
