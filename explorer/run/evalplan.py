@@ -49,7 +49,8 @@ class EvalPlan(InspectablePlan):
     and have no times until ``explore()`` measures them.
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
-    them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
+    them, and reuses them in later plans of equal options, as ``ex.evaluate`` does; a plan without it computes all that
+    it shows. ``costs`` are of the reference table, the same everywhere, or
     "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
     are the planner's.
 
