@@ -54,9 +54,9 @@ def test_a_view_without_source_holds_no_text_of_the_program(program: tuple[ex.Ex
         plan.explore(source="no")
 
 
-@pytest.mark.spec("V-1")
+@pytest.mark.spec("V-1", headline=True)
 def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The view of a prepared plan gains the run when the plan is evaluated, and keeps step, stage and selection."""
+    """Step through a plan before and after its run: the view gains the run, and keeps stage and selection."""
     product, root = program
     plan = ex.EvalPlan()
     plan.register(root)

@@ -52,9 +52,9 @@ def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
     expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("GradPolicy.update = False")
 
 
-@pytest.mark.spec("V-11")
+@pytest.mark.spec("V-11", headline=True)
 def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
-    """Selecting a forward layer or node lights its gradient and the values saved for it; links lead there and back."""
+    """Light the gradient of a selected layer or node and the values saved for it; links lead both ways."""
     view = show(perceptron)
     box(view, "activation · Sigmoid").click()
     lit = view.locator(".ex-lit-backward")

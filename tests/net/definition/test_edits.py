@@ -43,9 +43,9 @@ def test_an_operator_is_replaced_and_the_net_is_built_again(tmp_path: Path) -> N
     np.testing.assert_array_equal(saved(net, tmp_path).run(images), changed)
 
 
-@pytest.mark.spec("I-13")
+@pytest.mark.spec("I-13", headline=True)
 def test_an_operator_is_put_between_a_blob_and_its_readers(tmp_path: Path) -> None:
-    """Inserted after a blob for all its readers or for some; the saved file runs alike."""
+    """Edit a net, here by an operator between a blob and its readers, and save it; the file runs alike."""
     net = digits()
     pooled = net.cut(outputs=["5"]).run(images)
     assert net.insert("nn.Tanh", "5", readers=["convbn2d_1"], name="squash") == "squash"

@@ -207,9 +207,9 @@ def test_equal_calls_are_merged_not_stacked() -> None:
     np.testing.assert_allclose(run(alone)[0], 100 * np.tanh(x.array @ w.array), rtol=1e-12)
 
 
-@pytest.mark.spec("P-4", "M-E4")
+@pytest.mark.spec("M-E4", "P-4", headline=True)
 def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_the_batch() -> None:
-    """A loop over single samples, in plain operations, runs as a batch: three products, three for the gradients."""
+    """Run a loop over single samples as the batch that one would write by hand, gradients too."""
     count, sizes = 200, (32, 48, 48, 10)
     weights = [ex.tensor(random.normal(size=pair) / 7) for pair in pairwise(sizes)]
     rows = random.normal(size=(count, sizes[0]))

@@ -205,7 +205,7 @@ def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: in
 @pytest.mark.spec("P-8", headline=True)
 @given(roots=st.one_of(sized(), programs()))
 def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> None:
-    """Random graphs: the same bits, whether results share an arena or each has memory of its own."""
+    """Reuse memory by live ranges with the bits of a run in which each result has its own memory."""
     assert_same_apart(plan(roots))
 
 
