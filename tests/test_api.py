@@ -63,6 +63,12 @@ def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> 
     plan.prepare()
     view = plan.explore()
     assert view.recording.run is None
+    stages = []
+    for step in range(view.last_step + 1):
+        view.step = step
+        stages.append(view.stage)
+    assert list(dict.fromkeys(stages)) == [stage.name for stage in view.recording.stages if stage.name in stages]
+    assert {"recorded", "fuse", "order"} <= set(stages)
     view.stage = "fuse"
     view.focus(product)
     before = view.step, view.stage, view.selected

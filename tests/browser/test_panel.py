@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Stage
-from explorer.record.reasons import micros_text, render
+from explorer.record.reasons import bytes_text, micros_text, render
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
@@ -59,6 +59,7 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
     assert f"{flops / 1e6:.3g} M" in said["flops"]
     assert f"{100 * flops / total:.0f} %" in said["flops"]
     assert said["measured time"].endswith(" %")
+    assert said["written"].startswith(bytes_text(sum(nodes.bytes[n] for n in inside)))
     expect(view.locator(".ex-why .ex-source")).to_contain_text("digits.pnnx.param line")
     expect(view.locator(".ex-why .ex-source")).to_contain_text("nn.Conv2d")
 
@@ -108,7 +109,10 @@ def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
         view = show(digits, position=position)
         press(view, "f")
         node(view, "add").click()
-        expect(view.locator(".ex-why .ex-card-declined", has_text=reason.replace("`", ""))).to_be_visible()
+        card = view.locator(".ex-why .ex-card-declined", has_text=reason.replace("`", ""))
+        expect(card).to_be_visible()
+        expect(card).to_contain_text("✗ Epilogue")
+        expect(view.locator(".ex-why .ex-source").first).to_contain_text("digits.pnnx.param line")
 
 
 @pytest.mark.spec("V-2")

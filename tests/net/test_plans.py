@@ -36,6 +36,7 @@ def test_what_is_explored_is_the_plan_that_runs() -> None:
     run = view.recording.run
     assert run is not None
     assert len(run.steps) == len(program.planned.schedule.kernels)
+    assert all(step.micros > 0 for step in run.steps)
     kinds = view.recording.nodes.kind
     (given,) = [node for node in run.values if kinds[node] == "input"]
     assert run.values[given].mean == pytest.approx(picture.mean(), rel=1e-5)
