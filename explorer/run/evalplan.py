@@ -44,13 +44,14 @@ from explorer.run.runtime.timing import Timing
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
+    It computes all that it shows; values that are still held are reused by ``ex.evaluate`` and with ``recall=True``.
+
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
     the first run waits for each kernel, so that its time is that of its work; later runs of the same program wait once
     and have no times until ``explore()`` measures them.
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
-    them, and reuses them in later plans of equal options, as ``ex.evaluate`` does; a plan without it computes all that
-    it shows. ``costs`` are of the reference table, the same everywhere, or
+    them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
     "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
     are the planner's.
 
