@@ -135,13 +135,18 @@ def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -
 
 @pytest.mark.spec("P-6", headline=True)
 def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
-    """Fuse elementwise chains and trees, and epilogues into products; the decision has the bytes saved."""
+    """Fuse elementwise chains and trees, epilogues into products, producers into reductions, with the bytes saved."""
     w, b = ex.tensor(np.ones((4, 5))), ex.tensor(np.ones(5))
     planned = plan([ex.relu(x @ w + b), ex.exp(ex.tanh(x) * ex.sin(x))])
     assert codes(planned, "fuse") == ["epilogue", "chain"]
     assert facts(planned, "epilogue")["count"] == 3
     assert facts(planned, "epilogue")["saved_bytes"] == 2 * 3 * 5 * 8
     assert (facts(planned, "chain")["count"], facts(planned, "chain")["temporaries"]) == (4, 3)
+    assert facts(planned, "chain")["saved_bytes"] == 3 * x.size * 8
+    reduced = plan([(ex.tanh(x) * ex.sin(x)).sum(axis=1)])
+    (code,) = codes(reduced, "fuse")
+    assert facts(reduced, code)["saved_bytes"] == 3 * x.size * 8
+    assert [len(kernel.nodes) for kernel in reduced.schedule.kernels] == [4]
     assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
 
 
