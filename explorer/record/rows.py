@@ -191,7 +191,8 @@ class Decision:
 class Explanation:
     """Meaning of all decisions with one code and template, and the change that would reverse them.
 
-    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md).
+    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` states what the rewrite does
+    to numbers: "rounding: the last digits may differ"; "" for decisions that keep the bits.
     """
 
     code: str
@@ -199,6 +200,7 @@ class Explanation:
     meaning: str
     change: str
     anchor: str
+    numerics: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "sigmoid": sigmoid,
     "sigmoid_gradient": lambda g, y: g * y * (1 - y),
     "silu": lambda x: x * sigmoid(x),
+    "log1mexp": lambda x: np.log(1 - np.exp(x)),
     "softplus": lambda x: np.logaddexp(x, 0),
     "where": np.where,
 }

@@ -76,6 +76,7 @@ def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
     class FirstOfASum(ex.Rule):
         """Takes every sum for its first operand."""
 
+        numerics = "exact"
         roots = (Add,)
 
         def match(self, node: ex.Expr, graph: Any) -> Any:

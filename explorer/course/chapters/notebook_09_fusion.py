@@ -182,6 +182,7 @@ import explorer as ex
 class OneMinusSigmoid(ex.Rule):
     \"\"\"1 − σ(x) is σ(−x), which keeps its digits where σ(x) rounds to 1.\"\"\"
 
+    numerics = "exact"
     roots = (ex.operation("subtract"),)
 
     def match(self, node, graph):

@@ -124,6 +124,7 @@ class Diagonal(ex.Data):
 class ScaledColumns(ex.Rule):
     \"\"\"A matrix times a diagonal scales the matrix's columns.\"\"\"
 
+    numerics = "exact"
     roots = (ex.operation("matmul"),)
     concrete = True
 

@@ -88,6 +88,7 @@ import explorer as ex
 class ProductOfPowers(ex.Rule):
     """exp(x) · exp(y) is exp(x + y)."""
 
+    numerics = "exact"
     roots = (ex.operation("multiply"),)
     one = ex.Reason("one", "`{left}` and `{right}` are multiplied, which is one exponential of a sum.")
 

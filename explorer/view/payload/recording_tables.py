@@ -191,7 +191,10 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
                 "cost": float(decision.facts.get(_COST, 0.0)),
             }
         )
-    texts = [{"meaning": row.meaning, "change": row.change, "anchor": row.anchor} for row in recording.explanations]
+    texts = [
+        {"meaning": row.meaning, "change": row.change, "anchor": row.anchor, "numerics": row.numerics}
+        for row in recording.explanations
+    ]
     return rows, texts, decisions
 
 
