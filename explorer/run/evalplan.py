@@ -45,6 +45,8 @@ from explorer.run.runtime.timing import Timing
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
+    It computes all that it shows; values that are still held are reused by ``ex.evaluate`` and with ``recall=True``.
+
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
     the first run waits for each kernel, so that its time is that of its work; later runs of the same program wait once
     and have no times until ``explore()`` measures them.

@@ -47,10 +47,10 @@ def codes(found: list[Any], applied: bool = True) -> set[str]:
 # -- M-D1, M-D3, M-D11: types, categories, constructors ----------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D1", "M-D11")
+@pytest.mark.spec("M-D11", "M-D1", headline=True)
 @pytest.mark.parametrize(("make", "shape"), [(ex.Vector, (10,)), (ex.Matrix, (10, 20)), (ex.ThreeDArray, (2, 10, 20))])
 def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shape: tuple[int, ...]) -> None:
-    """Matrix(10, 20) is made by shape and Matrix(values) by value; both have a shape, a dtype and a device."""
+    """Construct by shape, Matrix(10, 20), or by value, Matrix(values): both have a shape, a dtype and a device."""
     by_shape = make(*shape)
     assert (by_shape.shape, by_shape.dtype, by_shape.device) == (shape, np.float32, ex.cpu)
     assert not by_shape.array.any()
@@ -92,9 +92,9 @@ def test_a_scalars_value_is_converted() -> None:
     assert ex.evaluate(ex.TrivialTensor(0.1, (2,), fixed).astype(np.float64)).tolist() == [26 / 256] * 2
 
 
-@pytest.mark.spec("M-D3")
+@pytest.mark.spec("M-D3", headline=True)
 def test_everything_has_a_category() -> None:
-    """Data, expressions and arrays have a category: is_scalar, is_vector, is_matrix, is_three_d_array."""
+    """Tell the category of data, expressions and arrays: scalar, vector, matrix or three-d array."""
     asked = [ex.is_scalar, ex.is_vector, ex.is_matrix, ex.is_three_d_array]
     x = ex.tensor(np.ones((2, 3, 4)))
     values = [x.sum(), x[0, 0], x[0] @ np.ones((4, 4)), x + 1]
@@ -282,9 +282,9 @@ def test_an_incomplete_data_type_is_told() -> None:
 # -- M-D5: dynamic data ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D5", "M-D11")
+@pytest.mark.spec("M-D5", "M-D11", headline=True)
 def test_dynamic_data_hides_its_type() -> None:
-    """make_dynamic hides the concrete type and evaluates to the same; a container holds several types of a category."""
+    """Hide the concrete type of data with make_dynamic; values and identity stay, try_cast gives the type back."""
     matrices = [ex.ZeroTensor((2, 2)), ex.TrivialTensor(2.0, (2, 2)), ex.Matrix([[1, 2], [3, 4]], np.float32)]
     matrices += [Diagonal([1, 2]), matrices[2] + 1]
     held = [ex.make_dynamic(each, "matrix") for each in matrices]
@@ -399,7 +399,7 @@ A, B = ex.tensor([1.0, 2.0]), ex.tensor([1.0, 2.0])
 D = Diagonal([1.0, 2.0])
 
 
-@pytest.mark.spec("M-D7")
+@pytest.mark.spec("M-D7", headline=True)
 @pytest.mark.parametrize(
     ("a", "b", "equal"),
     [
@@ -430,7 +430,7 @@ D = Diagonal([1.0, 2.0])
     ],
 )
 def test_sameness_never_compares_elements(a: Any, b: Any, equal: bool) -> None:
-    """same(a, b): a copy is its original; equal structure over one storage, and equal descriptions, are the same."""
+    """Compare by same(a, b) without elements: copies, equal structure over one storage, equal descriptions."""
     assert ex.same(a, b) is equal
     assert ex.same(b, a) is equal
 
@@ -488,7 +488,7 @@ def test_elements_are_written() -> None:
     assert number.array.tolist() == [0, 0]
 
 
-@pytest.mark.spec("M-D8")
+@pytest.mark.spec("M-D8", headline=True)
 @pytest.mark.parametrize(
     "share",
     [
@@ -502,7 +502,7 @@ def test_elements_are_written() -> None:
     ],
 )
 def test_shared_writes_are_refused(share: Callable[[ex.Tensor], Any]) -> None:
-    """A write to a storage that an expression, a view or a result uses is refused, and nothing is overwritten."""
+    """Write elements of a tensor until an expression, a view or a result shares its storage, and refuse it then."""
     t = ex.tensor([1.0, 2.0, 3.0, 4.0])
     t[0] = 0
     held = share(t)
@@ -529,15 +529,18 @@ def test_views_share_storage() -> None:
 # -- M-D9: copies ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D9")
+@pytest.mark.spec("M-D9", headline=True)
 @pytest.mark.parametrize("target", [np.float64, np.float32, np.int32, fixed.dtype])
 @pytest.mark.parametrize("source", [np.float64, np.float32, np.int32, fixed.dtype])
 @pytest.mark.parametrize("devices", [(ex.cpu, ex.cpu), (ex.cpu, there), (there, ex.cpu), (there, there)])
 def test_values_are_copied_between_dtypes_and_devices(target: Any, source: Any, devices: Any) -> None:
-    """copyto copies values into a tensor of any dtype on any device; another shape is an error."""
+    """Copy between tensors of any dtypes on any devices; another shape is an error."""
     into = ex.tensor(np.zeros((2, 2)), target, device=devices[0])
     copied = ex.tensor([[1, 2], [3, 4]], source, device=devices[1])
     ex.copyto(into, copied, casting="unsafe")
+    for shape in ((2, 3), (4,), (1, 2)):
+        with pytest.raises(ex.OperandError, match="copyto of shape"):
+            ex.copyto(into, ex.tensor(np.zeros(shape), source, device=devices[1]), casting="unsafe")
     assert ex.evaluate(into.to_device(ex.cpu).astype(np.float64)).tolist() == [[1, 2], [3, 4]]
 
 
@@ -567,9 +570,9 @@ def test_wrong_copies_are_refused() -> None:
 # -- M-D10, M-E10: element types and devices from outside --------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D10")
+@pytest.mark.spec("M-D10", headline=True)
 def test_a_users_element_type_works() -> None:
-    """A fixed-point element type declared in a cell works as float32 does: operators, products, views, gradients."""
+    """Use an element type declared in a cell as float32 is used: operators, products, views, gradients."""
     numbers = np.array([[1.5, -2.25], [0.5, 3.0]])
     x = ex.tensor(numbers, fixed)
     assert repr(x.type) == "2×2 fixed8"
@@ -698,9 +701,9 @@ def test_copies_between_devices_are_seen() -> None:
         assert "RecreateConstantOnDevice" in {decision.rule for decision in taken}
 
 
-@pytest.mark.spec("M-E10")
+@pytest.mark.spec("M-E10", headline=True)
 def test_a_plan_for_each_device() -> None:
-    """Each device has a default plan, and a plan of a device refuses values that live elsewhere."""
+    """Keep a default plan for each device; a plan of a device refuses values that are elsewhere."""
     x, here = ex.tensor([1.0, 2.0], device=there), ex.tensor([1.0])
     handles = [(x + x).eval_register(), (here + here).eval_register()]
     ex.default_plan(there).eval()
@@ -867,10 +870,10 @@ def test_the_element_type_is_the_given_scalars() -> None:
 NAMED = {"length": {1: 0}, "rows": {2: 0, 3: 1}, "columns": {2: 1, 3: 2}, "channels": {3: 0}}
 
 
-@pytest.mark.spec("M-D12")
+@pytest.mark.spec("M-D12", headline=True)
 @pytest.mark.parametrize("rank", range(5))
 def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
-    """A matrix has rows and columns, a vector a length, a three-d array channels; elsewhere the error says which."""
+    """Read sizes by the names of the category: length, rows and columns, channels; others are an error."""
     shape = (5, 6, 7, 8)[:rank]
     x = ex.tensor(np.ones(shape))
     for value in (x, x + 1, ex.ZeroTensor(shape)):

@@ -17,9 +17,9 @@ def table(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.spec("I-17")
+@pytest.mark.spec("I-17", headline=True)
 def test_tables_are_loaded_with_headers_and_empty_cells(tmp_path: Path) -> None:
-    """`ex.load_csv` loads a table: a header is seen, empty cells become what is asked for."""
+    """Load a CSV table with its header and empty cells."""
     path = table(tmp_path, 'length,"width, cm"\n1,2.5\n,-4e1\n\n 3 ,\n')
     nan = float("nan")
     result = ex.load_csv(path)

@@ -64,7 +64,7 @@ def check(planned: Plan, recall: Recall | None = None) -> None:
     assert last.live.keys() == {node.uid for node in graph.live}
 
 
-@pytest.mark.spec("P-15", "P-17", headline=True)
+@pytest.mark.spec("P-15", "P-17")
 @given(
     roots=programs(),
     limit=st.sampled_from((0, 8, 500_000)),

@@ -14,10 +14,10 @@ from tests.laws.cases import every_case, parameters
 CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]
 
 
-@pytest.mark.spec("M-O4", "C-18")
+@pytest.mark.spec("C-18", "M-O4", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradient_equals_finite_difference(case: Case) -> None:
-    """The gradient of every operation for every floating operand equals central differences."""
+    """Hold the gradient of every registered operation for every floating operand against central differences."""
     assert gradient_equals_differences(case)
 
 

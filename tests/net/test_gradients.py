@@ -115,9 +115,9 @@ def test_a_gradient_that_needs_an_overwritten_version_is_refused_with_its_histor
     assert net.definition == before
 
 
-@pytest.mark.spec("C-8")
+@pytest.mark.spec("C-8", headline=True)
 def test_an_operator_type_gives_one_of_three_answers() -> None:
-    """None flows through a StopGradient; an update must not be differentiated; some are not written."""
+    """Answer a request for a gradient in three ways: none flows, it must not be taken, it is not written yet."""
     net = ex.Net("stopped")
     net.input("x", (3,), "float64")
     net.StopGradient("x", "s")

@@ -43,6 +43,13 @@ class Scope:
         return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
 
 
+def operator_of(scope: Scope | None) -> Any:
+    """Return the operator of a file in whose box a scope is, as the net defines it; None outside of nets."""
+    while scope is not None and (scope.kind != "file" or scope.payload is None):
+        scope = scope.parent
+    return None if scope is None else scope.payload
+
+
 def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
     """Return the innermost scope that all of some scopes are, or are inside of; None for the top."""
     shared: list[Scope] | None = None

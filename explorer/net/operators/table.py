@@ -43,9 +43,16 @@ class OperatorTable:
     """Operator types of one file format to their builders; users add their own."""
 
     def __init__(
-        self, format: str, *, rewrites: bool = False, remedy: Callable[[str], Remedy | None] = lambda type: None
+        self,
+        format: str,
+        *,
+        rewrites: bool = False,
+        remedy: Callable[[str], Remedy | None] = lambda type: None,
+        input_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: (),
     ) -> None:
         self.format = format
+        self.input_names = input_names
+        """names of the inputs of a type, for a number of them, as readers of its files name them; () if they do not"""
         self.remedy = remedy
         """what helps with an unknown type beside its registration: the file may be of another version of the format"""
         self.rewrites = rewrites

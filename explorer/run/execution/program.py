@@ -7,7 +7,7 @@ loop that runs it does nothing but call and store, and everything that can be de
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -285,6 +285,25 @@ class Program:
             raise
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
+
+    def run_at(
+        self,
+        chain: int,
+        timing: Timing,
+        observer: Observer | None = None,
+        thread: int = 0,
+        begins: Callable[[int], bool] = lambda index: True,
+    ) -> bool:
+        """Run the kernels of a chain, one after the other; return whether all of them ran.
+
+        ``begins`` is asked before each kernel, with its number: False ends the chain there. Raises RunError, as
+        ``run_kernel`` does.
+        """
+        for index in self.chains.kernels[chain]:
+            if not begins(index):
+                return False
+            self.run_kernel(index, timing, observer, thread)
+        return True
 
     def bind_run(self) -> None:
         """Bind the calls of the next run, after a run on the thread that ran it before, too."""

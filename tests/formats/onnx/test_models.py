@@ -79,10 +79,10 @@ def test_every_operand_has_the_value_that_the_standard_says(name: str) -> None:
     assert_operands(net, inputs(net, name), names, *values, within=WITHIN)
 
 
-@pytest.mark.spec("I-4", "P-8")
+@pytest.mark.spec("I-4", "P-8", headline=True)
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder", "encoder_opset14"])
 def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
-    """In whole ONNX models each kernel reads the very values that a run without any reuse of memory gives."""
+    """Reuse memory without harm: each kernel of a model reads the values of a run without any reuse."""
     net = opened(name)
     assert_reads(net, inputs(net, name), expected(name, "output"))
 

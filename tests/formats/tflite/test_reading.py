@@ -89,6 +89,19 @@ def test_a_file_opens_as_a_graph(path: Path) -> None:
         assert net.run(np.ones((count, 8, 8, 2), np.float32)).shape == (count, 4)
 
 
+@pytest.mark.spec("I-13")
+def test_new_operators_read_their_inputs_by_name(path: Path) -> None:
+    """An operator that is added or put between runs as those of the file do."""
+    net = ex.open(path)
+    images = np.random.default_rng(0).random((2, 8, 8, 2), np.float32)
+    scores = net.run(images)
+    net.output(net.add("ADD", ["scores", "scores"], "twice"))
+    np.testing.assert_array_equal(net.run(images)["twice"], 2 * scores)
+    net.insert("TANH", "scores")
+    np.testing.assert_allclose(net.run(images)["twice"], 2 * np.tanh(scores), rtol=1e-6)
+    assert net["add"].input_names == {"x": "tanh", "y": "tanh"}
+
+
 def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
     net = ex.open(path)
     scores = net.build(np.ones((1, 8, 8, 2), np.float32))

@@ -32,7 +32,7 @@ def cutting_of(kernel: Kernel) -> Tiling:
     return kernel.blocks.tiling
 
 
-@pytest.mark.spec("P-6", headline=True)
+@pytest.mark.spec("P-6")
 def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> None:
     """A chain or tree that one reduction reads runs in its kernel: the decision tells what is never written."""
     planned = plan([(ex.tanh(x) * ex.sin(y) - 1.0).sum(axis=1)])
