@@ -261,9 +261,8 @@ class Optimizer:
             values = {name: parameter(type_, name) for name, type_ in types.items()}
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
-            self._compiled = Compiled(
-                update.results, [*slopes.values()], update.places, updates=update.values, spares=self.spares
-            )
+            places, spares = update.places, self.spares
+            self._compiled = Compiled([], [*slopes.values()], places, updates=update.values, spares=spares)
         self._compiled(*[gradients[name] for name in self.parameters])
         self.commit(self._compiled)
 
