@@ -7,8 +7,10 @@ evaluating a small expression stays fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Never, Unpack, overload
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, Never, ParamSpec, TypeVar, Unpack, overload
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
@@ -39,6 +41,30 @@ from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _one_thread(
+    method: Callable[Concatenate[EvalPlan, _P], _R],
+) -> Callable[Concatenate[EvalPlan, _P], _R]:
+    """Refuse a call of a method while another thread is in one of the plan's."""
+
+    @functools.wraps(method)
+    def call(plan: EvalPlan, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not plan._used.acquire(blocking=False):
+            raise StateError(
+                f"{method.__name__}() of a plan that another thread is using",
+                rule="one thread at a time may use a plan: its registrations, its run and its values belong together",
+                fix="make a plan in each thread, ex.EvalPlan(), or call ex.evaluate(x)",
+            )
+        try:
+            return method(plan, *args, **kwargs)
+        finally:
+            plan._used.release()
+
+    return call
+
 
 @named_methods
 class EvalPlan(InspectablePlan):
@@ -52,6 +78,10 @@ class EvalPlan(InspectablePlan):
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
     "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
     are the planner's.
+
+    One thread at a time may use a plan: while ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs in one,
+    each of them raises StateError in another one, and the first is not affected. Threads that evaluate side by side
+    have a plan each, as ``ex.evaluate`` does. Handles may be read by any thread.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -92,6 +122,7 @@ class EvalPlan(InspectablePlan):
         """expressions evaluated without planning: by a cached program, or with results that were still held"""
         self._taken: Recall | None = None
         """the pass that recalled the values, if all of them were still held"""
+        self._used = threading.RLock()
         self.running = False
         """True while the plan is being built or run"""
         self._timing: Timing | None = None
@@ -113,6 +144,7 @@ class EvalPlan(InspectablePlan):
     @overload
     def register(self, value: Any, second: Any, /, *others: Any) -> tuple[Handle, ...]: ...
 
+    @_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it.
 
@@ -139,6 +171,7 @@ class EvalPlan(InspectablePlan):
             )
         return expr
 
+    @_one_thread
     @long_running
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
@@ -175,12 +208,14 @@ class EvalPlan(InspectablePlan):
         finally:
             self.running = was_running
 
+    @_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
         """Set values of parameters; ``eval()`` uses them unless it is called with others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
 
+    @_one_thread
     @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
@@ -325,6 +360,7 @@ class EvalPlan(InspectablePlan):
             self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
             self._recording = None
 
+    @_one_thread
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 
