@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
+from explorer.core.tracing.captures import note
 from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
@@ -120,6 +122,7 @@ class Optimizer:
     @property
     def rate(self) -> LearningRate:
         """Learning rate; a number or a policy may be assigned between steps, and the next step is planned for it."""
+        note(partial(getattr, self, "_rate"))
         return self._rate
 
     @rate.setter

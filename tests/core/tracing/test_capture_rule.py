@@ -172,6 +172,41 @@ def test_what_code_names_is_compared_at_each_call(case: str) -> None:
     assert again == ex.evaluate(names["f"](X)) != first
 
 
+def test_objects_of_explorer_that_change_are_compared() -> None:
+    """A parameter that is assigned or trained, a net that is edited, a blob, a learning rate."""
+    module = ex.train.Module("m", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.5), dtype="float64")
+    module.add_node(ex.train.Linear("a", 1, 1))
+    module.attach(seed=1)
+    weight, one = module.parameters["a/weight"], np.ones((1, 1))
+    net, workspace = ex.Net("n"), ex.Workspace()
+    net.input("x", (), "float64")
+    net.Add(["x", "x"], "y")
+    net.output("y")
+    workspace.feed_blob("w", np.ones(()))
+
+    def rate(value: float) -> None:
+        module.optimizer.rate = value
+
+    def edit() -> None:
+        net.Mul(["y", "y"], "z")
+        net.output("z")
+
+    cases: list[tuple[Any, Any]] = [
+        (lambda x: weight.value[0, 0] * x, lambda: weight.assign([[3.0]])),
+        (lambda x: module.parameters["a/weight"].value.sum() * x, lambda: module.train_on(one, one)),
+        (lambda x: module.predict(one)[0, 0] * x, lambda: module.train_on(one, one)),
+        (lambda x: x * module.optimizer.rate.base, lambda: rate(0.25)),
+        (lambda x: ex.add_n(*outputs.values()) if isinstance(outputs := net.build(x), dict) else outputs, edit),
+        (lambda x: x * workspace.fetch_blob("w"), lambda: workspace.feed_blob("w", np.full((), 3.0))),
+    ]
+    for body, change in cases:
+        traced = ex.function(body)
+        first = ex.evaluate([traced(X), traced(X)])[0]
+        assert traced.traces == 1
+        change()
+        assert ex.evaluate(traced(X)) == ex.evaluate(body(X)) != first
+
+
 def test_attributes_of_the_function_itself_are_compared() -> None:
     @ex.function
     def scaled(x: Any) -> Any:
