@@ -7,10 +7,8 @@ evaluating a small expression stays fast.
 
 from __future__ import annotations
 
-import functools
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, Never, ParamSpec, TypeVar, Unpack, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, Never, Unpack, overload
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
@@ -32,6 +30,7 @@ from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
+from explorer.run.one_thread import Use, by_one_thread
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.plan_options import CostsOption, Without, plan_options
 from explorer.run.plan_text import plan_text
@@ -40,30 +39,6 @@ from explorer.run.recording.interface_table import InterfaceValue
 from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def _one_thread(
-    method: Callable[Concatenate[EvalPlan, _P], _R],
-) -> Callable[Concatenate[EvalPlan, _P], _R]:
-    """Refuse a call of a method while another thread is in one of the plan's."""
-
-    @functools.wraps(method)
-    def call(plan: EvalPlan, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if not plan._used.acquire(blocking=False):
-            raise StateError(
-                f"{method.__name__}() of a plan that another thread is using",
-                rule="one thread at a time may use a plan: its registrations, its run and its values belong together",
-                fix="make a plan in each thread, ex.EvalPlan(), or call ex.evaluate(x)",
-            )
-        try:
-            return method(plan, *args, **kwargs)
-        finally:
-            plan._used.release()
-
-    return call
 
 
 @named_methods
@@ -77,11 +52,8 @@ class EvalPlan(InspectablePlan):
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
     "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
-    are the planner's.
-
-    One thread at a time may use a plan: while ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs in one,
-    each of them raises StateError in another one, and the first is not affected. Threads that evaluate side by side
-    have a plan each, as ``ex.evaluate`` does. Handles may be read by any thread.
+    are the planner's. While ``register``, ``bind``, ``prepare``, ``eval`` or ``explore`` runs, they raise StateError in
+    another thread; any thread may read handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -122,7 +94,7 @@ class EvalPlan(InspectablePlan):
         """expressions evaluated without planning: by a cached program, or with results that were still held"""
         self._taken: Recall | None = None
         """the pass that recalled the values, if all of them were still held"""
-        self._used = threading.RLock()
+        self._use = Use()
         self.running = False
         """True while the plan is being built or run"""
         self._timing: Timing | None = None
@@ -144,7 +116,7 @@ class EvalPlan(InspectablePlan):
     @overload
     def register(self, value: Any, second: Any, /, *others: Any) -> tuple[Handle, ...]: ...
 
-    @_one_thread
+    @by_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it.
 
@@ -171,7 +143,7 @@ class EvalPlan(InspectablePlan):
             )
         return expr
 
-    @_one_thread
+    @by_one_thread
     @long_running
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
@@ -208,14 +180,14 @@ class EvalPlan(InspectablePlan):
         finally:
             self.running = was_running
 
-    @_one_thread
+    @by_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
         """Set values of parameters; ``eval()`` uses them unless it is called with others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
 
-    @_one_thread
+    @by_one_thread
     @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
@@ -360,7 +332,7 @@ class EvalPlan(InspectablePlan):
             self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
             self._recording = None
 
-    @_one_thread
+    @by_one_thread
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 

@@ -36,7 +36,7 @@ ITEMS = 10_000
 
 _SEQUENCES = (list, set, deque)
 _EXPRESSIONS = {Expr, Tensor}
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _MAPPINGS = (dict, MappingProxyType)
 
 
@@ -124,7 +124,7 @@ def attributes(held: Any, own: dict[str, Any], count: int) -> Any:
 
 def same_number(read: Read, key: Any) -> bool:
     """Whether an attribute that is another object each time is the same number or string."""
-    return exact(read()) == key
+    return bool(exact(read()) == key)
 
 
 def contents_of(cell: Any) -> Any:

@@ -43,12 +43,6 @@ class Parameter:
         note(self._tensor)
         return self._tensor()
 
-    def _tensor(self) -> Tensor:
-        if self._value is None:
-            assert self._memory is not None
-            self._value = tensor_of_values(self._type, self._memory, self.name)
-        return self._value
-
     @value.setter
     def value(self, value: Tensor) -> None:
         # Programs of this parameter read elements of one type: another one would be noticed far from here, or never.
@@ -60,6 +54,12 @@ class Parameter:
                 fix="parameter.assign(array), which converts numbers",
             )
         self._replace(value)
+
+    def _tensor(self) -> Tensor:
+        if self._value is None:
+            assert self._memory is not None
+            self._value = tensor_of_values(self._type, self._memory, self.name)
+        return self._value
 
     def _replace(self, value: Tensor) -> None:
         self._value, self._memory, self._type = value, None, value.tensor_type

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -122,7 +121,7 @@ class Optimizer:
     @property
     def rate(self) -> LearningRate:
         """Learning rate; a number or a policy may be assigned between steps, and the next step is planned for it."""
-        note(partial(getattr, self, "_rate"))
+        note(lambda: self._rate)
         return self._rate
 
     @rate.setter
@@ -264,8 +263,7 @@ class Optimizer:
             values = {name: parameter(type_, name) for name, type_ in types.items()}
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
-            places, spares = update.places, self.spares
-            self._compiled = Compiled([], [*slopes.values()], places, updates=update.values, spares=spares)
+            self._compiled = Compiled([], [*slopes.values()], update.places, updates=update.values, spares=self.spares)
         self._compiled(*[gradients[name] for name in self.parameters])
         self.commit(self._compiled)
 
