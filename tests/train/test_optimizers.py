@@ -293,7 +293,7 @@ def test_an_optimizer_refers_and_does_not_own() -> None:
     held = Parameter("p", ex.tensor([1.0, 2.0]))
     optimizer = T.SGD(0.5)
     optimizer.attach({"p": held})
-    before = held.read() * 1
+    before = held.value * 1
     optimizer.step({"p": np.array([1.0, 1.0])})
     assert held.array.tolist() == [0.5, 1.5]
     held.assign([10.0, 20.0])

@@ -73,6 +73,8 @@ class _State(threading.local):
     """code and instruction, or place, that nodes are attributed to instead of the user's line"""
     traces: tuple[int, ...] = ()
     """first uid of each function that is being traced"""
+    watches_draws: bool = False
+    """whether a body is being traced whose random draws are reported (tracing/random_draws.py)"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
     device: Device = cpu

@@ -105,10 +105,11 @@ class Program:
             not self._devices and has_small_products(schedule.kernels)
         )
         """whether BLAS has one thread in a run: workers take part, or no product is worth several"""
-        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held}
+        given = {parameter.uid for parameter in self.parameters}
+        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held.keys() - given}
         """slots of results in the caller's memory"""
-        self.borrowed = self._aliases_input()
-        """slots of results that share the memory of a parameter's value, which the caller owns"""
+        self.borrowed = self._aliases_held(given) - self._written
+        """slots of results that are a parameter's value, or a view of one or of a written result"""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
@@ -227,9 +228,9 @@ class Program:
         schedule = self.planned.schedule
         return chains(schedule, dependencies(schedule, drops))
 
-    def _aliases_input(self) -> set[int]:
-        """Return the slots of results that are a parameter's value, or views of it, through any number of views."""
-        base = {parameter.uid for parameter in self.parameters}
+    def _aliases_held(self, given: set[int]) -> set[int]:
+        """Return the slots of results in the caller's memory, or views of it, through any number of views."""
+        base = given | self._held.keys()
         for kernel in self.planned.schedule.kernels:
             if kernel.is_view and kernel.reads and kernel.reads[0].uid in base:
                 base.add(kernel.result.uid)
