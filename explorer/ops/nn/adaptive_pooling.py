@@ -20,6 +20,7 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.slicing import part_of
@@ -32,6 +33,7 @@ class AdaptiveAvgPool2d(Operation):
 
     output: Pair
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
     examples = (
         Example(real(2, 3, 4, 4), output=(2, 2)),
         Example(real(1, 2, 5, 7), output=(3, 2)),
@@ -81,6 +83,7 @@ class AdaptiveAvgPool2dGradient(Operation):
 
     size: Pair
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
     examples = (
         Example(real(2, 3, 2, 2), size=(4, 4)),
         Example(real(1, 2, 3, 2), size=(5, 7)),
@@ -156,6 +159,7 @@ def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
 
 @public
 @composition
+@rounded_once
 def adaptive_avg_pool3d(x: Any, output: int | tuple[int, int, int], *, policies: Items = ()) -> Expr:
     """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 

@@ -13,6 +13,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape, transpose
@@ -23,6 +24,7 @@ from explorer.ops.nn.kernels.window import for_each, pair
 
 
 @public
+@rounded_once
 def conv_transpose3d(
     x: Any,
     filters: Any,

@@ -51,6 +51,7 @@ class MaxPool2dGradient(PoolingBackward):
     by comparison, because storing an index for each window would cost as much memory as the result.
     """
 
+    accumulates = True
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
     refuses_gradient = True
     examples = (
@@ -123,6 +124,7 @@ class MeanPooling(Pooling, abstract=True):
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     @property
     def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:

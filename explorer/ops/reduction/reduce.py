@@ -21,6 +21,7 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import Array, TensorType, normalize_axes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
 from explorer.ops.base import cast, reshape
@@ -43,7 +44,7 @@ class Sum(Adjustable, Reduction):
     another combining operation, or a wider dtype.
     """
 
-    linear = True
+    linear = accumulates = True
     policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
     ufunc = np.add
     examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
@@ -74,12 +75,12 @@ class Sum(Adjustable, Reduction):
 class Mean(Adjustable, Reduction):
     """Mean over axes; integers give a floating result. The mean of nothing is NaN, that over no axis the operand."""
 
-    linear = True
+    linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
     ufunc = np.add
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+        return dtype if is_floating(dtype) or dtype.kind == "c" else np.dtype(np.float64)
 
     def kernel(self, out: Array, x: Array) -> Array:
         if not self.axes:
@@ -90,19 +91,12 @@ class Mean(Adjustable, Reduction):
             # NumPy's mean of nothing, without its warning
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
-        dtype = self.partial_dtype(out.dtype)  # a sum of halves would overflow at 65,504
-        total = out if dtype == out.dtype else np.empty(out.shape, dtype, like=out)
-        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
-        return self.finalize(out, total, count)
+        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
+        return self.finalize(out, out, count)
 
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         count = math.prod([x.shape[axis] for axis in self.axes])
-        if (
-            type(self).kernel is not Mean.kernel
-            or not self.axes
-            or not count
-            or self.partial_dtype(out.dtype) != out.dtype
-        ):
+        if type(self).kernel is not Mean.kernel or not self.axes or not count:
             return super().bind_kernel(out, x)
         add_up, divide = self._bound(out, x), np.divide
         # an array of no axis, which NumPy's ufuncs take sooner than numbers, and other devices' not at all
@@ -110,7 +104,7 @@ class Mean(Adjustable, Reduction):
         return lambda: divide(add_up(), divisor, out)
 
     def finalize(self, out: Array, joined: Array, count: int) -> Array:
-        return np.divide(joined, count, out=out, casting="same_kind")
+        return np.divide(joined, count, out=out, casting="unsafe")
 
     def under(self, policies: Policies) -> Operation:
         """Return the mean that accumulates in the policies' dtype."""
@@ -124,6 +118,7 @@ class Prod(Adjustable, Reduction):
     """Product over axes, in the dtype of a sum; its gradients are exact for elements that are 0, too."""
 
     ufunc = np.multiply
+    accumulates = True
     policies = (AccumulationPolicy.dtype,)
     examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 

@@ -12,6 +12,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import normalize_axes, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, sqrt, square
@@ -20,6 +21,7 @@ from explorer.ops.reduction.reduce import max, mean, min, sum
 
 @public
 @composition
+@rounded_once
 def var(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
@@ -41,6 +43,7 @@ def var(
 
 @public
 @composition
+@rounded_once
 def std(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
@@ -66,6 +69,7 @@ def _root(x: Expr) -> Expr:
 
 @public
 @composition
+@rounded_once
 def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
