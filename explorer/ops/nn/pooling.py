@@ -14,6 +14,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import Index
 from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import broadcast_to, float_dtype, reshape
 from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward
@@ -27,12 +28,12 @@ class MaxPool2d(PoolingForward):
     """
 
     def infer(self, x: TensorType) -> TensorType:
-        if x.dtype.kind not in "fiu":
+        if x.dtype.kind not in "iu" and not is_floating(x.dtype):
             raise self.refuse((x,), "pixels must be real numbers")
         return x.with_shape(self.result_shape(x))
 
     def make(self, out: Array, x: Array, index: Index) -> None:
-        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         self.gather_by_axis(np.maximum, least, out, x, index)
 
     def workspace(self, x: TensorType) -> int:

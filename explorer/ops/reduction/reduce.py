@@ -21,9 +21,9 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public
-from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.core.types.tensor_type import Array, TensorType, normalize_axes
-from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
+from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating, rounded_once
 from explorer.ops.base import cast, reshape
 from explorer.ops.reduction.product_tree import products_of_others
 from explorer.ops.reduction.reduction import EXAMPLES, Reduction
@@ -111,7 +111,7 @@ class Mean(Adjustable, Reduction):
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
+        return (self.spread(_divided(g, math.prod([x.shape[axis] for axis in self.axes])), x),)
 
 
 class Prod(Adjustable, Reduction):
@@ -177,8 +177,9 @@ class Extreme(Reduction, abstract=True):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         # an extreme that is NaN equals nothing: a share of 0 elements makes its gradient NaN
-        chosen = cast(x == self.spread(y, x), x.dtype)
-        return (chosen * self.spread(g / reshape(Sum(self.axes, True)(chosen), g.shape), x),)
+        chosen = cast(x == self.spread(y, x), accumulator_dtype(x.dtype))
+        share = _divided(g, reshape(Sum(self.axes, True)(chosen), g.shape))
+        return (cast(chosen, x.dtype) * self.spread(cast(share, x.dtype), x),)
 
 
 class Max(Extreme):
@@ -191,6 +192,13 @@ class Min(Extreme):
     """The smallest element over axes; NaN wins."""
 
     ufunc = np.minimum
+
+
+@rounded_once
+def _divided(g: Expr, count: Any) -> Expr:
+    """Return a gradient divided by a number of elements, which float16 may not hold."""
+    share: Expr = g / count
+    return share
 
 
 def _reduce(
