@@ -64,7 +64,11 @@ class AccumulatedIn(Operation):
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
         """Return the policy's dtype, or the result's if that is wider or not floating."""
-        return np.result_type(result, self.dtype) if is_floating(result) or result.kind == "c" else self.operation.partial_dtype(result)
+        return (
+            np.result_type(result, self.dtype)
+            if is_floating(result) or result.kind == "c"
+            else self.operation.partial_dtype(result)
+        )
 
     def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
         return self.operation.partial_reduce(out, x, axes)
