@@ -35,10 +35,14 @@ _WIDE = (
 
 
 class Clip(Elementwise):
-    """Limits: x between low and high, one of which may be None; NaN stays. The gradient is 0 outside."""
+    """Limits: x between low and high, one of which may be None; NaN stays.
+
+    The gradient is g at and between the limits, 0 outside; at ``is_open`` limits it is 0, too.
+    """
 
     low: Number | None
     high: Number | None
+    is_open: bool = False
     reuses_operand = True
     monotone, idempotent = True, True
     defined_everywhere = True
@@ -66,8 +70,10 @@ class Clip(Elementwise):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if self.low is not None:
-            g = where(x >= self.low, g, 0)
-        return (where(x <= self.high, g, 0) if self.high is not None else g,)
+            g = where(x > self.low if self.is_open else x >= self.low, g, 0)
+        if self.high is not None:
+            g = where(x < self.high if self.is_open else x <= self.high, g, 0)
+        return (g,)
 
     @property
     def label(self) -> str:
@@ -192,7 +198,7 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None.
 
     The result of integers and a floating limit is floating. NaN stays; where low exceeds high, high wins, as in NumPy.
-    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp, F.hardtanh, nn.ReLU6.)
+    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp.)
 
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])
@@ -201,18 +207,21 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
-    y: Expr = x if low is None else maximum(x, low)
-    return y if high is None else minimum(y, high)
+    y: Expr = x
+    # at a limit x is chosen, so that the gradient is its own; NaN is left to the extremes
+    if low is not None:
+        y = where(y >= low, y, maximum(y, low))
+    return y if high is None else where(y <= high, y, minimum(y, high))
 
 
 @public
 def relu6(x: Any) -> Expr:
-    """Limit the elements of ``x`` to 0 … 6.
+    """Limit the elements of ``x`` to 0 … 6; the gradient at 0 and at 6 is 0.
 
     >>> ex.evaluate(ex.relu6(np.array([-1.0, 3.0, 8.0])))
     array([0., 3., 6.])
     """
-    return clip(x, 0, 6)
+    return Clip(0, 6, True)(*as_operands((x,)))
 
 
 @public

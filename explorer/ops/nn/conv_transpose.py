@@ -18,6 +18,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.manipulation.padding import padded
 from explorer.ops.nn.conv import Conv2dImageGradient, plus_bias
 from explorer.ops.nn.conv_1d_3d import along_line
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
@@ -42,7 +43,7 @@ def conv_transpose2d(
     (O,).
 
     H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
-    stride.
+    stride or the dilation.
 
     A result pixel is the sum of the products that a convolution with these filters would make of it. Raises
     OperandError for a result without pixels.
@@ -62,12 +63,18 @@ def conv_transpose2d(
             rule="images must be (N, C, H, W) and filters (C, O / groups, h, w)",
             fix="x[None] adds the axis N; the filters of a transposed convolution have the input's channels first",
         )
-    if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
+    if any(not 0 <= more < max(limits) for more, *limits in zip(extra, steps, spread, strict=True)):
         raise OperandError(
-            f"conv_transpose2d: output_padding {extra} with strides {steps}",
-            rule="output_padding must not be negative and must be smaller than the stride",
+            f"conv_transpose2d: output_padding {extra} with strides {steps} and dilation {spread}",
+            rule="output_padding must not be negative and must be smaller than the stride or the dilation",
             fix="output_padding=0, or a larger stride",
         )
+    # from the stride on a convolution of the result would have more windows than x has pixels: less is cut off at the
+    # end, and zeros are added
+    cut = [min(more, after) if more >= step else 0 for more, step, (_, after) in zip(extra, steps, sides, strict=True)]
+    zeros = [more - less if more >= step else 0 for more, less, step in zip(extra, cut, steps, strict=True)]
+    extra = tuple([more if more < step else 0 for more, step in zip(extra, steps, strict=True)])
+    sides = tuple([(before, after - less) for (before, after), less in zip(sides, cut, strict=True)])
     size = [
         (x.shape[2 + axis] - 1) * steps[axis]
         - sum(sides[axis])
@@ -88,7 +95,8 @@ def conv_transpose2d(
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * count, *size)
-    return plus_bias(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
+    y = Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters)
+    return plus_bias(padded(y, ((0, 0), (0, 0), *[(0, more) for more in zeros])) if any(zeros) else y, bias)
 
 
 @public

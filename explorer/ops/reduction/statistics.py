@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Callable
 from typing import Any
 
 from explorer.core.ir.expr import Expr
@@ -62,9 +63,19 @@ def _squares(x: Expr) -> Expr:
 
 def _root(x: Expr) -> Expr:
     """Record √x of non-negative x; at 0, where the root has no slope, the gradient is 0."""
-    # the root sees a 1 in place of 0: both operands of ``where`` are computed, and 0 · ∞ of the unused one would be NaN
+    return _guarded(x, sqrt)
+
+
+def _power(x: Expr, exponent: float) -> Expr:
+    """Record x to a positive power, of non-negative x; at 0 the gradient is 0."""
+    return _guarded(x, lambda positive: positive**exponent)
+
+
+def _guarded(x: Expr, function: Callable[[Expr], Expr]) -> Expr:
+    # the function sees a 1 in place of 0: both operands of ``where`` are computed, and 0 · ∞ of the unused one would be
+    # NaN
     least = x == 0
-    return where(least, 0, sqrt(where(least, 1, x)))
+    return where(least, 0, function(where(least, 1, x)))
 
 
 @public
@@ -87,4 +98,8 @@ def vector_norm(
         return (max if order > 0 else min)(size, axes, keepdims)
     if order == 0:
         return sum(cast(x != 0, x.dtype), axes, keepdims)
-    return sum(size, axes, keepdims) if order == 1 else sum(size**order, axes, keepdims) ** (1 / order)
+    if order == 1:
+        return sum(size, axes, keepdims)
+    if order < 0:
+        return sum(size**order, axes, keepdims) ** (1 / order)
+    return _power(sum(_power(size, order), axes, keepdims), 1 / order)
