@@ -29,11 +29,10 @@ def widened(array: Array) -> Array:
     return array.astype(accumulator_dtype(array.dtype), copy=False)
 
 
-def compute_widened(operation: Operation, out: Array, *operands: Array) -> Array:
+def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
     """Compute an operation into ``out`` by its kernel on widened operands, if its dtype asks for that."""
     if not is_widened(operation, out.dtype):
-        result: Array = operation.kernel(out, *operands)
-        return result
+        return operation.kernel(out, *operands)
     wide = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
     np.copyto(out, operation.kernel(wide, *map(widened, operands)), casting="unsafe")
     return out

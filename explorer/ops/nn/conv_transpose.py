@@ -55,8 +55,8 @@ def conv_transpose2d(
              [1., 2., 1.]]]])
     """
     x, filters = as_operands((x, filters))
-    steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")
-    extra, count = pair(output_padding, "output_padding"), whole(groups, "groups")
+    steps, sides, spread = pair(strides, "strides"), [*both_sides(padding)], pair(dilation, "dilation")
+    extra, count = [*pair(output_padding, "output_padding")], whole(groups, "groups")
     if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
         raise OperandError(
             f"conv_transpose2d of {x.type} with filters {filters.type}",
@@ -70,11 +70,12 @@ def conv_transpose2d(
             fix="output_padding=0, or a larger stride",
         )
     # from the stride on a convolution of the result would have more windows than x has pixels: less is cut off at the
-    # end, and zeros are added
-    cut = [min(more, after) if more >= step else 0 for more, step, (_, after) in zip(extra, steps, sides, strict=True)]
-    zeros = [more - less if more >= step else 0 for more, less, step in zip(extra, cut, steps, strict=True)]
-    extra = tuple([more if more < step else 0 for more, step in zip(extra, steps, strict=True)])
-    sides = tuple([(before, after - less) for (before, after), less in zip(sides, cut, strict=True)])
+    # end instead, and zeros are added
+    zeros = [0, 0]
+    for axis, (more, step, (before, after)) in enumerate(zip(extra, steps, sides, strict=True)):
+        if more >= step:
+            less = min(more, after)
+            sides[axis], extra[axis], zeros[axis] = (before, after - less), 0, more - less
     size = [
         (x.shape[2 + axis] - 1) * steps[axis]
         - sum(sides[axis])
@@ -95,7 +96,7 @@ def conv_transpose2d(
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * count, *size)
-    y = Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters)
+    y = Conv2dImageGradient(steps, (sides[0], sides[1]), spread, count, shape)(x, filters)
     return plus_bias(padded(y, ((0, 0), (0, 0), *[(0, more) for more in zeros])) if any(zeros) else y, bias)
 
 

@@ -111,7 +111,10 @@ class Mean(Adjustable, Reduction):
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (self.spread(_divided(g, math.prod([x.shape[axis] for axis in self.axes])), x),)
+        count = math.prod([x.shape[axis] for axis in self.axes])
+        with np.errstate(over="ignore"):
+            is_held = float(x.dtype.type(count)) == count
+        return (self.spread(g / count if is_held else _divided(g, count), x),)
 
 
 class Prod(Adjustable, Reduction):

@@ -102,4 +102,6 @@ def vector_norm(
         return sum(size, axes, keepdims)
     if order < 0:
         return sum(size**order, axes, keepdims) ** (1 / order)
-    return _power(sum(_power(size, order), axes, keepdims), 1 / order)
+    # from order 2 on the derivatives of |x|ᵖ are finite at 0
+    powers = size**order if order >= 2 else _power(size, order)
+    return _power(sum(powers, axes, keepdims), 1 / order)
