@@ -19,6 +19,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import Array, Number, normalize_axis
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
@@ -62,6 +63,8 @@ class Clip(Elementwise):
             )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # no limit is wider than bfloat16
+            return dtypes[0]
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -146,7 +149,7 @@ class LeakyRelu(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        scaled = np.multiply(x, self.slope, dtype=out.dtype)
+        scaled = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
         # The larger of both, which is vectorised; 0 · ∞ is NaN, and a steeper slope makes negative numbers smaller.
         if 0 < self.slope <= 1:
             return np.maximum(x, scaled, out=out)

@@ -20,6 +20,7 @@ from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import square
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.random import random_uniform_at
+from explorer.ops.reduction.statistics import centre
 from explorer.record.reasons import counted_text
 
 
@@ -64,7 +65,7 @@ def batch_norm_by_batch(
             fix="a larger batch; drop_last=True leaves out a last batch of one sample",
         )
     wide = cast(x, accumulator_dtype(x.dtype))
-    batch_mean = wide.mean(axes)
+    batch_mean = centre(wide, axes)
     batch_variance = square(wide - reshape(batch_mean, (x.shape[1], *[1] * (x.ndim - 2)))).mean(axes)
     value = batch_norm(wide, batch_mean, batch_variance, scale, shift, epsilon)
     value = cast(value, np.result_type(x.dtype, scale.dtype, shift.dtype))

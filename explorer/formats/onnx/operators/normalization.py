@@ -28,7 +28,7 @@ from explorer.ops.nn.normalization import (
     rms_norm,
 )
 from explorer.ops.reduction.reduce import mean
-from explorer.ops.reduction.statistics import var, vector_norm
+from explorer.ops.reduction.statistics import centre, var, vector_norm
 
 _FLOAT = 1
 """ONNX's number of float32"""
@@ -62,7 +62,7 @@ def _by_batch(op: OperatorContext) -> tuple[Expr, ...]:
     """Normalize by the statistics of the batch; return the running ones, too, with the share ``momentum`` kept."""
     x, mean_, variance, scale, shift = (required(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
     wide, axes, momentum = cast(x, accumulator_dtype(x.dtype)), (0, *range(2, x.ndim)), op.number("momentum", 0.9)
-    own = mean(wide, axes), var(wide, axes)
+    own = centre(wide, axes), var(wide, axes)
     y = cast(batch_norm(wide, *own, scale, shift, op.number("epsilon", 1e-5)), x.dtype)
     running = [
         cast(stored * momentum + batch * (1 - momentum), stored.dtype)

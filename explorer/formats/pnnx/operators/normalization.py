@@ -18,8 +18,7 @@ from explorer.ops.nn.normalization import (
     normalize,
     rms_norm,
 )
-from explorer.ops.reduction.reduce import mean
-from explorer.ops.reduction.statistics import var
+from explorer.ops.reduction.statistics import centre, var
 
 
 def _epsilon(op: OperatorContext) -> float:
@@ -60,7 +59,7 @@ def batch_normalization_(op: OperatorContext) -> Expr:
     # a module that tracks no statistics is written so: it normalizes by those of the operand, in training and after it
     axes = (0, *range(2, x.ndim))
     wide = x if average is not None and variance is not None else cast(x, accumulator_dtype(x.dtype))
-    average = mean(wide, axes) if average is None else average
+    average = centre(wide, axes) if average is None else average
     variance = var(wide, axes) if variance is None else variance
     return cast(batch_norm(wide, average, variance, scale, shift, _epsilon(op)), x.dtype)
 
