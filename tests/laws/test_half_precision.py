@@ -106,6 +106,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: ex.sum(rows(x) / 64, 1),
     "sum of columns": lambda x: ex.sum(rows(x), 0),
     "mean": ex.mean,
+    "prod": lambda x: ex.prod(ex.reshape(x / 64, (-1, 2)), 1),
     "cumsum": lambda x: ex.cumsum(rows(x) / 64, 1),
     "softmax": lambda x: ex.softmax(x / 64, 0),
     "log_softmax": lambda x: ex.log_softmax(x / 64, 0),

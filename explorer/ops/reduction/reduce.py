@@ -137,13 +137,20 @@ class Prod(Adjustable, Reduction):
         # no element, no product of others
         if not x.size:
             return (self.spread(g, x),)
-        # the reduced axes become one last axis, for the tree below
-        kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
-        order = kept + self.axes
-        last = function("transpose")(x, order)
-        rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in self.axes])))
-        others = reshape(products_of_others(rows), last.shape)
-        return (self.spread(g, x) * function("inverse_transpose")(others, order),)
+        return (_times_others(self.spread(g, x), x, self.axes),)
+
+
+@rounded_once
+def _times_others(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
+    """Record g times the product of the other elements along axes."""
+    # the reduced axes become one last axis, for the tree of products
+    kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
+    order = kept + axes
+    last = function("transpose")(x, order)
+    rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in axes])))
+    others = reshape(products_of_others(rows), last.shape)
+    gradient: Expr = g * function("inverse_transpose")(others, order)
+    return gradient
 
 
 class TruthReduction(Reduction, abstract=True):
