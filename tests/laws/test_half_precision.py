@@ -14,6 +14,7 @@ from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import Array
 from explorer.testing.laws.cases import Case
 from tests.laws.cases import every_case, operations, parameters
+from tests.support.refusals import refused
 
 HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 SCALES = (1.0, 300.0, 1e-3)
@@ -181,3 +182,20 @@ def test_narrow_floats_accumulate_in_float32() -> None:
         assert accumulator_dtype(np.dtype(getattr(ml_dtypes, name, name))) == np.float32
     for other in (np.dtype(ml_dtypes.int4), np.dtype(np.int8), np.dtype(np.float64), np.dtype(np.bool_)):
         assert accumulator_dtype(other) == other
+
+
+@pytest.mark.parametrize("record", [ex.matmul, lambda a, b: ex.where(a > 0, a, b), lambda a, b: ex.stack([a, b])])
+@pytest.mark.parametrize("other", [np.float16, np.int64])
+def test_dtypes_without_a_common_one_are_refused(record: Callable[..., Any], other: Any) -> None:
+    """NumPy promotes bfloat16 with neither float16 nor int64: an operation of both is refused by its name."""
+    a, b = ex.tensor(np.ones((2, 2), ml_dtypes.bfloat16)), ex.tensor(np.ones((2, 2), other))
+    with refused(ex.OperandError, "common"):
+        record(a, b)
+
+
+def test_numbers_are_weak_next_to_bfloat16() -> None:
+    """Python's numbers and limits keep bfloat16, as in NumPy's ufuncs, and its gradients are bfloat16."""
+    x = ex.tensor(np.array([-1.0, 2.0, 3.0], ml_dtypes.bfloat16))
+    for y in (x * 1.05, 0.3 + x, ex.clip(x, 0.1, 2.5), ex.relu6(x), ex.leaky_relu(x, 0.3), ex.selu(x), ex.mean(x)):
+        value, gradient = ex.evaluate([y, ex.grad(y.sum(), x)])
+        assert value.dtype == gradient.dtype == ml_dtypes.bfloat16
