@@ -22,7 +22,10 @@ def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
     return np.frompyfunc(lambda *numbers: cached(mp.dps, *numbers), count, 1)
 
 
-_exp, _log = _each(mp.exp), _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
+_LARGEST = mpf("1e400")
+"""an exponent beyond which mpmath's numbers would fill the memory"""
+_exp = _each(lambda x: mp.exp(x) if not abs(x) > _LARGEST else mpf("inf") if x > 0 else mpf(0))
+_log = _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
 _sqrt, _tanh = _each(mp.sqrt), _each(mp.tanh)
 
 
@@ -49,7 +52,7 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "absolute": lambda op, x: abs(x),
     "sign": lambda op, x: np.frompyfunc(mp.sign, 1, 1)(x),
     "reciprocal": lambda op, x: 1 / x,
-    "power": lambda op, a, b: a**b,
+    "power": lambda op, a, b: np.where(b == 0, mpf(1), _exp(b * _log(a))) if np.all(a >= 0) else a**b,
     "add_n": lambda op, *terms: functools.reduce(lambda a, b: a + b, terms),
     "exp": lambda op, x: _exp(x),
     "expm1": lambda op, x: _exp(x) - 1,
