@@ -19,6 +19,7 @@ import numpy as np
 from explorer.core.errors import OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.recording_context import Scope, scope, single_source_line
 from explorer.core.ir.tensor import tensor
 from explorer.core.ir.traversal import reachable
@@ -43,11 +44,15 @@ def backward(
 ) -> list[Expr | None]:
     """Record the gradients of Σ seed·output for the inputs, None where no output depends on one.
 
+    The program is differentiated in stable form (plan/rewrite/stabilise.py).
+
     An operation that is constant wherever it has a derivative (a comparison, say) stops the gradient. So does the
     ``border``: a body's operands, one of which may have been computed from another outside the body. Each gradient is
     recorded in scopes like those of its forward node's layers, inside ``within``.
     """
-    with gradient_scopes(within) as enter_gradient_of:
+    border = [*border]
+    outputs, origins = hooks.stabilise(outputs, inputs, border)
+    with gradient_scopes(within, origins) as enter_gradient_of:
         return _backward(outputs, seeds, inputs, border, enter_gradient_of)
 
 

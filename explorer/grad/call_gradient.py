@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record, record_typed
 from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
+from explorer.core.ir.hooks import hooks
 from explorer.core.ir.mapped_call import MappedCall, call_like
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.recording_context import Scope, recording_at, scope, state
@@ -61,6 +62,11 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 
 def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
+    outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
+    if outputs != body.outputs:  # residuals are those of the stable form, which then is the forward pass, too
+        stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
+        stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
+        body = stable
     inside, seeds, by_input = _backward_inside(body, inputs, seeded, wanted)
     # Two operands may have one gradient, as those of a sum have: it is one output of the vjp body.
     gradients = list({node.uid: node for node in by_input if node is not None}.values())

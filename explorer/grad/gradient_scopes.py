@@ -6,18 +6,30 @@ pass makes from a node are in that node's scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import Scope, state
 
 
+class Origin(NamedTuple):
+    """Node of the program that another one stands for, and the rewrite that made it: rule, old label, new label."""
+
+    node: Expr
+    rewrite: tuple[str, str, str] | None = None
+
+
 @contextmanager
-def gradient_scopes(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
+def gradient_scopes(
+    within: Scope | None = None, origins: Mapping[int, Origin] = MappingProxyType({})
+) -> Iterator[Callable[[Expr], None]]:
     """Record nodes as the gradient of the forward node that the yielded function was last called with.
 
-    The layer scopes around that node, up to ``within``, are repeated inside the current one.
+    The layer scopes around that node, up to ``within``, are repeated inside the current one. ``origins`` are the nodes
+    of the program for forward nodes that a rewrite made, by uid; the scope's type notes the rewrite.
     """
     inside = state.scope
     mirrors: dict[int, Scope | None] = {}
@@ -34,7 +46,8 @@ def gradient_scopes(within: Scope | None = None) -> Iterator[Callable[[Expr], No
             if outer.kind == "layer":
                 mirrored = Scope(outer.name, outer.kind, mirrored, outer.type, outer.payload)
             mirrors[id(outer)] = mirrored
-        state.scope = Scope("", "twin", mirrored, "", node.uid)
+        origin = origins.get(node.uid, Origin(node))
+        state.scope = Scope("", "twin", mirrored, "\n".join(origin.rewrite or ()), origin.node.uid)
 
     try:
         yield enter

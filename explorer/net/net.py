@@ -136,7 +136,7 @@ class Net(RunnableNet):
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
         title = f"{self.name} ({assumed})" if assumed else self.name
-        plan = EvalPlan(**{"title": title, "record": "off", **options})
+        plan = EvalPlan(**{"title": title, "record": "off", "inference": True, **options})
         roots = ends(build)
         if not roots:
             raise graph_error(

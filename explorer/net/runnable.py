@@ -49,7 +49,7 @@ from explorer.run.runtime.marshalling import on_host
 @functools.lru_cache
 def _options(lanes: int) -> Options:
     """Return the options of a net's plan; hashed once, not in each run."""
-    return Options(lanes=lanes)
+    return Options(lanes=lanes, inference=True)
 
 
 class RunnableNet(BuildableNet):
@@ -231,7 +231,7 @@ class RunnableNet(BuildableNet):
         build = self._build(nodes, bound)
         if arrays:
             self._grant(build)
-        plan = EvalPlan(**{"title": self.name, **options})
+        plan = EvalPlan(**{"title": self.name, "inference": True, **options})
         for node in build.roots:
             plan.register(node)
         plan.prepare(self._plan(build, plan.options), interface(build))

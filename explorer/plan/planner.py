@@ -27,6 +27,7 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.plan import recorded_graph
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.decisions import PlanStage, StageKind
+from explorer.plan.graph.numerics import LEVELS, Level
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Batch, Buffers, Inline, JoinProducts, Order, Recall, UpdateInPlace
@@ -66,9 +67,15 @@ class Options:
     """likewise"""
     update: UpdateInPlace | None = None
     """likewise: the parameters that a training step updates"""
+    numerics: Level = "safe"
+    """what rules may do to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
+    inference: bool = False
+    """the plan of a net: weights are known and stay as they are, so that rules may read them (plan/graph/numerics.py)"""
     passes: tuple[Step, ...] = PIPELINE
 
     def __post_init__(self) -> None:
+        check_name(self.numerics, "numerics", LEVELS)
+        check_type(self.inference, "inference", bool, "True or False", "inference=True")
         check_name(self.order, "order", HEURISTICS)
         if type(self.lanes) is not int or self.lanes < 1:
             raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be a whole number of 1 or more", fix="lanes=1")
@@ -146,7 +153,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     """
     options = options or Options()
     started = time.perf_counter()
-    graph = PlanGraph(roots)
+    graph = PlanGraph(roots, options.numerics, options.inference)
     purpose = (
         "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would "
         "take as it stands."

@@ -19,6 +19,7 @@ from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array
+from explorer.plan.graph.numerics import Level
 from explorer.plan.passes import Recall
 from explorer.plan.pipeline import PIPELINE, pass_names
 from explorer.plan.planner import Plan, plan
@@ -50,7 +51,8 @@ class EvalPlan(InspectablePlan):
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
-    "measured" here (ex.calibrate). ``passes`` are the planning passes, in order (ex.default_passes); further options
+    "measured" here (ex.calibrate). ``numerics="fast"`` also allows rewrites that change the order of operations, which
+    may overflow, underflow or cancel; "safe" declines them and says what they would save. ``passes`` are the planning passes, in order (ex.default_passes); further options
     are the planner's.
 
     >>> plan = ex.EvalPlan(without="fuse")
@@ -69,6 +71,7 @@ class EvalPlan(InspectablePlan):
         device: Device | None = None,
         recall: bool = False,
         costs: CostsOption = "reference",
+        numerics: Level = "safe",
         **options: Any,
     ) -> None:
         if expressions:
@@ -79,7 +82,7 @@ class EvalPlan(InspectablePlan):
             )
         self.options = plan_options(
             options, without=without, record=record, executor=executor, title=title, device=device, recall=recall,
-            costs=costs,
+            costs=costs, numerics=numerics,
         )  # fmt: skip
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self.recall, self.costs = recall, costs
@@ -224,7 +227,7 @@ class EvalPlan(InspectablePlan):
         roots = [handle.expr for handle in self._handles]
         # A prepared plan runs as it was shown. Values are captured by node, and a cached program has the nodes of the
         # graph that it was planned for.
-        cached = not self._fresh and self.record != "values"
+        cached = not self._fresh and self.record != "values" and not self.options.inference
         known = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(known) if self.recall else None
         if recalled is not None:

@@ -34,6 +34,7 @@ def plan_options(
     device: Device | None,
     recall: bool,
     costs: str,
+    numerics: str,
 ) -> Options:
     """Return the planner's options by those of an EvalPlan; ``further`` are options of the planner itself.
 
@@ -46,7 +47,7 @@ def plan_options(
     check_type(recall, "recall", bool, "True or False", "recall=True")
     if device is not None:
         check_device(device)
-    changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, **further}
+    changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
     if costs == "measured":
         changes = {"cost_model": measured_cost_model(), **changes}
     if executor == "dask":

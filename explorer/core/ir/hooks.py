@@ -214,6 +214,14 @@ class RestoreTraining(Protocol):
     ) -> None: ...
 
 
+class Stabilise(Protocol):
+    """A program in stable form: its outputs, and the origins of the nodes that were made (`Origin`), by uid."""
+
+    def __call__(
+        self, outputs: Sequence[Any], inputs: Sequence[Any], border: Sequence[Any] = (), /
+    ) -> tuple[tuple[Any, ...], Mapping[int, Any]]: ...
+
+
 def _empty(*_: Any, **__: Any) -> Any:
     raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
 
@@ -241,6 +249,7 @@ class Hooks:
     save_training: SaveTraining = _empty
     check_training_file: CheckTrainingFile = _empty
     restore_training: RestoreTraining = _empty
+    stabilise: Stabilise = _empty
 
     def missing(self) -> list[str]:
         """Return the names of the hooks that are not filled in."""

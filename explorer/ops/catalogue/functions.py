@@ -75,6 +75,7 @@ from explorer.ops.elementwise.unary import isfinite as isfinite
 from explorer.ops.elementwise.unary import isinf as isinf
 from explorer.ops.elementwise.unary import isnan as isnan
 from explorer.ops.elementwise.unary import log as log
+from explorer.ops.elementwise.unary import log1mexp as log1mexp
 from explorer.ops.elementwise.unary import log1p as log1p
 from explorer.ops.elementwise.unary import negative as negative
 from explorer.ops.elementwise.unary import positive as positive

@@ -11,6 +11,7 @@ numbers are refused where a function is defined for real ones only (``float_dtyp
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -125,6 +126,24 @@ class Log1p(Ufunc):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (1 + x),)
+
+
+class Log1mexp(Elementwise):
+    """log(1 − eˣ) for x < 0, exact near 0 and far below it (Mächler, Accurately Computing log(1 − exp(−|a|)), 2012)."""
+
+    weight, examples = 2 * EXPENSIVE, (Example(real(2, 3, low=-3, high=-0.1)),)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # −∞ at 0, NaN above it
+            near = np.log(-np.expm1(x, dtype=out.dtype))
+            np.copyto(out, np.where(x > -math.log(2), near, np.log1p(-np.exp(x, dtype=out.dtype))))
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * -(exp(x) / (0.0 - expm1(x))),)
 
 
 class Sin(Ufunc):
@@ -254,7 +273,7 @@ class Softplus(Elementwise):
 
 
 negative, positive, absolute, sign, square, sqrt = Negative(), Positive(), Absolute(), Sign(), Square(), Sqrt()
-reciprocal, exp, expm1, log, log1p = Reciprocal(), Exp(), Expm1(), Log(), Log1p()
+reciprocal, exp, expm1, log, log1p, log1mexp = Reciprocal(), Exp(), Expm1(), Log(), Log1p(), Log1mexp()
 sin, cos, tan, tanh, sigmoid, relu, softplus = Sin(), Cos(), Tan(), Tanh(), Sigmoid(), Relu(), Softplus()
 sigmoid_gradient = SigmoidGradient()
 

@@ -216,12 +216,17 @@ def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
 
 
 class LogSumExp(Operation):
-    """log Σ eˣ over axes, without overflow."""
+    """log(scale · Σ eˣ) over axes, without overflow."""
 
     name = "logsumexp"
     axes: tuple[int, ...]
     keepdims: bool = False
-    examples = (Example(real(2, 3), axes=(1,)), Example(real(2, 3), axes=(0, 1), keepdims=True))
+    scale: float = 1.0
+    examples = (
+        Example(real(2, 3), axes=(1,)),
+        Example(real(2, 3), axes=(0, 1), keepdims=True),
+        Example(real(2, 3), axes=(1,), scale=0.25),
+    )
 
     def infer(self, x: TensorType) -> TensorType:
         type_ = Sum(self.axes, self.keepdims).infer(x)
@@ -231,7 +236,8 @@ class LogSumExp(Operation):
         x = x.astype(out.dtype, copy=False)
         shift = _largest(x, self.axes)
         with np.errstate(divide="ignore"):  # an empty sum: log 0 = −∞
-            total = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
+            powers = np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)
+            total = np.log(powers if self.scale == 1 else powers * self.scale) + shift
         np.copyto(out, total.reshape(out.shape))
         return out
 
@@ -240,8 +246,8 @@ class LogSumExp(Operation):
         return self.axes
 
     @property
-    def combine_ufunc(self) -> np.ufunc:
-        return np.logaddexp
+    def combine_ufunc(self) -> np.ufunc | None:
+        return np.logaddexp if self.scale == 1 else None
 
     def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
         return LogSumExp(axes, True).kernel(out, x)
@@ -253,7 +259,7 @@ class LogSumExp(Operation):
         return (reshape(g, kept) * Softmax(self.axes)(x),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return LogSumExp(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
+        return LogSumExp(tuple([axis + 1 for axis in self.axes]), self.keepdims, self.scale)(x)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return (EXPENSIVE + 2) * types[0].size

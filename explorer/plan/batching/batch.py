@@ -47,7 +47,7 @@ class Batch(BatchReasons, Pass):
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
     """equal operations over equal types that are looked at: of fewer, stacking costs as much as it saves"""
-    name = "batch"
+    name, numerics = "batch", "reordering"
 
     def run(self, graph: PlanGraph) -> None:
         """Consider the buckets in the order in which they can depend on each other, and explain what stays separate."""

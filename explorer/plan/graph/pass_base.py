@@ -14,6 +14,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError
+from explorer.plan.graph.numerics import Numerics
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 
@@ -51,6 +52,8 @@ class Pass(ABC):
     kind: ClassVar[PassKind] = "rewrite"
     required: ClassVar[bool] = False
     """whether a schedule needs it"""
+    numerics: ClassVar[Numerics] = "exact"
+    """what the pass does to numbers (plan/graph/numerics.py)"""
     purpose: ClassVar[str] = ""
     """the first line of the docstring"""
     info: ClassVar[RuleInfo]

@@ -19,6 +19,7 @@ from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
 from explorer.plan.graph.decision_log import DecisionLog
 from explorer.plan.graph.decisions import NodeGroup
+from explorer.plan.graph.numerics import Level
 from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
 
@@ -29,8 +30,10 @@ class PlanGraph(DecisionLog):
     `decline`) and then changes the graph in their name (`substitute`, `add_nodes`, `fuse`).
     """
 
-    def __init__(self, roots: Sequence[Expr]) -> None:
+    def __init__(self, roots: Sequence[Expr], numerics: Level = "safe", inference: bool = False) -> None:
         super().__init__()
+        self.numerics, self.inference = numerics, inference
+        """what rules may do to numbers; whether weights are known and stay as they are, so that rules may read them"""
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
         """uid → the node that replaces it, which may have been replaced in its turn: see `resolve`"""

@@ -18,6 +18,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.source_location import INTERNAL
+from explorer.plan.graph.numerics import EFFECTS, Numerics
 from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
@@ -96,6 +97,8 @@ class Reason:
     """the general rule or cost behind the decision"""
     change: str = ""
     """the change of the program that leads to another decision; "" where there is none to make"""
+    numerics: Numerics | None = None
+    """what the rewrite does to numbers in this case; None: what its rule or pass declares"""
     owner: type | None = field(default=None, init=False, repr=False)
     """the class whose attribute it is, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)
@@ -113,6 +116,11 @@ class Reason:
             if self.owner is None
             else f"{self.owner.__name__.removesuffix('Reasons')}-{self.attribute}".lower().replace("_", "-")
         )
+
+    @property
+    def effect(self) -> Numerics:
+        """What the rewrite does to numbers: the reason's own class, or that of its rule or pass."""
+        return self.numerics or getattr(self.owner, "numerics", "exact")
 
     @functools.cached_property
     def facts(self) -> frozenset[str]:
@@ -132,6 +140,7 @@ class Reason:
         lines = [f"[{self.code}]{where}", f"  {self.sentence}"]
         lines += [f"  What it means: {self.meaning}"] if self.meaning else []
         lines += [f"  What would change it: {self.change}"] if self.change else []
+        lines += [f"  Numbers: {self.effect}, {EFFECTS[self.effect]}."] if self.effect != "exact" else []
         return "\n".join(lines)
 
 

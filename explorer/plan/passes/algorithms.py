@@ -43,7 +43,7 @@ class Algorithms(Pass):
     beside it.
     """
 
-    name = "algorithms"
+    name, numerics = "algorithms", "reassociating"
     rule = RuleInfo("Winograd", "A 3×3 convolution is computed in tiles of 2×2 pixels, with 16 products instead of 36.")
     tiles = Reason(
         "tiles",
@@ -80,6 +80,14 @@ class Algorithms(Pass):
         meaning=_METHOD + " All tiles share filters that were transformed before; with few tiles, reading these takes "
         "longer than the multiplications that are saved.",
         change="Larger images, or more of them at a time.",
+    )
+    changes_rounding = Reason(
+        "changes_rounding",
+        "`conv2d` is computed directly, not by Winograd's method, which would save an estimated {saved_us}: that adds "
+        "and subtracts the pixels of a tile first, so that large pixels outside of a window take digits from its sum. "
+        "numerics=\"fast\" allows it.",
+        meaning=_METHOD + " Plans of nets use it, as inference engines do.",
+        change='ex.EvalPlan(numerics="fast").',
     )
     filters_vary = Reason(
         "filters_vary",
@@ -138,6 +146,9 @@ class Algorithms(Pass):
             graph.decline(self.rule, self.few_tiles, facts, node, estimated_cost_us=0.0)
         elif not (graph.has_parameters and is_constant(filters, graph)):
             graph.decline(self.rule, self.filters_vary, {}, node, estimated_cost_us=saved)
+        elif graph.numerics == "safe" and not graph.inference:
+            facts = {"saved_us": round(saved, 2)}
+            graph.decline(self.rule, self.changes_rounding, facts, node, estimated_cost_us=saved)
         else:
             return True
         return False

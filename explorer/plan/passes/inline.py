@@ -70,6 +70,7 @@ class Inline(Pass):
         "{together_us}, and one call after another takes {separate_us}.",
         meaning=_MAP,
         change=_LOOP,
+        numerics="reordering",
     )
     dear = Reason(
         "stacking_costs_more",

@@ -32,7 +32,7 @@ class JoinProducts(Pass):
     """Compute small products of one value with several weights as one, with the weights side by side."""
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL, repr=False)
-    name = "join"
+    name, numerics = "join", "reordering"
     joined = Reason(
         "joined",
         "The {count:product} of `{left}` with {count} different weights are computed as one product, with these "

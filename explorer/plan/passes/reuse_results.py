@@ -17,9 +17,9 @@ from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
-from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
+from explorer.plan.rewrite.matchers import POWERS
 
-_RISKY = (*SOURCES, Power, Square)
+_RISKY = (*POWERS, Power, Square)
 """operations that overflow where a simplified form of their readers does not"""
 
 

@@ -12,6 +12,7 @@ second sweep asks only where a rule counted the readers of a value, since only t
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +24,9 @@ from explorer.core.ir.recording_context import state
 from explorer.core.ir.traversal import reachable
 from explorer.data.dynamic_data import Dynamic
 from explorer.ops.creation.constants import Zero
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.cost_model import kernel_cost
+from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
@@ -40,6 +44,8 @@ class Simplify(Pass):
 
     sweeps: int = 4
     """walks over the graph at most: after a replacement, a value may have one reader, for which rules waited"""
+    rules: tuple[Rule, ...] | None = None
+    """the rules that are asked, and nothing is folded; None: those that are registered"""
     name = "simplify"
     unreached = Reason(
         "unreached",
@@ -64,12 +70,30 @@ class Simplify(Pass):
         change="ex.try_cast(x, …) gives the data with its class.",
     )
 
+    differentiated = Reason(
+        "differentiated",
+        "This is the gradient of `{stable}`, which the rule {rule} computes in place of `{written}`, because the "
+        "gradient of `{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
+        meaning="ex.grad differentiates the program in stable form: the gradient of log(softmax(x)) divides by "
+        "softmax(x), that of log_softmax(x) does not.",
+        change="ex.stop_gradient of the inner value, or ex.grad with respect to it, keeps the form that was written.",
+    )
+    changes_rounding = Reason(
+        "changes_rounding",
+        "`{node}` is computed as written: the rule {rule} changes rounding, because {effect}. It would save an "
+        "estimated {saved_us}; numerics=\"fast\" allows it.",
+        meaning="(1e8 + 0.3) − 1e8 is 0.3 in exact arithmetic and 0.2999999970197678 in float64, and 0 in float32: the "
+        "order of operations decides which digits are lost. A plan keeps the order that was written.",
+        change='ex.EvalPlan(numerics="fast"), where the last digits, overflow and underflow do not matter.',
+    )
+
     def run(self, graph: PlanGraph) -> None:
         """Sweep until nothing changes, or as often as ``sweeps`` allows.
 
         The limit is reached only where rules enable each other in a long row; the graph is valid after every sweep.
         """
-        explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
+        told = [decision for decision in graph.decisions if decision.code in ("unreached", "differentiated")]
+        explained = {subject.uid for decision in told for subject in decision.subjects}
         only: set[int] | None = None
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
@@ -83,10 +107,12 @@ class Simplify(Pass):
 
         ``only`` are the uids of the nodes at which an answer can differ from that of the sweep before, because a rule
         counted readers there; None: all nodes. Returns these for the next sweep; None after constants were folded.
-        ``explained`` are the uids of zero gradients that have their decision.
+        ``explained`` are the uids of gradients that have their decision.
         """
         graph.consumer_queries.clear()
-        chains, folding, inputs = applicable_rules(graph), Folding(), graph.inputs
+        gradients: dict[str, list[Expr]] = {}
+        """notes of rewrites before a gradient was taken → the gradient nodes"""
+        chains, folding, inputs = applicable_rules(graph, self.rules), Folding(), graph.inputs
         constants = folding.known
         # Rules record as a program does, at the scope and line that are current; the planner's caller gets its own
         # back.
@@ -95,6 +121,10 @@ class Simplify(Pass):
             for node in graph.live:
                 operation_class = type(node.operation)
                 operands = inputs[node.uid]
+                scope = node.scope
+                if scope is not None and scope.kind == "twin" and scope.type and node.uid not in explained:
+                    explained.add(node.uid)
+                    gradients.setdefault(scope.type, []).append(node)
                 if not operands:
                     # Only constants that are described by a few numbers: folding reads them without computing an array.
                     if operation_class in DESCRIBED:
@@ -113,9 +143,12 @@ class Simplify(Pass):
         finally:
             state.scope, state.origin = outer
             graph.current_node = None
+        for note, nodes in gradients.items():
+            rule, written, stable = note.split("\n")
+            graph.decide(self, self.differentiated, {"rule": rule, "written": written, "stable": stable}, nodes)
         rules_applied = len(graph.substitutions)
         # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
-        if Call not in chains.kinds or graph.inlined:
+        if self.rules is None and (Call not in chains.kinds or graph.inlined):
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
@@ -183,11 +216,36 @@ class Simplify(Pass):
                 facts["node"] = node.operation.label
                 graph.decline(rule, self.no_kernel, facts, node, index)
                 continue
+            effect = answer.entry.numerics or rule.numerics
+            # Integers wrap around: every order gives the same bits.
+            if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
+                saved = _saved_us(node, fresh, graph)
+                facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
+                graph.decline(rule, self.changes_rounding, facts, node, index, estimated_cost_us=saved)
+                continue
             decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
             graph.add_nodes(decision, fresh, node)
             graph.substitute(decision, node, new)
             return fresh
         return []
+
+
+def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
+    """Return the µs that a replacement saves: those of the nodes that it makes needless, less those of its own."""
+    made = {part.uid for part in fresh}
+    read = {operand.uid for part in fresh for operand in graph.operands(part)} - made
+    needless, pending = [], [node]
+    while pending:
+        current = pending.pop()
+        needless.append(current)
+        pending += [
+            operand
+            for operand in graph.operands(current)
+            if operand.operands and operand.uid not in read and graph.users.get(operand.uid, 0) == 1
+        ]
+    varying = [part for part in fresh if not (graph.has_parameters and is_constant(part, graph))]
+    before, after = [sum([kernel_cost(part, graph.operands(part)) for part in parts]) for parts in (needless, varying)]
+    return round(max(0.0, before - after), 2)
 
 
 def _record_hidden(rule: Rule, node: Expr, graph: PlanGraph, index: int) -> None:
@@ -250,9 +308,9 @@ class _ApplicableRules(dict[type, _Asked]):
 _shared_rules = functools.lru_cache(maxsize=64)(_ApplicableRules)
 
 
-def applicable_rules(graph: PlanGraph) -> _ApplicableRules:
+def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> _ApplicableRules:
     """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
-    return _shared_rules(frozenset([type(node.operation) for node in graph.live]), tuple(Rule.rules))
+    return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
 
 
 def _check_reason(rule: Rule, answer: Applied | Declined) -> None:

@@ -16,9 +16,11 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import Number
 from explorer.ops.creation.constants import Full, Zero
 from explorer.ops.elementwise.arithmetic import Add
-from explorer.ops.elementwise.unary import Absolute, Square
+from explorer.ops.elementwise.trigonometric_and_logs import Cosh
+from explorer.ops.elementwise.unary import Absolute, Exp, Sigmoid, Square
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
 from explorer.ops.manipulation.slicing import Index0, Slice
+from explorer.ops.nn.softmax import Softmax
 from explorer.plan.graph.plan_graph import PlanGraph
 
 _Operation = TypeVar("_Operation", bound=Operation)
@@ -29,6 +31,9 @@ CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
 
 MEMBERS = (Index0, Slice)
 """operations that take a member of a value"""
+
+POWERS = (Exp, Softmax, Sigmoid, Cosh)
+"""operations whose results overflow, or are rounded to 0, though they are positive"""
 
 
 def producer(node: Expr, operation_class: type[_Operation]) -> _Operation | None:

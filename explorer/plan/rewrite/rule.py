@@ -15,6 +15,7 @@ from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation import Operation
+from explorer.plan.graph.numerics import CLASSES, Numerics
 from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason, RuleInfo
 
 if TYPE_CHECKING:
@@ -35,11 +36,14 @@ class Rule(ABC):
     the earlier one, so that a cell can be run again. The first line of its docstring is its purpose in panels. The
     class attributes below only narrow down where it is asked: they save time and change no answer.
 
-    Raises DeclarationError where a subclass has no ``match``, no ``roots`` or no docstring.
+    ``numerics`` declares what the rewrite does to floating-point numbers: "exact", "rounding", "reordering" or
+    "reassociating" (plan/graph/numerics.py). A plan applies rules of the last class only with ``numerics="fast"``.
+
+    Raises DeclarationError where a subclass has no ``match``, ``roots``, ``numerics`` or docstring.
 
     >>> class SumOfNegative(ex.Rule):
     ...     "Σ(−x) is −Σx: one number changes its sign instead of all."
-    ...     roots = (ex.operation("sum"),)
+    ...     roots, numerics = (ex.operation("sum"),), "exact"
     ...     moved = ex.Reason("sum_first", "`{x}` is added up before the sign changes, because −a − b is −(a + b).")
     ...
     ...     def match(self, node, graph):
@@ -56,6 +60,8 @@ class Rule(ABC):
     """
 
     roots: ClassVar[tuple[type[Operation], ...]]
+    numerics: ClassVar[Numerics]
+    """what the rewrite does to numbers; a reason with its own ``numerics`` declares another class for its case"""
     info: ClassVar[RuleInfo]
     """under which decisions of the rule are recorded: the class's name, the first line of its docstring"""
     rules: ClassVar[list[Rule]] = []
@@ -79,6 +85,14 @@ class Rule(ABC):
                 fix="def match(self, node, graph); or class X(ex.Rule, abstract=True) for a base of rules",
             )
         _check_roots(cls)
+        if getattr(cls, "numerics", None) not in CLASSES:
+            given = repr(cls.numerics) if hasattr(cls, "numerics") else "no numerics"
+            raise DeclarationError(
+                f"rule {cls.__name__} with {given}",
+                rule=f"a rule must declare what it does to numbers: {', '.join(CLASSES)}",
+                fix='numerics = "exact" where the result has the same bits, "rounding" where last digits may differ, '
+                '"reassociating" where you do not know',
+            )
         purpose = (cls.__doc__ or "").strip().split("\n")[0]
         if not purpose:
             raise DeclarationError(

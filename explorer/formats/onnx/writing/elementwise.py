@@ -160,6 +160,13 @@ def expm1(graph: GraphWriter, node: Any, x: str) -> Any:
     return graph.node("Where", graph.node("Less", graph.node("Abs", x), half), near, far)
 
 
+@written("log1mexp")
+def log1mexp(graph: GraphWriter, node: Any, x: str) -> Any:
+    """log(1 − eˣ): log1p(−eˣ), where eˣ is an ordinary number."""
+    (x,) = graph.operands(node, [x])
+    return _log1p(graph, node, graph.node("Neg", graph.node("Exp", x)))
+
+
 @written("log1p")
 def log1p(graph: GraphWriter, node: Any, x: str) -> Any:
     """log(1 + x); near 0 as 2 · artanh(x / (2 + x)), which loses no digits."""

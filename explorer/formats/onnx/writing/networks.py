@@ -217,11 +217,13 @@ def softmax_gradient(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @written("logsumexp")
 def logsumexp(graph: GraphWriter, node: Any, x: str) -> Any:
-    """log Σ eˣ over axes, with the largest element subtracted first."""
+    """log(scale · Σ eˣ) over axes, with the largest element subtracted first."""
     (x,) = graph.operands(node, [x])
     axes, keepdims = graph.constant(list(node.operation.axes)), int(node.operation.keepdims)
     largest = graph.node("ReduceMax", x, axes, keepdims=1)
     total = graph.node("ReduceSum", graph.node("Exp", graph.node("Sub", x, largest)), axes, keepdims=1)
+    if node.operation.scale != 1:
+        total = graph.node("Mul", total, graph.constant(node.operation.scale, node.dtype))
     result = graph.node("Add", graph.node("Log", total), largest)
     return result if keepdims else graph.node("Squeeze", result, axes)
 

@@ -1,14 +1,13 @@
 """The simplifying rules, most specific first: importing this package makes the chain.
 
-A module holds the rules of one theme; `algebra` holds what the rules about powers compute with. The first rule that
-applies to a node ends the chain there, so the order decides where several could.
+A module holds the rules of one theme. The first rule that applies to a node ends the chain there, so the order decides
+where several could.
 """
 
 # The order of the imports is the order of the chain:
 # - stable forms of several operations first: log(exp(…)) inside of one would be taken by a simpler rule,
 # - structure of zeros and one-hots, and inverses, before identities, which look at one operation alone,
-# - declared properties after rules that know an operation by name, and can say more about it,
-# - cancel_powers late: it is the general method where no formula was recognised, and the dearest to ask.
+# - declared properties after rules that know an operation by name, and can say more about it.
 # isort: off
 from explorer.plan.rewrite.rules import (
     stability,
@@ -22,7 +21,6 @@ from explorer.plan.rewrite.rules import (
     scale_into_weights,
     norm_before_product,
     device_copies,
-    cancel_powers,
     operations_under_policies,
     known_conditions,
     sum_of_parts,
@@ -30,7 +28,6 @@ from explorer.plan.rewrite.rules import (
 
 __all__ = [
     "batch_sums",
-    "cancel_powers",
     "declared_properties",
     "device_copies",
     "identities",

@@ -1,11 +1,12 @@
 """Sums that batching leaves behind: of all members of one value, and of products of members.
 
-A loop that adds up a loss, or the gradient of a shared parameter, is a chain of additions over rows of batched values.
-The first rule makes one reduction of it, the second one product of a reduction of products; together they turn the
-gradient of a thousand samples into one contraction (assets/decisions/0003-what-a-thousand-calls-taught.md).
+A loop that adds up a loss is a chain of additions over rows of batched values, and the gradient of a shared parameter
+is a sum of them. The first rule makes one operation of both: a chain in the order of the rows becomes a cumulative sum,
+which adds in that order, bit for bit; a sum whose order no program wrote becomes a reduction. The second rule makes one
+product of a reduction of products; together they turn the gradient of a thousand samples into one contraction
+(assets/decisions/0003-what-a-thousand-calls-taught.md).
 
-Terms are added in another order than the program wrote, so that last digits may differ; the dtype in which they are
-added must not, and the rules decline where it would.
+The dtype in which terms are added stays the same; the rules decline where it would not.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -18,10 +19,13 @@ from explorer.core.ir.expr import Expr
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, AddN, add_n
 from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.reshape import Transpose
+from explorer.ops.manipulation.slicing import Index0
 from explorer.ops.reduction.reduce import Sum
+from explorer.ops.reduction.sorting import CumulativeSum
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.matchers import MEMBERS, member, producer
+from explorer.plan.rewrite.matchers import MEMBERS, constant, member, never_minus_zero, producer
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _OTHERS = 64
@@ -31,9 +35,17 @@ _OTHERS = 64
 class SumOfMembers(Rule):
     """A sum of all members of one value, or of several, is one reduction over the first axis of each."""
 
+    numerics = "reordering"
     roots = (Add, AddN)
     producers = MEMBERS
 
+    in_order = Reason(
+        "sum_of_members",
+        "Adding the {members} rows of `{whole}` one by one is computed as the last row of one cumulative sum, because "
+        "that adds the same rows in the same order, in one operation.",
+        meaning="x[0] + x[1] + x[2] is np.cumsum(x, axis=0)[-1] to the last bit where x has three rows.",
+        numerics="exact",
+    )
     one_value = Reason(
         "sum_of_members",
         "Adding the {members} rows of `{whole}` one by one is computed as one sum over its first axis, because that "
@@ -45,6 +57,14 @@ class SumOfMembers(Rule):
         "Adding {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each array, "
         "because that adds the same terms in fewer operations.",
         meaning="x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0) where x and y have two rows.",
+    )
+    another_order = Reason(
+        "sum_of_members",
+        "Adding {members} rows of {wholes:array} and other terms one by one is computed as one sum over the first axis "
+        "of each array, and the sum of these, because that adds the same terms in fewer operations.",
+        meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point each addition rounds, and "
+        "(1e8 + 0.3) − 1e8 is not 0.3.",
+        numerics="reassociating",
     )
     not_all_members = Reason(
         "not_all_members",
@@ -81,6 +101,9 @@ class SumOfMembers(Rule):
             if taken is None or taken[1] != taken[0].shape[0] - 1:
                 return None  # not the top of a chain of additions
             reach = taken[0].shape[0]
+            ordered = _cumulative(node, graph)
+            if ordered is not None:
+                return self.in_order.applied(ordered, found=reach, members=reach, whole=taken[0])
         wholes, rest = _terms(node, graph, 2 * reach + _OTHERS)
         if not wholes:  # members that are broadcast in the sum
             return None
@@ -108,7 +131,41 @@ class SumOfMembers(Rule):
         if len(sums) > 1:
             facts["wholes"] = len(sums)
             reason = self.several_values
+        if isinstance(node.operation, Add):
+            facts["wholes"] = len(sums)
+            reason = self.another_order
         return reason.applied(add_n(*parts) if len(parts) > 1 else parts[0], **facts)
+
+
+def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
+    """Record ((start + x[0]) + x[1]) + … + x[n − 1] as the last row of a cumulative sum; None for another chain."""
+    taken = member(graph.operands(node)[-1], graph)
+    if taken is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # half precision adds in float32
+        return None
+    whole, rows = taken[0], taken[0].shape[0]
+    start: Expr | None = node
+    for index in reversed(range(rows)):
+        assert start is not None
+        if index == 0 and member(start, graph) == (whole, 0) and start.shape == node.shape:
+            start = None
+            break
+        if not isinstance(start.operation, Add) or (start is not node and graph.consumers(start) > 1):
+            return None
+        before, row = graph.operands(start)
+        if member(row, graph) != (whole, index) or row.shape != node.shape:
+            return None
+        start = before
+    if whole.dtype != node.dtype or (start is not None and start.type is not node.type and constant(start, graph) != 0):
+        return None
+    if start is None or constant(start, graph) == 0:
+        # Starting from 0.0 differs where all rows are −0.0: adding 0.0 at the end makes the same 0.0 of them.
+        total = Index0(rows - 1)(CumulativeSum(0)(whole))
+        if total.type is not node.type:
+            return None
+        return total if start is None or never_minus_zero(whole) or str(constant(start, graph)) == "-0.0" else total + 0.0
+    first = Concatenate(0)(reshape(start, (1, *start.shape)), whole)
+    total = Index0(rows)(CumulativeSum(0)(first))
+    return total if total.type is node.type else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +206,7 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
 class SumOfProducts(Rule):
     """Σᵢ Aᵢ @ Bᵢ over the first axis is one product: a shared parameter's gradient is one contraction."""
 
+    numerics = "reordering"
     roots = (Sum,)
     producers = (Matmul,)
 

@@ -20,6 +20,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class Idempotent(Rule):
     """f(f(x)) is f(x), and f(x, x) is x, where f is declared idempotent."""
 
+    numerics = "exact"
     roots = (Operation,)
 
     again = Reason(
@@ -52,6 +53,7 @@ class Idempotent(Rule):
 class AbsorbedOperand(Rule):
     """f(f(a, b), b) is f(a, b), where f is declared idempotent, associative and commutative."""
 
+    numerics = "exact"
     roots = (Operation,)
 
     taken_in = Reason(
@@ -86,13 +88,20 @@ class AbsorbedOperand(Rule):
 class Involution(Rule):
     """f(f(x)) is x where f is declared an involution, as −(−x) is x; 1 / (1 / x) is x but for rounding."""
 
+    numerics = "exact"
     roots = (Operation,)
 
     undone = Reason(
         "involution",
         "`{inner}` and `{outer}` after it are both left out, because each undoes the other: together they give back "
         "the numbers that there were before.",
-        meaning="−(−x) is x; 1 / (1 / x) is x but for rounding. The property is declared as involution.",
+        meaning="−(−x) is x. The property is declared as involution.",
+    )
+    reciprocals = Reason(
+        "involution",
+        "`{inner}` and `{outer}` after it are both left out, because 1 / (1 / x) is x but for rounding.",
+        meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows where x is below 5.6e-309.",
+        numerics="rounding",
     )
     dtype = Reason(
         "dtype",
@@ -105,9 +114,10 @@ class Involution(Rule):
     integers = Reason(
         "dtype",
         "The reciprocal of the reciprocal of `{x}` is computed as written, not replaced by `{x}`, because `{x}` is "
-        "{given}: the reciprocal of an integer is cut off to an integer, so `{x}` does not come back.",
-        meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5.",
-        change="Convert the operand to floating point first: x.astype(...).",
+        "{given}, of which some numbers do not come back.",
+        meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5. The reciprocal of the complex number 0 is "
+        "NaN.",
+        change="Convert the operand to real floating point first: x.astype(...).",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -122,14 +132,17 @@ class Involution(Rule):
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
             return self.dtype.declined(**facts, operation=node.operation.name)
-        if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
-            return self.integers.declined(x=x, given=str(x.dtype))
+        if isinstance(node.operation, Reciprocal):
+            if x.dtype.kind in "iuc":
+                return self.integers.declined(x=x, given=str(x.dtype))
+            return self.reciprocals.applied(x, outer=node, inner=y)
         return self.undone.applied(x, outer=node, inner=y)
 
 
 class EvenOfNegative(Rule):
     """f(−x) and f(|x|) are f(x) where f is declared even: the sign makes no difference."""
 
+    numerics = "exact"
     roots = (Operation,)
 
     even = Reason(
@@ -171,10 +184,11 @@ class EvenOfNegative(Rule):
 class ExtremeBeforeMonotone(Rule):
     """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements.
 
-    Bits stay the same, since the result is f of one of the elements either way. Of equal f(x) another x may be picked,
-    which no value shows.
+    The result is f of one of the elements either way. Of x with equal f(x) another one may be picked, so that a zero
+    may have the other sign.
     """
 
+    numerics = "rounding"
     roots = (MaxPool2d, Max, Min)
 
     later = Reason(

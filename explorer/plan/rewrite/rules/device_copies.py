@@ -19,6 +19,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class RoundTripCopy(Rule):
     """A copy of a copy copies the original, and is the original where that lives there."""
 
+    numerics = "exact"
     roots = (ToDevice,)
 
     direct = Reason(
@@ -40,6 +41,7 @@ class RoundTripCopy(Rule):
 class RecreateConstantOnDevice(Rule):
     """Constants that are described, and not stored, are described on the other device: nothing is copied."""
 
+    numerics = "exact"
     roots = (ToDevice,)
 
     recreated = Reason(

@@ -44,6 +44,7 @@ class NeutralNumber(Rule):
     complex numbers, whose parts are multiplied by 0, too. See assets/decisions/0010.
     """
 
+    numerics = "exact"
     roots = (Add, Subtract, Multiply, Divide, Power)
     producers = CONSTANTS
     concrete = True
@@ -105,6 +106,7 @@ class NoOp(Rule):
     A reduction over axes of size 1 is its operand, too; but a floating sum starts from 0.0, so that −0.0 becomes 0.0.
     """
 
+    numerics = "exact"
     roots = (
         Transpose,
         Reshape,
@@ -178,6 +180,7 @@ def _is_unlimited(operation: Clip) -> bool:
 class SumOfOne(Rule):
     """A sum of one term is the term."""
 
+    numerics = "exact"
     roots = (AddN,)
 
     single_term = Reason(
@@ -196,9 +199,10 @@ class SumOfOne(Rule):
 class RedundantActivation(Rule):
     """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
 
-    Of √x it is not known: √(−0.0) is −0.0, of which |·| makes 0.0.
+    Of √x it is not known: √(−0.0) is −0.0, of which both make 0.0.
     """
 
+    numerics = "exact"
     roots = (Relu, Absolute)
 
     nonnegative = Reason(
@@ -219,7 +223,7 @@ class RedundantActivation(Rule):
         (x,) = graph.operands(node)
         if not is_known_nonnegative(x) or x.type is not node.type:
             return None
-        if isinstance(node.operation, Absolute) and not never_minus_zero(x):
+        if not isinstance(x.operation, Relu) and not never_minus_zero(x):
             return self.minus_zero.declined(x=x, operation=node.operation.name)
         return self.nonnegative.applied(x, x=x, operation=node.operation.name)
 
@@ -230,6 +234,7 @@ class IndexOfStack(Rule):
     Batching stacks operands that later turn out to be read by themselves.
     """
 
+    numerics = "exact"
     roots = (Index0, Slice)
     producers = (Stack,)
 
@@ -261,6 +266,7 @@ class IndexOfStack(Rule):
 class StackOfMembers(Rule):
     """A stack of all members of one value, in order, is that value."""
 
+    numerics = "exact"
     roots = (Stack,)
     producers = MEMBERS
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
+from explorer.ops.elementwise.arithmetic import Multiply
 from explorer.ops.elementwise.trigonometric_and_logs import Arcsinh, Arctan, Arctanh, Sinh
 from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square, Tan, Tanh, absolute
 from explorer.ops.manipulation.reshape import Cast, Reshape, Transpose
@@ -61,6 +62,7 @@ class InversePair(Rule, abstract=True):
 class LogOfExp(InversePair):
     """log(exp(x)) is x."""
 
+    numerics = "rounding"
     roots = (Log,)
     producers = (Exp,)
     concrete = True
@@ -85,6 +87,7 @@ class LogOfExp(InversePair):
 class ExpOfLog(InversePair):
     """exp(log(x)) is x, where x is known to be positive."""
 
+    numerics = "rounding"
     roots = (Exp,)
     producers = (Log,)
     concrete = True
@@ -111,6 +114,7 @@ class ExpOfLog(InversePair):
 class UndoneByInverse(InversePair):
     """g(f(x)) is x for a function and its inverse: log1p and expm1, the hyperbolic ones and theirs, tan and arctan."""
 
+    numerics = "rounding"
     roots = tuple(dict.fromkeys([outer for outer, _ in _INVERSES]))
     producers = tuple(dict.fromkeys([inner for _, inner in _INVERSES]))
 
@@ -129,10 +133,11 @@ class UndoneByInverse(InversePair):
 
 
 class SqrtOfSquare(InversePair):
-    """√(x²) is |x|, also where x² overflows."""
+    """√(x²) and √(x · x) are |x|, also where x² overflows."""
 
+    numerics = "rounding"
     roots = (Sqrt,)
-    producers = (Square,)
+    producers = (Square, Multiply)
     concrete = True
 
     sqrt_square = Reason(
@@ -150,9 +155,10 @@ class SqrtOfSquare(InversePair):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        if producer(y, Square) is None:
+        factors = graph.operands(y)
+        x = factors[0]
+        if producer(y, Square) is None and (producer(y, Multiply) is None or factors[1] is not x):
             return None
-        (x,) = graph.operands(y)
         if x.dtype.kind == "c" or x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
         if is_known_nonnegative(x):
@@ -163,6 +169,7 @@ class SqrtOfSquare(InversePair):
 class SquareOfSqrt(InversePair):
     """(√x)² is x, where x is known not to be negative."""
 
+    numerics = "rounding"
     roots = (Square,)
     producers = (Sqrt,)
     concrete = True
@@ -189,6 +196,7 @@ class SquareOfSqrt(InversePair):
 class TransposeOfTranspose(Rule):
     """Two transpositions are one, or none."""
 
+    numerics = "exact"
     roots = (Transpose,)
     producers = (Transpose,)
     concrete = True
@@ -223,6 +231,7 @@ class ReshapeOfReshape(Rule):
     A reshape keeps the order of the elements, whatever the shape between.
     """
 
+    numerics = "exact"
     roots = (Reshape,)
     producers = (Reshape,)
     concrete = True
@@ -252,6 +261,7 @@ class ReshapeOfReshape(Rule):
 class WideningRoundTrip(Rule):
     """A conversion to a wider dtype and back is nothing."""
 
+    numerics = "exact"
     roots = (Cast,)
     producers = (Cast,)
     concrete = True

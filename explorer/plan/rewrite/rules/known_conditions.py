@@ -43,6 +43,7 @@ def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | 
 class KnownCondition(Rule):
     """ex.cond of a constant condition is a call of the function that it takes."""
 
+    numerics = "exact"
     roots = (Cond,)
     branch_known = Reason(
         "branch_known",
@@ -64,6 +65,7 @@ class KnownCondition(Rule):
 class LoopWithoutTurns(Rule):
     """The result of a loop that makes no turn is the state in front of it."""
 
+    numerics = "exact"
     roots = (WhileLoop, Scan, Item)
     no_turns = Reason(
         "no_turns",

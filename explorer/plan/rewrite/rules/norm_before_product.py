@@ -65,6 +65,7 @@ class NormIntoWeights(IntoWeights):
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
 
+    numerics = "reassociating"
     roots = (Conv2d, Conv2dImageGradient, Matmul)
     producers = _ARITHMETIC
 

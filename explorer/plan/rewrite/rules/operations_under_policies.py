@@ -17,6 +17,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class UnderPolicies(Rule):
     """An operation under policies is what computes them: a sum accumulated by product is a product."""
 
+    numerics = "exact"
     roots = (Adjusted,)
 
     policies = Reason(

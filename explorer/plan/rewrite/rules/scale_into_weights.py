@@ -3,7 +3,9 @@
 So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows. The rules know
 no batch norm: factor after factor and term after term move, by shapes alone, so that any affine layer does the same.
 
-(x ∗ W) · s and x ∗ (W · s) are equal but for rounding: the weights are rounded once after scaling, the result no more.
+(x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point W · s may overflow or underflow where the
+program does not, so that only ``numerics="fast"`` allows it. The plan of a net knows the weights: there the values are
+computed, and the rules apply where they show that the error is that of a reordered sum, as every inference engine does.
 Where a program gets its inputs at each run, scaled weights are computed once (the pass constants); without parameters
 they would be in every run, and the prices decide whether that pays.
 """
@@ -12,11 +14,14 @@ they would be in every run, and the prices decide whether that pays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.core.types.tensor_type import Shape
+from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
 from explorer.ops.manipulation.reshape import Cast
@@ -32,6 +37,8 @@ DIGITS = 4
 """bytes of the narrowest numbers whose range leaves room for weights times factors: float16 ends at 65504"""
 
 
+_LARGE = 2.0**-8
+"""the largest constant beside a product, in units of its largest weight, as a part of 1 / eps: digits enough are left"""
 _PARTS = 12
 """nodes of an operand that are looked at, at most: a number, its zero point, and views of both"""
 
@@ -78,6 +85,14 @@ class IntoWeights(Rule, abstract=True):
         meaning="Weights times factors are rounded to the dtype of the weights, so it must have room for them.",
         change="Convert the operands to one dtype: x.astype(...).",
     )
+    harmful = Reason(
+        "harmful_values",
+        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
+        "`{product}`, because with the values of these weights {harm}.",
+        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point W · s may be ∞ or 0 where the "
+        "result is an ordinary number, and x @ W is rounded away where it is added to a far larger constant.",
+        change='ex.EvalPlan(numerics="fast") does not look at the values.',
+    )
     not_constant = Reason(
         "not_constant",
         "`{operation}` with `{part}` is computed in each run, instead of once on the weights of the product or "
@@ -99,6 +114,15 @@ class FactorIntoWeights(IntoWeights):
         "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
+    checked = Reason(
+        "factor_into_weights",
+        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: `{weights}`, "
+        "the weights of `{product}`, are multiplied or divided by it instead. None of them overflows or underflows.",
+        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
+        "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
+        change='net.plan(without=["simplify"]) computes it as written.',
+        numerics="reordering",
+    )
     shape = Reason(
         "shape",
         "Multiplying or dividing by `{factor}` is computed as written, instead of changing the weights of "
@@ -116,6 +140,7 @@ class FactorIntoWeights(IntoWeights):
         change="Nothing: the exact sum is what a quantised operator means.",
     )
 
+    numerics = "reassociating"
     roots = (Multiply, Divide)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
@@ -164,7 +189,13 @@ class FactorIntoWeights(IntoWeights):
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if affine.term is None else node.operation(affine.term, factor)
-        return self.moved.applied(
+        reason = self.moved
+        if graph.inference and graph.numerics == "safe":
+            harm = _harm_of_factor(scaled, operands[place], shape_in_weights, graph) or _overflow([term], graph)
+            if harm:
+                return self.harmful.declined(product=product, harm=harm)
+            reason = self.checked
+        return reason.applied(
             affine.with_product(product.operation(*operands), term),
             **facts,
             weights=named(scaled, graph),
@@ -184,6 +215,7 @@ class TermsOfWeights(IntoWeights):
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
 
+    numerics = "reassociating"
     roots = (Add, Subtract)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
@@ -209,7 +241,13 @@ class TermsOfWeights(IntoWeights):
         facts["saved_flops"] = node.size
         inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
         merged = (own_term - term if outer and not inner else term - own_term) if inner != outer else own_term + term
-        return self.merged.applied(product - merged if inner and outer else product + merged, **facts)
+        reason = self.merged
+        if graph.inference and graph.numerics == "safe":
+            harm = _overflow([merged], graph) or _harm_of_terms(product, (own_term, term), graph)
+            if harm:
+                return self.harmful.declined(product=product, harm=harm)
+            reason = self.checked
+        return reason.applied(product - merged if inner and outer else product + merged, **facts)
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
@@ -224,6 +262,61 @@ def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
     if value.operation.commutative and _keeps(b) and b.type is value.type:
         return Affine(value, b, a) if a.size < value.size or is_constant(a, graph) else None
     return None
+
+
+def _value(node: Expr, graph: PlanGraph) -> Array:
+    """Return the value of a constant, computed from weights whose values are known."""
+    values: dict[int, Array] = {}
+    pending = [node]
+    while pending:
+        current = pending[-1]
+        operands = graph.operands(current)
+        waiting = [operand for operand in operands if operand.uid not in values]
+        if waiting:
+            pending += waiting
+            continue
+        pending.pop()
+        operation = current.operation
+        with np.errstate(all="ignore"):
+            values[current.uid] = operation.compute(*[values[operand.uid] for operand in operands])
+    return values[node.uid]
+
+
+def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:
+    """Say that a constant of a rewritten program is not finite; "" where all are."""
+    finite = all(np.isfinite(_value(each, graph)).all() for each in constants if each is not None)
+    return "" if finite else "a constant would be ∞ or NaN"
+
+
+def _harm_of_factor(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph) -> str:
+    """Say how scaled weights overflow or lose digits, channel by channel; "" where they do not.
+
+    Below tiny / eps² the small weights of a channel would underflow that still count beside its largest one.
+    """
+    limits = np.finfo(weights.dtype)
+    axes = tuple([axis for axis, size in enumerate(channels) if size == 1])
+    after = _value(scaled, graph)
+    before = np.abs(_value(weights, graph)).max(axis=axes, initial=0.0)
+    largest = np.abs(after).max(axis=axes, initial=0.0)
+    if not np.isfinite(largest).all():
+        return "a weight would be ∞ or NaN"
+    if (largest > np.sqrt(limits.max)).any():
+        return f"a weight would be {largest.max():.3g}, which may overflow where it is multiplied"
+    lost = (before > 0) & (largest < limits.tiny / limits.eps**2)
+    return f"a weight would be {largest[lost].min():.3g}, which has too few digits" if lost.any() else ""
+
+
+def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
+    """Say that a term is so large that the digits of the product are lost beside it; "" where none is.
+
+    A program may add and subtract a large number to round to integers.
+    """
+    weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
+    largest = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in weights], default=0.0)
+    term = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in terms])
+    if term <= largest * _LARGE / np.finfo(product.dtype).eps:
+        return ""
+    return f"{term:.3g} would be added at once to products of weights of at most {largest:.3g}"
 
 
 def _is_whole(value: Expr, graph: PlanGraph) -> bool:

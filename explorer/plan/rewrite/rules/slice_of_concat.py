@@ -22,6 +22,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class SliceOfSlice(Rule):
     """A part of a part is one part."""
 
+    numerics = "exact"
     roots = (Slice,)
     concrete = True
 
@@ -50,6 +51,7 @@ class SliceOfConcatenation(Rule):
     found by bisection, among starts that are remembered from the node before.
     """
 
+    numerics = "exact"
     roots = (Slice,)
     concrete = True
     _last: tuple[int, list[int]] = (-1, [])
@@ -104,6 +106,7 @@ class SliceOfConcatenation(Rule):
 class ConcatenationOfSlices(Rule):
     """All pieces of one tensor, joined in order along the axis that they were cut on, are that tensor."""
 
+    numerics = "exact"
     roots = (Concatenate,)
     concrete = True
 

@@ -3,25 +3,55 @@
 Frameworks usually offer a second function for each: log_softmax next to softmax, a loss "with logits" next to the loss.
 Here a user writes the formula of the textbook, and the plan computes the form that a numerical analyst would write.
 Both are the same number in exact arithmetic; they differ where exp overflows (beyond 709, or 88 in float32) or is
-rounded to 0, and in the last digits elsewhere. Powers in other shapes are left to cancel_powers.py.
+rounded to 0, and in the last digits elsewhere. A rule moves one step, and its result is asked again: the log of a part
+of a softmax is the part of its log, which is then a log-softmax. What no rule knows is computed as it is written.
+
+``ex.grad`` differentiates the program that these rules give (plan/rewrite/stabilise.py), since the gradients of the
+stable operations are stable themselves.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
 from explorer.core.ir.expr import Expr
 from explorer.ops.base import broadcast_to, cast
-from explorer.ops.elementwise.arithmetic import Add, Divide, Subtract
-from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, Sigmoid, exp, softplus
-from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
+from explorer.ops.creation.constants import full
+from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, NotEqual, Select, Subtract
+from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Log2, Log10, Logaddexp
+from explorer.ops.elementwise.unary import (
+    Exp,
+    Log,
+    Log1mexp,
+    Log1p,
+    Negative,
+    Reciprocal,
+    Sigmoid,
+    exp,
+    log,
+    softplus,
+)
+from explorer.ops.manipulation.gather import Take, TakeAlong
+from explorer.ops.manipulation.one_hot import OneHotEncoding
+from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
+from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.nn.losses import NllLoss
 from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax
-from explorer.ops.reduction.reduce import Sum
+from explorer.ops.reduction.reduce import Mean, Sum
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.matchers import constant, is_real, producer, same
+from explorer.plan.rewrite.matchers import POWERS, constant, is_real, producer, same
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 from explorer.record.dimension_names import shape_text
+
+
+_TERMS = 16
+"""terms of a sum of powers whose log is taken term by term, at most"""
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
@@ -44,15 +74,22 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> 
 
 
 class QuotientOfExponentials(Rule):
-    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y): nothing that is divided overflows.
+    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y), 1 / exp(x) is exp(−x): nothing overflows.
 
     Softmax shifts x by its largest element, so that each power is at most 1 and their sum at least 1.
     """
 
-    roots = (Divide,)
+    numerics = "rounding"
+    roots = (Divide, Reciprocal)
     producers = (Exp,)
     concrete = True
 
+    reciprocal = Reason(
+        "exponentials",
+        "1 / `{powers}` is computed as exp(−x), where x is the operand of `{powers}`, because that is the same in "
+        "exact arithmetic, and exp(x) may overflow to ∞.",
+        meaning="1 / exp(x) is exp(−x); exp overflows beyond 709 (88 in float32).",
+    )
     softmax = Reason(
         "softmax",
         "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest operand "
@@ -82,9 +119,16 @@ class QuotientOfExponentials(Rule):
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        powers, divisor = graph.operands(node)
-        if producer(powers, Exp) is None or not is_real(node):
+        *numerator, divisor = graph.operands(node)
+        if not is_real(node):
             return None
+        if producer(divisor, Exp) is not None and (not numerator or constant(numerator[0], graph) == 1):
+            if divisor.type is not node.type:
+                return None
+            return self.reciprocal.applied(exp(-cast(graph.operands(divisor)[0], node.dtype)), powers=divisor)
+        if not numerator or producer(numerator[0], Exp) is None:
+            return None
+        (powers,) = numerator
         total = divisor
         while total.operation.name in ("broadcast_to", "reshape"):
             (total,) = graph.operands(total)
@@ -101,8 +145,6 @@ class QuotientOfExponentials(Rule):
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
         """Answer for a quotient of two powers."""
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
-        if same(x, y, graph):  # 1, and no difference of what may be infinite
-            return None
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
             facts["given"] = f"{x.dtype} and {y.dtype}"
@@ -111,44 +153,62 @@ class QuotientOfExponentials(Rule):
 
 
 class QuotientOfOnePlusExp(Rule):
-    """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows.
+    """n / (1 + exp(z)) is n · sigmoid(−z), exp(x) / (exp(x) + exp(y)) is sigmoid(x − y): no power overflows.
 
     As written, the second one is ∞ / ∞ for a large x, where the result is 1.
     """
 
+    numerics = "rounding"
     roots = (Divide, Reciprocal)
     producers = (Add,)
     concrete = True
 
     negative = Reason(
         "sigmoid",
-        "1 / (1 + `{powers}`) is computed as sigmoid(−x), where x is the operand of `{powers}`, because that is the "
-        "same number, and is computed without an exp that can overflow, as exp(x) may.",
+        "Division by 1 + `{powers}` is computed as multiplication by sigmoid(−x), where x is the operand of "
+        "`{powers}`, because that is the same number, and is computed without an exp that can overflow, as exp(x) may.",
         meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` / (1 + `{powers}`) is computed as sigmoid(x), where x is the operand of `{powers}`, because that "
-        "is the same number, and exp(x) alone may overflow: ∞ / ∞ is NaN.",
-        meaning="exp(x) / (1 + exp(x)) is 1 / (1 + exp(−x)), the sigmoid of x; exp overflows beyond 709 (88 in "
-        "float32).",
+        "`{powers}` divided by the sum of itself and `{other}` is computed as one sigmoid of the difference of the "
+        "exponents, because that is the same number, and exp(x) alone may overflow: ∞ / ∞ is NaN.",
+        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), the sigmoid of x − y; 1 is exp(0). exp overflows "
+        "beyond 709 (88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        operands = graph.operands(node)
-        divisor = operands[-1]
+        *numerator, divisor = graph.operands(node)
         if producer(divisor, Add) is None or divisor.shape != node.shape or not is_real(node):
             return None
-        a, b = graph.operands(divisor)
-        powers = b if constant(a, graph) == 1 else a
-        if producer(powers, Exp) is None or constant(a if powers is b else b, graph) != 1 or powers.shape != node.shape:
+        terms = graph.operands(divisor)
+        exponents = [_exponent(term, node, graph) for term in terms]
+        if any(exponent is None for exponent in exponents) or not any(producer(term, Exp) for term in terms):
             return None
-        x = cast(graph.operands(powers)[0], node.dtype)
-        if len(operands) == 1 or constant(operands[0], graph) == 1:
-            return self.negative.applied(Sigmoid()(-x), powers=powers)
-        if same(operands[0], powers, graph):
-            return self.positive.applied(Sigmoid()(x), powers=powers)
+        for one, other in ((0, 1), (1, 0)):
+            own, (x, y) = terms[one], (exponents[one], exponents[other])
+            if numerator and producer(own, Exp) is not None and same(numerator[0], own, graph):
+                difference = x if constant(terms[other], graph) == 1 else x - y
+                return self.positive.applied(as_node(Sigmoid()(difference), node), powers=own, other=terms[other])
+        one = 0 if constant(terms[0], graph) == 1 else 1
+        powers, number = terms[1 - one], constant(numerator[0], graph) if numerator else 1
+        if constant(terms[one], graph) != 1 or powers.shape != node.shape:
+            return None
+        sigmoid = Sigmoid()(-exponents[1 - one])
+        if number in (1, -1):
+            return self.negative.applied(sigmoid if number == 1 else -sigmoid, powers=powers)
+        if numerator[0].dtype != node.dtype:
+            return None
+        return self.negative.applied(as_node(numerator[0] * sigmoid, node), powers=powers)
+
+
+def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
+    """Return x of a term exp(x), in the dtype of a node, and 0 of the constant 1; None for another term."""
+    if constant(term, graph) == 1:
+        return 0.0
+    if producer(term, Exp) is None or term.dtype != node.dtype:
         return None
+    return cast(graph.operands(term)[0], node.dtype)
 
 
 class LogOfSoftmax(Rule):
@@ -157,6 +217,7 @@ class LogOfSoftmax(Rule):
     Also above 0 digits are lost first: a probability below 1e−38 has fewer of them in float32.
     """
 
+    numerics = "rounding"
     roots = (Log,)
     producers = (Softmax,)
     concrete = True
@@ -183,8 +244,9 @@ class LogOfSoftmax(Rule):
 class LogOfSigmoid(Rule):
     """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
 
-    roots = (Log,)
-    producers = (Sigmoid, Subtract)
+    numerics = "rounding"
+    roots = (Log, Log1p)
+    producers = (Sigmoid, Subtract, Negative)
     concrete = True
 
     log_sigmoid = Reason(
@@ -205,7 +267,11 @@ class LogOfSigmoid(Rule):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         complement = producer(y, Subtract) is not None
-        if complement:
+        if isinstance(node.operation, Log1p):
+            if producer(y, Negative) is None:
+                return None
+            complement, (y,) = True, graph.operands(y)
+        elif complement:
             minuend, y = graph.operands(y)
             if constant(minuend, graph) != 1 or y.shape != node.shape:
                 return None
@@ -219,13 +285,14 @@ class LogOfSigmoid(Rule):
 
 
 class LogSumExponentials(Rule):
-    """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows.
+    """log(Σ exp(x)), and of a mean or a multiple of it, is logsumexp: the largest element is taken out first.
 
     With the largest of n elements taken out, the log that is left lies between 0 and log(n).
     """
 
+    numerics = "rounding"
     roots = (Log,)
-    producers = (Sum,)
+    producers = (Sum, Mean, Multiply, Divide)
     concrete = True
 
     logsumexp = Reason(
@@ -237,14 +304,46 @@ class LogSumExponentials(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (total,) = graph.operands(node)
-        reduction = producer(total, Sum)
+        total, scale = _multiple(total, graph)
+        reduction = producer(total, Sum) or producer(total, Mean)
         if reduction is None:
             return None
         (powers,) = graph.operands(total)
-        if producer(powers, Exp) is None or not is_real(node) or not reduction.axes:
+        x = _below_views(powers, graph)
+        if x is None or not is_real(node) or not reduction.axes or total.shape != node.shape:
             return None
-        (x,) = graph.operands(powers)
-        return self.logsumexp.applied(as_node(LogSumExp(reduction.axes, reduction.keepdims)(x), node), powers=powers)
+        if isinstance(reduction, Mean):
+            scale /= powers.size / total.size if total.size else 1
+        if not 0 < scale < math.inf:
+            return None
+        value = LogSumExp(reduction.axes, reduction.keepdims, scale)(x)
+        return self.logsumexp.applied(as_node(value, node), powers=powers)
+
+
+def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
+    """Return x of exp(x), or of a view of it the view of x; None for another value."""
+    views: list[Expr] = []
+    while isinstance(powers.operation, (Reshape, Transpose, BroadcastTo)):
+        views.append(powers)
+        (powers,) = graph.operands(powers)
+    if producer(powers, Exp) is None:
+        return None
+    (x,) = graph.operands(powers)
+    for view in reversed(views):
+        x = view.operation(x)
+    return x
+
+
+def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
+    """Return the value that a positive number multiplies or divides, and the number; 1 for other values."""
+    if isinstance(value.operation, (Multiply, Divide)):
+        a, b = graph.operands(value)
+        number = constant(b, graph)
+        if number is None and isinstance(value.operation, Multiply):
+            (a, b), number = (b, a), constant(a, graph)
+        if isinstance(number, (int, float)) and 0 < number < math.inf and a.type is value.type:
+            return a, float(number if isinstance(value.operation, Multiply) else 1 / number)
+    return value, 1.0
 
 
 class LogOfOnePlusExp(Rule):
@@ -253,8 +352,9 @@ class LogOfOnePlusExp(Rule):
     At the other end, below −37, 1 + exp(x) is rounded to 1 in float64 and its log to 0, where softplus keeps exp(x).
     """
 
+    numerics = "rounding"
     roots = (Log, Log1p)
-    producers = (Add, Exp)
+    producers = (Add, Exp, Sum)
     concrete = True
 
     softplus = Reason(
@@ -281,7 +381,12 @@ class LogOfOnePlusExp(Rule):
             powers = b if constant(a, graph) == 1 else a if constant(b, graph) == 1 else None
         else:
             powers = None
-        if powers is None or producer(powers, Exp) is None or not is_real(node):
+        if powers is None or not is_real(node):
+            return None
+        if producer(powers, Sum) is not None and producer(graph.operands(powers)[0], Exp) is not None:
+            # The log is asked again: it is a logsumexp.
+            return self.softplus.applied(softplus(log(powers)), powers=powers) if powers.type is node.type else None
+        if producer(powers, Exp) is None:
             return None
         (x,) = graph.operands(powers)
         if powers.shape != node.shape:
@@ -292,6 +397,7 @@ class LogOfOnePlusExp(Rule):
 class NllOfSoftmax(Rule):
     """NLL of softmax(x) is −Σ t·log-softmax(x) / Σ t: finite where a probability underflows to 0."""
 
+    numerics = "rounding"
     roots = (NllLoss,)
     producers = (Softmax,)
     concrete = True
@@ -316,3 +422,200 @@ class NllOfSoftmax(Rule):
             inner=prediction,
             axes=list(softmax.axes),
         )
+
+
+class LogOfOneMinusExp(Rule):
+    """log(1 − exp(x)) is log1mexp: exact where exp(x) is near 1 as well as where it is near 0."""
+
+    numerics = "rounding"
+    roots = (Log, Log1p)
+    producers = (Subtract, Negative)
+    concrete = True
+
+    log1mexp = Reason(
+        "log1mexp",
+        "The log of 1 − `{powers}` is computed in one step (log1mexp), because 1 − `{powers}` loses digits where "
+        "`{powers}` is near 1, and is rounded to 1 where it is near 0.",
+        meaning="log1mexp(x) is log(−expm1(x)) from −log 2 on, and log1p(−exp(x)) below (Mächler).",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        (y,) = graph.operands(node)
+        if isinstance(node.operation, Log1p):
+            if producer(y, Negative) is None:
+                return None
+            (powers,) = graph.operands(y)
+        elif producer(y, Subtract) is not None:
+            one, powers = graph.operands(y)
+            if constant(one, graph) != 1:
+                return None
+        else:
+            return None
+        if producer(powers, Exp) is None or not is_real(node) or powers.type is not node.type:
+            return None
+        x = cast(graph.operands(powers)[0], node.dtype)
+        return self.log1mexp.applied(Log1mexp()(x), powers=powers)
+
+
+class LogOfChosen(Rule):
+    """log Σ h · softmax(x) with one-hot rows h is the log-softmax at their ones."""
+
+    numerics = "rounding"
+    roots = (Log,)
+    producers = (Sum,)
+    concrete = True
+
+    chosen = Reason(
+        "log_of_chosen",
+        "The log of the sum of `{powers}` times one-hot rows is computed from the log of `{powers}`, because a small "
+        "probability is rounded to 0, and log(0) is −∞.",
+        meaning="One-hot rows choose one element of each row: log Σ h · p is the log of the chosen p.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        (total,) = graph.operands(node)
+        reduction = producer(total, Sum)
+        product = graph.operands(total)[0]
+        if reduction is None or producer(product, Multiply) is None or not is_real(node) or not reduction.axes:
+            return None
+        for powers, rows in itertools.permutations(graph.operands(product)):
+            if producer(powers, Softmax) is not None and producer(rows, OneHotEncoding) is not None:
+                if powers.type is not rows.type or total.type is not node.type:
+                    return None
+                nothing = full((), -math.inf, node.dtype, node.device)
+                logs = Select()(NotEqual()(rows, full((), 0.0, rows.dtype, rows.device)), log(powers), nothing)
+                value = LogSumExp(reduction.axes, reduction.keepdims)(logs)
+                return self.chosen.applied(value, powers=powers)
+        return None
+
+
+class LogOfSum(Rule):
+    """log(a + b) of powers is logaddexp(log a, log b), in which none of them overflows; so is log(cosh x)."""
+
+    numerics = "rounding"
+    roots = (Log,)
+    producers = (Add, AddN, Cosh, Multiply, Divide, Sum)
+    concrete = True
+
+    logaddexp = Reason(
+        "logaddexp",
+        "The log of `{y}`, a sum of exponentials, is computed from their exponents (logaddexp), because exp may "
+        "overflow to ∞, or be rounded to 0, where the log of the sum is an ordinary number.",
+        meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)); exp overflows beyond 709 (88 in float32).",
+    )
+    weights = Reason(
+        "weights",
+        "The log of `{y}`, a sum of weighted exponentials, is computed as written, not as logsumexp(x + log w), "
+        "because the weights w, `{weights}`, are not known to be positive, and log w is a number only where they are.",
+        meaning="The log of Σ w · exp(x) is logsumexp(x + log w), in which no exp overflows.",
+        change="Write ex.logsumexp(x + ex.log(w), axis), or choose with np.take_along_axis instead of one-hot weights.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        (y,) = graph.operands(node)
+        if not is_real(node) or y.dtype != node.dtype:
+            return None
+        inner, scale = _multiple(y, graph)
+        if isinstance(inner.operation, Cosh):
+            (x,) = graph.operands(inner)
+            x, scale = cast(x, node.dtype), scale / 2
+            value = Logaddexp()(x, -x)
+        elif isinstance(inner.operation, (Add, AddN)) and (logs := _logs(inner, node, graph)):
+            value = functools.reduce(Logaddexp(), logs)
+        else:
+            return self._of_weighted(y, graph)
+        if scale != 1:
+            value = value + math.log(scale)
+        return self.logaddexp.applied(as_node(value, node), y=y)
+
+    def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
+        """Decline a sum of powers that a tensor multiplies: plans do not depend on the values of tensors."""
+        if producer(y, Sum) is None:
+            return None
+        (product,) = graph.operands(y)
+        if producer(product, Multiply) is None:
+            return None
+        for powers, weights in itertools.permutations(graph.operands(product)):
+            if isinstance(powers.operation, POWERS):
+                return self.weights.declined(y=y, weights=weights)
+        return None
+
+
+def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
+    """Record the logs of the terms of a sum, if they are powers, sums of powers and positive constants; [] for another
+    sum, and for one of more than 16 terms."""
+    logs: list[Expr] = []
+    powers, pending = 0, [total]
+    while pending:
+        term = pending.pop()
+        if isinstance(term.operation, (Add, AddN)):
+            pending += reversed(graph.operands(term))
+            if len(logs) + len(pending) > _TERMS:
+                return []
+            continue
+        number = constant(term, graph)
+        if isinstance(number, (int, float)) and 0 < number < math.inf:
+            logs.append(full((), math.log(number), node.dtype, node.device))
+            continue
+        inner, scale = _multiple(term, graph)
+        summed = producer(inner, Sum) is not None and producer(graph.operands(inner)[0], Exp) is not None
+        if (producer(inner, Exp) is None and not summed) or inner.dtype != node.dtype:
+            return []
+        powers += 1
+        logs.append(log(inner) + math.log(scale) if scale != 1 else log(inner))
+    return logs if powers else []
+
+
+class LogOfPart(Rule):
+    """The log of a part, or of another view, of a softmax, sigmoid or power is the part of its log."""
+
+    numerics = "exact"
+    roots = (Log,)
+    producers = (Slice, Index0, Reshape, Transpose, BroadcastTo, Take, TakeAlong)
+    concrete = True
+
+    part = Reason(
+        "log_of_part",
+        "The log is taken of all of `{powers}` before `{part}` picks or moves its elements, because the log of "
+        "`{powers}` is computed in one step, which stays finite where `{powers}` is rounded to 0.",
+        meaning="np.log(p)[:, 1] is np.log(p[:, 1]).",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        (part,) = graph.operands(node)
+        inner, moves = part, [part]
+        while True:
+            inner = graph.operands(inner)[0]
+            if not isinstance(inner.operation, self.producers):
+                break
+            moves.append(inner)
+        if not isinstance(inner.operation, POWERS) or not is_real(node) or part.type is not node.type:
+            return None
+        value = log(inner)
+        for move in reversed(moves):
+            value = move.operation(value, *graph.operands(move)[1:])
+        return self.part.applied(value, powers=inner, part=part)
+
+
+class OtherLog(Rule):
+    """log10 and log2 of a softmax, a sigmoid or a sum of exponentials are its log times a number."""
+
+    numerics = "rounding"
+    roots = (Log10, Log2)
+    producers = (Softmax, Sigmoid, Sum, Exp)
+    concrete = True
+
+    natural = Reason(
+        "natural_log",
+        "`{outer}` of `{powers}` is computed as its natural log times {factor}, because the log of `{powers}` is "
+        "computed in one step, which stays finite where `{powers}` overflows to ∞ or is rounded to 0.",
+        meaning="log10(x) is log(x) / log(10).",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        (y,) = graph.operands(node)
+        powers = graph.operands(y)[0] if isinstance(y.operation, Sum) else y
+        if not isinstance(powers.operation, POWERS) or not is_real(node) or y.type is not node.type:
+            return None
+        factor = 1 / math.log(10 if isinstance(node.operation, Log10) else 2)
+        return self.natural.applied(log(y) * factor, outer=node, powers=y, factor=round(factor, 6))

@@ -26,6 +26,7 @@ class PowerByProducts(Rule):
     they would round more often.
     """
 
+    numerics = "rounding"
     roots = (Power,)
     producers = CONSTANTS
 
@@ -89,6 +90,7 @@ class DivisionByPowerOfTwo(Rule):
     Both are the same real number, rounded once; for other divisors 1 / d is rounded before the product is.
     """
 
+    numerics = "exact"
     roots = (Divide,)
     producers = CONSTANTS
 

@@ -21,6 +21,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class SumOfParts(Rule):
     """A sum of arrays that are zero except for one part each, all parts of one value, is the parts joined."""
 
+    numerics = "rounding"
     roots = (Add, AddN)
     producers = (SliceScatter,)
     concrete = True

@@ -32,6 +32,7 @@ def _zero(node: Expr) -> Expr:
 class ProductWithZero(Rule):
     """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is not kept."""
 
+    numerics = "exact"
     roots = (Multiply, Matmul)
     producers = (Zero,)
     concrete = True
@@ -56,6 +57,7 @@ class ProductWithZero(Rule):
 class ProductWithOneHot(Rule):
     """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
 
+    numerics = "reassociating"
     roots = (Matmul,)
     producers = (OneHot,)
     concrete = True
@@ -92,6 +94,7 @@ class ProductWithOneHot(Rule):
 class ProductWithOneHotRows(Rule):
     """A matrix of one-hot rows, or its transposition, picks rows or columns, or adds them up: nothing is multiplied."""
 
+    numerics = "reassociating"
     roots = (Matmul,)
     producers = (OneHotEncoding, Transpose)
     concrete = True
@@ -156,6 +159,7 @@ class ProductWithOneHotRows(Rule):
 class ZeroThroughView(Rule):
     """A view or a sum of the structured zero is a structured zero."""
 
+    numerics = "exact"
     roots = (Reshape, Transpose, BroadcastTo, Sum)
     producers = (Zero,)
     concrete = True
@@ -177,6 +181,7 @@ class ZeroThroughView(Rule):
 class SumWithZero(Rule):
     """A term that is ZeroTensor is dropped: −0.0 keeps its sign, which adding 0.0 would take."""
 
+    numerics = "exact"
     roots = (Add, Subtract, AddN)
     producers = (Zero,)
     concrete = True

@@ -52,10 +52,6 @@ def solid(x: Any) -> Any:
     return x.reshape((1, 2, 1, 3))
 
 
-def ones(x: Any, count: int) -> Any:
-    return ex.TrivialTensor(1.0, (count,), dtype=x.dtype)
-
-
 VECTORS: dict[str, Form] = {
     "softmax of a vector": softmax(),
     "softmax of a vector, axis 0": softmax(0),
@@ -79,17 +75,12 @@ VECTORS: dict[str, Form] = {
     "log1p(−σ by hand)": lambda x: ex.log1p(-1 / (1 + exp(-x))),
     "log(1 − σ)": lambda x: log(1 - ex.sigmoid(x)),
     "log10 σ": lambda x: ex.log10(ex.sigmoid(x)),
-    "tanh by exponentials": lambda x: (exp(x) - exp(-x)) / (exp(x) + exp(-x)),
-    "tanh by e²ˣ": lambda x: (exp(2 * x) - 1) / (exp(2 * x) + 1),
-    "tanh by e⁻²ˣ": lambda x: (1 - exp(-2 * x)) / (1 + exp(-2 * x)),
     "tanh by 1 / (1 + e⁻²ˣ)": lambda x: 2 / (1 + exp(-2 * x)) - 1,
-    "sinh / cosh": lambda x: ex.sinh(x) / ex.cosh(x),
     "1 / (1 + e⁻ˣ)": lambda x: 1 / (1 + exp(-x)),
     "eˣ / (1 + eˣ)": lambda x: exp(x) / (1 + exp(x)),
     "reciprocal(1 + e⁻ˣ)": lambda x: ex.reciprocal(1 + exp(-x)),
     "reciprocal(1 + reciprocal(eˣ))": lambda x: ex.reciprocal(1 + ex.reciprocal(exp(x))),
     "1 / (1 + 1 / eˣ)": lambda x: 1 / (1 + 1 / exp(x)),
-    "eˣ · reciprocal(1 + eˣ)": lambda x: exp(x) * ex.reciprocal(1 + exp(x)),
     "1 − 1 / (1 + eˣ)": lambda x: 1 - 1 / (1 + exp(x)),
     "log σ": lambda x: log(ex.sigmoid(x)),
     "log(1 / (1 + e⁻ˣ))": lambda x: log(1 / (1 + exp(-x))),
@@ -102,20 +93,20 @@ VECTORS: dict[str, Form] = {
     "log(eˣ + 1)": lambda x: log(exp(x) + 1),
     "log1p(eˣ)": lambda x: ex.log1p(exp(x)),
     "x + log(1 + e⁻ˣ)": lambda x: x + log(1 + exp(-x)),
+    "log(1 − eˣ)": lambda x: log(1 - exp(-abs(x) - 1)),
+    "log1p(−eˣ)": lambda x: ex.log1p(-exp(-abs(x) - 1)),
+    "log2 σ": lambda x: ex.log2(ex.sigmoid(x)),
+    "log of a reversed σ": lambda x: log(opposite(ex.sigmoid(x))),
+    "log of a part of σ": lambda x: log(ex.sigmoid(x)[1:]),
+    "√(x · x)": lambda x: ex.sqrt(x * x),
     "log cosh": lambda x: log(ex.cosh(x)),
     "log((eˣ + e⁻ˣ) / 2)": lambda x: log((exp(x) + exp(-x)) / 2),
     "log(½ (eˣ + e⁻ˣ))": lambda x: log(0.5 * (exp(x) + exp(-x))),
-    "logit of σ": lambda x: log(ex.sigmoid(x) / (1 - ex.sigmoid(x))),
     "logit of σ, two logs": lambda x: log(ex.sigmoid(x)) - log(1 - ex.sigmoid(x)),
-    "logit of σ by hand": lambda x: log((1 / (1 + exp(-x))) / (1 - 1 / (1 + exp(-x)))),
-    "−log(1 / σ − 1)": lambda x: -log(1 / ex.sigmoid(x) - 1),
     "binary cross-entropy": lambda x: cross_entropy(ex.sigmoid(x)),
     "binary cross-entropy by hand": lambda x: cross_entropy(1 / (1 + exp(-x))),
     "focal loss": lambda x: -((1 - ex.sigmoid(x)) ** 2 * log(ex.sigmoid(x))).sum(),
     "x / (1 + e⁻ˣ)": lambda x: x / (1 + exp(-x)),
-    "eˣ · e⁻ˣ": lambda x: exp(x) * exp(-x),
-    "log(eˣ · eʸ)": lambda x: log(exp(x) * exp(opposite(x))),
-    "Σ x eˣ / Σ eˣ": lambda x: (x * exp(x)).sum() / exp(x).sum(),
 }
 MATRICES: dict[str, Form] = {
     "softmax": softmax(-1, True),
@@ -129,6 +120,13 @@ MATRICES: dict[str, Form] = {
     "log softmax, axis 0, not kept": lambda x: log(softmax(0)(x)),
     "log softmax of all": lambda x: log(softmax()(x)),
     "log softmax of axes of three": lambda x: log(softmax((0, -1), True)(x.reshape((1, 2, 3)))),
+    "log of a column of softmax": lambda x: log(ex.softmax(x)[:, 1]),
+    "log of a softmax by hand, transposed": lambda x: log(softmax(-1, True)(x).T[1]),
+    "log of chosen elements": lambda x: log(np.take_along_axis(ex.softmax(x), np.array([[1], [0]]), 1)),
+    "log of elements that one-hot rows choose": lambda x: log(
+        (ex.softmax(x) * ex.one_hot(np.array([1, 0]), 3, dtype=x.dtype)).sum(axis=1)
+    ),
+    "negative log likelihood by indices": lambda x: -log(ex.softmax(x))[np.array([0, 1]), np.array([1, 0])].mean(),
     "log of the operation softmax": lambda x: log(ex.softmax(x)),
     "logsumexp": lambda x: log(exp(x).sum(axis=-1)),
     "logsumexp, kept": lambda x: log(exp(x).sum(axis=-1, keepdims=True)),
@@ -144,9 +142,6 @@ MATRICES: dict[str, Form] = {
     "log1p(Σ eˣ)": lambda x: ex.log1p(exp(x).sum(axis=-1)),
     "logsumexp of the flattened": lambda x: log(exp(x).reshape(-1).sum()),
     "logsumexp of flattened axes": lambda x: log(exp(solid(x)).reshape((1, 6)).sum(axis=1)),
-    "logsumexp by a product with ones": lambda x: log(exp(x) @ ones(x, 3)),
-    "logsumexp by ones in front": lambda x: log(ones(x, 2) @ exp(x)),
-    "log √Σ e²ˣ": lambda x: log(ex.sqrt(exp(2 * x).sum(axis=-1))),
     "log10 of softmax": lambda x: ex.log10(ex.softmax(x)),
     "log10 of softmax by hand": lambda x: ex.log10(softmax(-1, True)(x)),
     "log10 of a sum": lambda x: ex.log10(exp(x).sum(axis=-1)),
@@ -161,23 +156,8 @@ MATRICES: dict[str, Form] = {
     "cross-entropy": lambda x: -(truth(x) * log(softmax(-1, True)(x))).sum(),
     "focal loss of softmax": lambda x: -((1 - ex.softmax(x)) ** 2 * log(ex.softmax(x))).sum(),
     "divergence": lambda x: divergence(ex.softmax(x), ex.softmax(0.5 * x)),
-    "weighted mean": lambda x: (x * exp(x)).sum(axis=-1) / exp(x).sum(axis=-1),
 }
 
-
-def mixed(x: Any) -> Any:
-    """A matrix in a shape whose axes are none of its own."""
-    return x.reshape((3, 2))
-
-
-MATRICES |= {
-    "softmax of a reshape that mixes axes": lambda x: mixed(exp(x)) / mixed(exp(x)).sum(axis=1, keepdims=True),
-    "powers by sums of a reshape that mixes axes": lambda x: (
-        exp(x) / (mixed(exp(x)).sum(axis=1, keepdims=True) * np.ones((3, 2), x.dtype)).reshape((2, 3))
-    ),
-    "powers by the sum of all in a row": lambda x: exp(x) / exp(x).reshape((6,)).sum(),
-    "log of sums of a reshape that mixes axes": lambda x: log(mixed(exp(x)).sum(axis=1)),
-}
 
 FORMS = {**VECTORS, **MATRICES}
 INPUTS = {

@@ -1,0 +1,35 @@
+"""The numerical contract: what a planner may do to floating-point numbers, in four classes and two levels.
+
+Every rule and pass declares a class, and a plan has a level. A compiler's ``-ffast-math`` is the last class as one
+switch; here each rewrite is a decision of its own, and the default applies none of that class.
+
+The classes, the strictest first:
+
+- ``exact``: the same bits, with the signs of zero, NaN and infinities.
+- ``rounding``: the same terms in the same order. The error is a few units in the last place of the result, or that of
+  operands that differ in their last place; a zero may have the other sign. Nothing overflows, underflows or cancels
+  that did not do so before. Most of these rules are more accurate than what was written.
+- ``reordering``: terms are added in another order where no user wrote one: inside a reduction or a product, in the
+  accumulation of a gradient, in the contraction of a batch. The error is at most n · eps · Σ|terms|.
+- ``reassociating``: anything else, such as (x @ W) · s computed as x @ (W · s). It may overflow, underflow or cancel
+  where the program as written does not.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+Numerics: TypeAlias = Literal["exact", "rounding", "reordering", "reassociating"]
+"""class of what a rewrite does to numbers"""
+CLASSES: tuple[Numerics, ...] = get_args(Numerics)
+Level: TypeAlias = Literal["safe", "fast"]
+"""what a plan allows: "safe" all classes but reassociating, "fast" all of them"""
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+EFFECTS: dict[str, str] = {
+    "exact": "the same bits",
+    "rounding": "the last digits may differ",
+    "reordering": "terms are added in another order, where the program writes none",
+    "reassociating": "the order of operations changes, which may overflow, underflow or cancel",
+}
+"""class → what it does to numbers, for panels and the catalogue of reasons"""

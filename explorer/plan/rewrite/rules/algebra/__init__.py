@@ -1,1 +1,0 @@
-"""The algebra that several rules share: factors, quotients, and powers with formal exponents."""

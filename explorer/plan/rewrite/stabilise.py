@@ -1,0 +1,240 @@
+"""Stable programs for gradients: ``ex.grad`` differentiates what the rules of stability make of a program.
+
+The gradient of log(softmax(x)) as it is written divides by probabilities that are rounded to 0; the gradient of
+log_softmax(x) does not, and neither does its own gradient. So the program is rewritten before it is differentiated, by
+the rules that the planner asks later. The scopes of gradients note which rule made the node that they are gradients of,
+and the pass simplify enters a decision about them.
+
+A formula may be spread over calls: a layer that computes exp, and another one that takes the log of its sum. Calls over
+which one is spread are replaced by the operations of their bodies; all others stay calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from explorer.core.ir.expr import Expr, make_replacement
+from explorer.core.ir.function import Body, Call, Item, Parameter
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.traversal import reachable
+from explorer.grad.gradient_scopes import Origin
+from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract
+from explorer.ops.elementwise.unary import Negative, Reciprocal
+from explorer.ops.manipulation.gather import Take, TakeAlong
+from explorer.ops.manipulation.reshape import BroadcastTo, Cast, Reshape, Transpose
+from explorer.ops.manipulation.slicing import Index0, Slice
+from explorer.ops.reduction.reduce import Mean, Sum
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.passes.inline import inline
+from explorer.plan.passes.simplify import Simplify
+from explorer.plan.rewrite.matchers import POWERS
+from explorer.plan.rewrite.rule import Rule
+from explorer.plan.rewrite.rules import stability
+from explorer.plan.rewrite.rules.inverse_pairs import InversePair
+
+_RULES = tuple(
+    [rule for rule in Rule.rules if type(rule).__module__ == stability.__name__ or isinstance(rule, InversePair)]
+)
+_ROOTS = tuple({root for rule in _RULES for root in rule.roots})
+_QUOTIENTS = (Divide, Reciprocal)
+_CARRIERS = (
+    Add, AddN, Subtract, Negative, Multiply, Divide, Reciprocal, Sum, Mean,
+    Reshape, Transpose, BroadcastTo, Cast, Slice, Index0, Take, TakeAlong,
+)  # fmt: skip
+"""operations after which a value still is a formula of powers, as far as the rules look"""
+
+
+class Stable(NamedTuple):
+    """Outputs of a program in stable form."""
+
+    outputs: tuple[Expr, ...]
+    origins: Mapping[int, Origin]
+    """uid of a node that was made → the node of the given program that it stands for"""
+
+
+def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[Expr] = ()) -> Stable:
+    """Return outputs in which the formulas that the rules of stability know are computed in stable form.
+
+    ``inputs`` are the values for which the gradient is taken: they stay the same nodes, and no rule looks past them.
+    ``border`` are the nodes at which the program begins.
+    """
+    fixed = {node.uid: node for node in (*inputs, *border)}
+    nodes = reachable(outputs, stop=lambda node: node.uid in fixed)
+    rules = tuple([rule for rule in _RULES if rule in Rule.rules])
+    kinds = {kind for node in nodes for kind in _kinds(node)}
+    if not any(_can_apply(rule, kinds) for rule in rules):
+        return Stable(tuple(outputs), {})
+    origins: dict[int, Origin] = {}
+    roots = _opened(outputs, nodes, _spread_calls(nodes, fixed), origins) if Call in kinds else tuple(outputs)
+    graph = PlanGraph(roots)
+    stand_ins = {uid: Parameter(node.type, node.operation.label)() for uid, node in fixed.items() if uid in graph.inputs}
+    for uid, stand_in in stand_ins.items():
+        graph.introduced.add(stand_in.uid)
+        graph.substitute(0, fixed[uid], stand_in)
+    graph.refresh()
+    Simplify(rules=rules).run(graph)
+    return _recorded(graph, {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}, origins)
+
+
+def _can_apply(rule: Rule, kinds: Collection[type[Operation]]) -> bool:
+    return any(issubclass(kind, rule.roots) for kind in kinds) and any(
+        issubclass(kind, rule.producers) for kind in kinds
+    )
+
+
+def _kinds(node: Expr) -> Iterable[type[Operation]]:
+    """Return the class of a node's operation; of a call also those in its body."""
+    operation = node.operation
+    if not isinstance(operation, Call) or not operation.inlinable:
+        return (type(operation),)
+    return (Call, *_summary(operation.body).kinds)
+
+
+def _recorded(graph: PlanGraph, images: dict[int, Expr], origins: dict[int, Origin]) -> Stable:
+    """Record the roots of a graph over its operands as they stand now."""
+    for number, made in graph.added:
+        decision = graph.decisions[number]
+        if decision.applied:
+            (node,), (new,) = decision.subjects, decision.produced
+            note = (decision.rule, node.operation.label, new.operation.label)
+            origin = Origin(origins[node.uid].node if node.uid in origins else node, note)
+            origins[made.uid] = origin
+    for node in graph.live:
+        operands = tuple([images.get(operand.uid, operand) for operand in graph.inputs[node.uid]])
+        if node.uid not in images and any(
+            new is not old for new, old in zip(operands, node.operands, strict=True)
+        ):
+            images[node.uid] = image = make_replacement(node.operation, operands, node, node.scope)
+            origins[image.uid] = origins.get(node.uid, Origin(node))
+    return Stable(tuple([images.get(root.uid, root) for root in graph.roots]), origins)
+
+
+_Tags: TypeAlias = frozenset[int]
+"""what a value is a formula of: −1 for powers, the index of a parameter"""
+_POWERS: _Tags = frozenset([-1])
+
+
+class _Summary(NamedTuple):
+    """What the rules of stability could see across the border of a body."""
+
+    kinds: frozenset[type[Operation]]
+    outputs: tuple[_Tags, ...]
+    """of each output, whether it is a formula of powers or of parameters"""
+    read: frozenset[int]
+    """parameters of which a formula stands below a log, or another root of a rule"""
+
+
+def _summary(body: Body) -> _Summary:
+    """Return the summary of a body, made once. Bodies call bodies, thousands deep: there is no recursion."""
+    pending = [body]
+    while "stability" not in body.derived:
+        current = pending[-1]
+        inner = [node.operation.body for node in current.nodes if _is_call(node.operation)]  # type: ignore[attr-defined]
+        unfinished = [each for each in inner if "stability" not in each.derived]
+        if unfinished:
+            pending += unfinished
+            continue
+        pending.pop()
+        inputs = {node.uid: index for index, node in enumerate((*current.parameters, *current.captured))}
+        tags: dict[int, _Tags] = {uid: frozenset([index]) for uid, index in inputs.items()}
+        parts: dict[int, tuple[_Tags, ...]] = {}
+        read: set[int] = set()
+        inside = [node for node in current.nodes if node.uid not in inputs]
+        for node in inside:
+            operands = [tags.get(operand.uid, frozenset()) for operand in node.operands]
+            tags[node.uid], consumed = _flow(node, operands, parts)
+            read.update(index for index in consumed if index >= 0)
+        outputs = tuple([tags.get(output.uid, frozenset()) for output in current.outputs])
+        kinds = frozenset([kind for node in inside for kind in _kinds(node)])
+        current.derived["stability"] = _Summary(kinds, outputs, frozenset(read))
+    summary: _Summary = body.derived["stability"]
+    return summary
+
+
+def _is_call(operation: Operation) -> bool:
+    return isinstance(operation, Call) and operation.inlinable
+
+
+def _flow(node: Expr, operands: Sequence[_Tags], parts: dict[int, tuple[_Tags, ...]]) -> tuple[_Tags, _Tags]:
+    """Return the tags of a node's value, and the tags of the operands that it reads as the root of a rule."""
+    operation, none = node.operation, frozenset[int]()
+    if isinstance(operation, Call) and operation.inlinable:
+        summary = _summary(operation.body)
+        through = tuple(
+            [none.union(*[_POWERS if tag < 0 else operands[tag] for tag in tags]) for tags in summary.outputs]
+        )
+        parts[node.uid] = through
+        return through[0] if len(through) == 1 else none, none.union(*[operands[index] for index in summary.read])
+    if isinstance(operation, Item):
+        return parts.get(node.operands[0].uid, {operation.index: none})[operation.index], none
+    if isinstance(operation, POWERS):
+        return _POWERS, none
+    if isinstance(operation, _QUOTIENTS):
+        return none.union(*operands), operands[-1]
+    if isinstance(operation, _CARRIERS):
+        return none.union(*operands), none
+    return none, none.union(*operands) if isinstance(operation, _ROOTS) else none
+
+
+def _spread_calls(nodes: Sequence[Expr], fixed: Collection[int]) -> set[int]:
+    """Return the uids of calls over which a formula of powers is spread: of those that make it and that read it."""
+    through: dict[int, frozenset[int]] = {}
+    """uid of a value that is a formula of powers → uids of the calls through which it came"""
+    calls: set[int] = set()
+    none = frozenset[int]()
+    parts: dict[int, tuple[frozenset[int] | None, ...]] = {}
+    for node in nodes:
+        operation = node.operation
+        if node.uid in fixed or not node.operands:
+            continue
+        powers = [through.get(operand.uid) for operand in node.operands]
+        if isinstance(operation, Call) and operation.inlinable:
+            summary = _summary(operation.body)
+            consumed = [powers[index] for index in summary.read]
+            values: list[frozenset[int] | None] = []
+            for tags in summary.outputs:
+                below = [none if tag < 0 else powers[tag] for tag in tags]
+                known = [each for each in below if each is not None]
+                values.append(none.union(*known, [node.uid]) if known else None)
+            parts[node.uid] = tuple(values)
+            own = values[0] if len(values) == 1 else None
+            for each in consumed:
+                if each is not None:
+                    calls |= {*each, node.uid}
+        elif isinstance(operation, Item):
+            own = parts.get(node.operands[0].uid, {operation.index: None})[operation.index]
+        else:
+            tags, consumed_tags = _flow(node, [_POWERS if each is not None else none for each in powers], {})
+            known = [each for each in powers if each is not None]
+            own = none.union(*known) if tags else None
+            if consumed_tags:
+                read = powers[-1:] if isinstance(operation, _QUOTIENTS) else powers
+                calls |= none.union(*[each for each in read if each is not None])
+        if own is not None:
+            through[node.uid] = own
+    return calls
+
+
+def _opened(
+    outputs: Sequence[Expr], nodes: Sequence[Expr], calls: Collection[int], origins: dict[int, Origin]
+) -> tuple[Expr, ...]:
+    """Record outputs with some calls replaced by the operations of their bodies."""
+    if not calls:
+        return tuple(outputs)
+    images: dict[int, Expr] = {}
+    results: dict[int, tuple[Expr, ...]] = {}
+    for node in nodes:
+        operands = tuple([images.get(operand.uid, operand) for operand in node.operands])
+        if node.uid in calls:
+            assert isinstance(node.operation, Call)
+            inside, results[node.uid] = inline(node.operation.body, node, operands)
+            origins.update({copy.uid: Origin(node) for copy in inside})
+            if len(results[node.uid]) == 1:
+                images[node.uid] = results[node.uid][0]
+        elif isinstance(node.operation, Item) and node.operands[0].uid in results:
+            images[node.uid] = results[node.operands[0].uid][node.operation.index]
+        elif any(new is not old for new, old in zip(operands, node.operands, strict=True)):
+            images[node.uid] = image = make_replacement(node.operation, operands, node, node.scope)
+            origins[image.uid] = Origin(node)
+    return tuple([images.get(output.uid, output) for output in outputs])
