@@ -82,8 +82,8 @@ class Noise:
         self.begin(LANES, 0)
 
     def begin(self, lanes: int, seed: int) -> None:
-        self.overflowed = False
-        """whether long double overflowed, so that the exact lane may be wrong"""
+        self.is_strained = False
+        """whether a sum overflows or not by the order of its terms"""
         self.lanes, self._random = lanes, np.random.default_rng(seed)
 
     def signs(self, shape: tuple[int, ...]) -> Array:
@@ -143,9 +143,6 @@ _ADDING: dict[str, Callable[..., Any]] = {
 """operations that add (or multiply) in an order of their own, and Σ|terms| of each"""
 
 
-_GROWING = ("exp", "exp2", "expm1", "sinh", "cosh", "power", "square", "multiply", "matmul", "prod", "divide")
-
-
 def _lane(values: Any, get: Callable[[Value], Any]) -> Any:
     if isinstance(values, Value):
         return get(values)
@@ -178,9 +175,6 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     local = np.asarray(function(*wides, **options)).astype(wide_dtype)
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
-    if name in _GROWING and np.isinf(exact).any():
-        wide_operands = [v.exact for v in operands if isinstance(v, Value)]
-        noise.overflowed |= all(not np.isinf(x).any() for x in wide_operands)
     inexact = (native != local) & np.isfinite(local)
     eps = float(limits(dtype).eps)
     terms: Any = 0
@@ -189,6 +183,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
         count = max(v.native.size for v in arrays)
         is_whole = all(np.all(np.isfinite(w) & (w == np.rint(w))) for w in wides if isinstance(w, np.ndarray) and w.dtype.kind == "f")
         inexact = np.isfinite(local) & ~(is_whole & (terms < 1 / eps) & (native == local))
+        noise.is_strained |= bool(np.any(terms > float(limits(dtype).max)))
         terms = terms * count * min(eps, 2.0**-23)
     factor = 1 if name in _CHOOSING else 2
     noisy = []
@@ -242,8 +237,6 @@ def _scalar(value: Any, arrays: list[Value]) -> Any:
 
 
 def _wide_halves(x: Value) -> Value:
-    if not is_floating(x.dtype):
-        return apply("cast", x, dtype=np.dtype(np.float64))
     return apply("cast", x, dtype=np.dtype(np.float32)) if x.dtype in (np.float16, BFLOAT16) else x
 
 
@@ -251,8 +244,9 @@ def composite(function: Callable[..., Value]) -> Callable[..., Value]:
     """A function of primitive ones, in float32 where the operand is a half, and rounded to its dtype at the end."""
 
     def call(x: Value, *others: Any, **options: Any) -> Value:
+        wanted = x.dtype if is_floating(x.dtype) else np.sqrt(np.ones(1, x.dtype)).dtype
+        x = x if is_floating(x.dtype) else apply("cast", x, dtype=wanted)
         result = function(_wide_halves(x), *[_wide_halves(o) if isinstance(o, Value) else o for o in others], **options)
-        wanted = x.dtype if is_floating(x.dtype) else result.dtype
         return result if result.dtype == wanted else apply("cast", result, dtype=wanted)
 
     return call
