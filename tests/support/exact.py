@@ -26,7 +26,7 @@ _LARGEST = mpf("1e400")
 """an exponent beyond which mpmath's numbers would fill the memory"""
 _exp = _each(lambda x: mp.exp(x) if not abs(x) > _LARGEST else mpf("inf") if x > 0 else mpf(0))
 _log = _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
-_sqrt, _tanh = _each(mp.sqrt), _each(mp.tanh)
+_sqrt, _tanh = _each(lambda x: mp.sqrt(x) if x >= 0 else mpf("nan")), _each(mp.tanh)
 
 
 def _sum(x: Any, axes: tuple[int, ...] | None, keepdims: bool = True) -> Any:
@@ -96,10 +96,13 @@ def _number(x: Any) -> Any:
     return np.asarray(np.frompyfunc(lambda v: v if isinstance(v, mpf) else mpf(float(v)), 1, 1)(x), object)
 
 
-def exact(roots: Sequence[Expr], digits: int) -> list[Any]:
-    """The values of expressions as they are written, each operation by its definition, in so many decimal digits."""
+def exact(roots: Sequence[Expr], digits: int, given: dict[int, Any] | None = None) -> list[Any]:
+    """The values of expressions as they are written, each operation by its definition, in so many decimal digits.
+
+    ``given`` are values of tensors by uid, which may have more digits than these.
+    """
     with mp.workdps(digits):
-        return [np.asarray(value, object) for value in _values(roots, {})]
+        return [np.asarray(value, object) for value in _values(roots, {**(given or {})})]
 
 
 def _values(roots: Sequence[Expr], values: dict[int, Any]) -> list[Any]:
@@ -126,6 +129,6 @@ def _value(node: Expr, operands: list[Any]) -> Any:
         return np.asarray(_MEANINGS[operation.name](operation, *operands), object)
     if operation.view:
         return operation.kernel(None, *operands)
-    if operation.linear:
+    if operation.linear and "conv" not in operation.name:  # these kernels are of BLAS
         return operation.kernel(np.full(node.shape, mpf(0)), *operands)
     raise NotImplementedError(f"{operation.name} in mpmath")

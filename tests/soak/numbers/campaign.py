@@ -46,7 +46,7 @@ def judged(name: str, case: Program) -> tuple[str, tuple[str, ...]]:
             return campaign(name).judge(case)
         except Exception as error:
             cause = f" from {type(error.__cause__).__name__}" if error.__cause__ else ""
-            return f"{type(error).__name__}{cause}: {str(error).splitlines()[0][:200]}", ()
+            return f"{type(error).__name__}{cause}: {str(error).partition(chr(10))[0][:200]}", ()
 
 
 @dataclass
