@@ -84,6 +84,8 @@ class Noise:
     def begin(self, lanes: int, seed: int) -> None:
         self.is_strained = False
         """whether a sum overflows or not by the order of its terms"""
+        self.overflowed = False
+        """whether long double overflowed, so that the exact lane may be wrong"""
         self.lanes, self._random = lanes, np.random.default_rng(seed)
 
     def signs(self, shape: tuple[int, ...]) -> Array:
@@ -175,6 +177,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     local = np.asarray(function(*wides, **options)).astype(wide_dtype)
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
+    noise.overflowed |= not np.isfinite(exact).all()
     inexact = (native != local) & np.isfinite(local)
     eps = float(limits(dtype).eps)
     terms: Any = 0
@@ -312,8 +315,8 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "silu": composite(lambda x: x / (1.0 + xp.exp(-x))),
     "gelu": composite(lambda x: 0.5 * x * (1.0 + xp.erf(x * float(np.sqrt(0.5))))),
     "mish": composite(lambda x: x * xp.tanh(_softplus(x))),
-    "relu6": lambda x: xp.minimum(xp.relu(x), 6.0),
-    "leaky_relu": lambda x: xp.where(x > 0.0, x, x * 0.01),
+    "relu6": lambda x: apply("clip", x, 0, 6),
+    "leaky_relu": composite(lambda x: xp.where(x > 0.0, x, x * 0.01)),
     "elu": composite(lambda x: xp.where(x > 0.0, x, xp.expm1(xp.minimum(x, 0.0)))),
     "hardsigmoid": composite(lambda x: xp.minimum(xp.maximum(x / 6.0 + 0.5, 0.0), 1.0)),
     "softsign": composite(lambda x: x / (1.0 + xp.absolute(x))),
