@@ -45,7 +45,9 @@ def _run(options: argparse.Namespace) -> int:
         total, failed = total + result.cases, failed + len(result.found)
         findings += [f"{name}-{options.seed}-{number}: {found}" for number, found in result.found]
         if result.applied:
-            findings.append(f"{name} applied: {', '.join(f'{rule} {count}' for rule, count in result.applied.most_common())}")
+            findings.append(
+                f"{name} applied: {', '.join(f'{rule} {count}' for rule, count in result.applied.most_common())}"
+            )
     print(f"| all | {total:,} | {time.monotonic() - begin:.0f} passed | {failed} |\n")
     print(*findings, sep="\n")
     return int(failed > 0)

@@ -31,9 +31,9 @@ class Campaign(NamedTuple):
 def campaign(name: str) -> Campaign:
     """A campaign by its name; that of gradients needs torch."""
     if name == "programs":
-        return Campaign(programs.random_program, lambda case: contract.judge(case.build))
+        return Campaign(programs.random_program, contract.judge)
     if name == "rules":
-        return Campaign(programs.around_a_rule, lambda case: contract.judge(case.build))
+        return Campaign(programs.around_a_rule, contract.judge)
     module = import_module(f"tests.soak.numbers.{name}")
     return Campaign(module.make, module.judge)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
-import numpy as np
 import mpmath
+import numpy as np
 from mpmath import mpf
 
 import explorer as ex
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
-from explorer.plan.pipeline import PassName
 from tests.soak.numbers.lanes import LANES, Array, Value, is_floating, limits, noise, widen, xp
+from tests.soak.numbers.programs import OPTIONAL, Program
 from tests.support.exact import exact
-
-OPTIONAL = get_args(PassName)
 
 
 class Run:
@@ -43,20 +40,20 @@ def _numerics(decision: Any) -> str:
     return decision.reason.numerics or getattr(decision.info.owner, "numerics", "exact")
 
 
-def judge(build: Callable[[Any], list[Any]], **options: Any) -> tuple[str, tuple[str, ...]]:
+def judge(case: Program) -> tuple[str, tuple[str, ...]]:
     """What is wrong with the values of a program, "" where nothing is; and what was applied to it.
 
     A finding counts only where neither more noisy lanes nor mpmath's numbers explain it.
     """
-    roots = build(ex)
-    plain = bare(roots)
-    run = Run(roots, **options)
+    roots = case.build(ex)
+    plain = Run(roots, without=OPTIONAL)
+    run = Run(roots, **dict(case.options))
     found = ""
     for lanes in (LANES, 10 * LANES):
         noise.begin(lanes, lanes)
         with np.errstate(all="ignore"):
             try:
-                right = build(xp)
+                right = case.build(xp)
             except ValueError:  # NumPy has no largest element of nothing
                 return "", run.applied
             if found:
@@ -80,7 +77,9 @@ def _in_mpmath(value: Value, root: ex.Expr) -> Value:
             found = np.where(np.vectorize(mpmath.isnan)(found), limit, found) if found.size else found
     except (NotImplementedError, ArithmeticError, ValueError, TypeError, AttributeError, IndexError):
         return value
-    numbers = np.frompyfunc(lambda x: np.longdouble(mpmath.nstr(x, 25)) if isinstance(x, mpf) else np.longdouble("nan"), 1, 1)(found)
+    numbers = np.frompyfunc(
+        lambda x: np.longdouble(mpmath.nstr(x, 25)) if isinstance(x, mpf) else np.longdouble("nan"), 1, 1
+    )(found)
     better = np.asarray(numbers).astype(np.longdouble)
     # Where long double has no number, nothing is known of the noise: any finite one is better than none.
     largest = np.longdouble("1e4000")
@@ -98,11 +97,6 @@ def _large(array: Array) -> Array:
     """An array with ±1e300 for ±∞, in mpmath's numbers."""
     clipped = np.clip(array.astype(np.float64), -1e300, 1e300)
     return np.frompyfunc(lambda x: mpf(float(x)), 1, 1)(clipped)  # type: ignore[no-any-return]
-
-
-def bare(roots: list[ex.Expr]) -> Run:
-    """The values with every optional pass left out."""
-    return Run(roots, without=OPTIONAL)
 
 
 def difference(run: Run, plain: Run, right: list[Value]) -> str:

@@ -2,7 +2,8 @@
 
 A value has several lanes: `native`, each operation rounded once to the dtype that NumPy gives; `exact`, in long double
 throughout; `noisy`, in long double with every inexact operation off by a few units in the last place, or by
-n · eps · Σ|terms| where it adds. The spread of the noisy lanes around the exact one is what rounding may do to a program.
+n · eps · Σ|terms| where it adds. The spread of the noisy lanes around the exact one is what rounding may do to a
+program.
 """
 
 from __future__ import annotations
@@ -57,7 +58,14 @@ class Value:
 
 
 def _operators() -> None:
-    names = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power", "matmul": "matmul"}
+    names = {
+        "add": "add",
+        "sub": "subtract",
+        "mul": "multiply",
+        "truediv": "divide",
+        "pow": "power",
+        "matmul": "matmul",
+    }
     for short, name in names.items():
         setattr(Value, f"__{short}__", lambda a, b, name=name: apply(name, a, b))
         setattr(Value, f"__r{short}__", lambda a, b, name=name: apply(name, b, a))
@@ -106,9 +114,9 @@ def _conv2d(x: Array, w: Array, strides: int = 1) -> Array:
 
 def _erf(x: Array) -> Array:
     with mpmath.mp.workdps(25):
-        return np.frompyfunc(lambda v: np.longdouble(str(mpmath.erf(mpmath.mpf(str(v))))) if np.isfinite(v) else np.sign(v), 1, 1)(
-            x
-        ).astype(np.longdouble)
+        return np.frompyfunc(
+            lambda v: np.longdouble(str(mpmath.erf(mpmath.mpf(str(v))))) if np.isfinite(v) else np.sign(v), 1, 1
+        )(x).astype(np.longdouble)
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -165,7 +173,9 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     dtype = options.get("dtype") or _dtype(function if name != "erf" else np.sqrt, natives, options)
     if not is_floating(dtype):
         exact = function(*[_lane(value, lambda v: v.exact) for value in operands], **options)
-        noisy = [function(*[_lane(v, lambda v, i=i: v.noisy[i]) for v in operands], **options) for i in range(noise.lanes)]
+        noisy = [
+            function(*[_lane(v, lambda v, i=i: v.noisy[i]) for v in operands], **options) for i in range(noise.lanes)
+        ]
         return Value(np.asarray(function(*wides, **options)), exact, noisy)
     wide_dtype = np.clongdouble if dtype.kind == "c" else np.longdouble
     if name == "cast":
@@ -184,14 +194,19 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     if name in _ADDING:
         terms = _ADDING[name](*wides, **options)
         count = max(v.native.size for v in arrays)
-        is_whole = all(np.all(np.isfinite(w) & (w == np.rint(w))) for w in wides if isinstance(w, np.ndarray) and w.dtype.kind == "f")
+        is_whole = all(
+            np.all(np.isfinite(w) & (w == np.rint(w)))
+            for w in wides
+            if isinstance(w, np.ndarray) and w.dtype.kind == "f"
+        )
         inexact = np.isfinite(local) & ~(is_whole & (terms < 1 / eps) & (native == local))
         noise.is_strained |= bool(np.any(terms > float(limits(dtype).max)))
         terms = terms * count * min(eps, 2.0**-23)
     factor = 1 if name in _CHOOSING else 2
     noisy = []
     for lane in range(noise.lanes):
-        value = np.asarray(function(*[_lane(v, lambda v: v.noisy[lane]) for v in operands], **options)).astype(wide_dtype)
+        value = np.asarray(function(*[_lane(v, lambda v, i=lane: v.noisy[i]) for v in operands], **options))
+        value = value.astype(wide_dtype)
         amount = factor * eps * np.abs(value) + terms
         signs = noise.signs(value.shape)
         if dtype.kind == "c":
@@ -211,7 +226,9 @@ def _dtype(function: Callable[..., Any], natives: list[Any], options: dict[str, 
         for value in natives
     ]
     dtype = np.asarray(function(*stand_ins, **options)).dtype
-    halved = any(each is not value for each, value in zip(stand_ins, natives, strict=True) if not isinstance(value, list))
+    halved = any(
+        each is not value for each, value in zip(stand_ins, natives, strict=True) if not isinstance(value, list)
+    )
     return BFLOAT16 if dtype == np.float16 and halved else dtype
 
 
@@ -325,9 +342,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "vector_norm": composite(lambda x, **options: xp.sqrt(xp.sum(x * x, **options))),
     "layer_norm": composite(_layer_norm),
     "rms_norm": composite(lambda x, epsilon: x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + epsilon)),
-    "normalize": composite(
-        lambda x, axis=1: x / xp.maximum(xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True)), 1e-12)
-    ),
+    "normalize": composite(lambda x, axis=1: x / xp.maximum(xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True)), 1e-12)),
     "nll_loss": composite(lambda t, p: -xp.sum(t * xp.log(p)) / xp.sum(t)),
     "function": lambda body: body,
     "map": _map,

@@ -14,27 +14,36 @@ import mpmath
 import numpy as np
 
 import explorer as ex
-from tests.soak.numbers.contract import OPTIONAL
 from tests.soak.numbers.lanes import Array, limits
-from tests.soak.numbers.programs import Program
+from tests.soak.numbers.programs import OPTIONAL, Program, lines_of
 from tests.support.exact import exact
 
-KNOWN = (
-    *("xp.log(xp.softmax({a}))", "xp.log(xp.exp({a}) / xp.sum(xp.exp({a})))", "{a} - xp.log(xp.sum(xp.exp({a})))", "xp.log(xp.sum(xp.exp({a})))"),
-    *("xp.log(1 + xp.exp({a}))", "xp.log1p(xp.exp({a}))", "xp.log(xp.sigmoid({a}))", "xp.log(1 / (1 + xp.exp(-{a})))", "-xp.log(1 + xp.exp(-{a}))"),
-    *("xp.log(1 - xp.sigmoid({a}))", "-xp.log1p(xp.exp(-{a}))", "xp.log(xp.exp({a}) + xp.exp({b}))", "xp.log(xp.softmax({a})[1])", "xp.log(1 - xp.exp(-xp.exp({s})))"),
-    *("-xp.sum({t} * xp.log(xp.softmax({a})))", "-xp.sum({t} * xp.log(xp.exp({a}) / xp.sum(xp.exp({a}))))", "xp.nll_loss({t}, xp.softmax({a}))"),
-    *("-xp.mean({t} * xp.log(xp.sigmoid({a})) + (1 - {t}) * xp.log(1 - xp.sigmoid({a})))", "xp.logsumexp({a}) - xp.sum({t} * {a})"),
-    *("-xp.sum(xp.softmax({a}) * xp.log(xp.softmax({a})))", "xp.log(xp.mean(xp.exp({a})))", "1 / (1 + xp.exp(-{a}))", "xp.exp({a}) / (1 + xp.exp({a}))"),
-    *("xp.exp({a}) / xp.sum(xp.exp({a}))", "xp.sum(xp.softmax({a}) * {t})", "xp.log_softmax({a})", "xp.softplus({a})", "xp.logaddexp({a}, {b})", "xp.log(xp.exp({a}))"),
-    *("xp.log_sigmoid({a})", "-xp.log(xp.sum({t} * xp.softmax({a})))", "xp.sum(xp.log(xp.softmax({a})) * {t})", "-{t} * xp.log_sigmoid({a})"),
+KNOWN = lines_of(
+    """
+    xp.log(xp.softmax({a})) ; xp.log(xp.exp({a}) / xp.sum(xp.exp({a}))) ; {a} - xp.log(xp.sum(xp.exp({a}))) ;
+    xp.log(xp.sum(xp.exp({a}))) ; xp.log(1 + xp.exp({a})) ; xp.log1p(xp.exp({a})) ; xp.log(xp.sigmoid({a})) ;
+    xp.log(1 / (1 + xp.exp(-{a}))) ; -xp.log(1 + xp.exp(-{a})) ; xp.log(1 - xp.sigmoid({a})) ;
+    -xp.log1p(xp.exp(-{a})) ; xp.log(xp.exp({a}) + xp.exp({b})) ; xp.log(xp.softmax({a})[1]) ;
+    xp.log(1 - xp.exp(-xp.exp({s}))) ; -xp.sum({t} * xp.log(xp.softmax({a}))) ;
+    -xp.sum({t} * xp.log(xp.exp({a}) / xp.sum(xp.exp({a})))) ; xp.nll_loss({t}, xp.softmax({a})) ;
+    -xp.mean({t} * xp.log(xp.sigmoid({a})) + (1 - {t}) * xp.log(1 - xp.sigmoid({a}))) ;
+    xp.logsumexp({a}) - xp.sum({t} * {a}) ; -xp.sum(xp.softmax({a}) * xp.log(xp.softmax({a}))) ;
+    xp.log(xp.mean(xp.exp({a}))) ; 1 / (1 + xp.exp(-{a})) ; xp.exp({a}) / (1 + xp.exp({a})) ;
+    xp.exp({a}) / xp.sum(xp.exp({a})) ; xp.sum(xp.softmax({a}) * {t}) ; xp.log_softmax({a}) ; xp.softplus({a}) ;
+    xp.logaddexp({a}, {b}) ; xp.log(xp.exp({a})) ; xp.log_sigmoid({a}) ; xp.sum(xp.log(xp.softmax({a})) * {t}) ;
+    -{t} * xp.log_sigmoid({a})
+    """
 )
 """forms with a stable formula"""
-OTHERS = (
-    *("xp.exp({a})", "xp.log({a})", "xp.log1p({a})", "xp.expm1({a})", "xp.sigmoid({a})", "xp.softmax({a})", "xp.tanh({a})", "xp.sqrt({a})", "-{a}"),
-    *("1 + {a}", "1 - {a}", "1 / {a}", "{a} + {b}", "{a} * {b}", "{a} / {b}", "{a} - {b}", "xp.square({a})", "xp.cosh({a})", "2.0 * {a}", "xp.sum({a})"),
-    *("xp.exp({a}) + xp.exp(-{a})", "xp.exp({a}) - xp.exp(-{a})", "xp.log1p(-xp.exp({a}))", "xp.log1p(0.5 * xp.exp(-{a}))", "xp.logsumexp({a}) + {a}"),
-    *("xp.log1p(1 / xp.cosh({a}))", "xp.log_softmax({a})", "xp.softplus({a})", "xp.mean({a})", "xp.maximum({a}, {b})", "xp.rsqrt({a})", "{a} * xp.softmax({a})"),
+OTHERS = lines_of(
+    """
+    xp.exp({a}) ; xp.log({a}) ; xp.log1p({a}) ; xp.expm1({a}) ; xp.sigmoid({a}) ; xp.softmax({a}) ; xp.tanh({a}) ;
+    xp.sqrt({a}) ; -{a} ; 1 + {a} ; 1 - {a} ; 1 / {a} ; {a} + {b} ; {a} * {b} ; {a} / {b} ; {a} - {b} ;
+    xp.square({a}) ; xp.cosh({a}) ; 2.0 * {a} ; xp.sum({a}) ; xp.exp({a}) + xp.exp(-{a}) ;
+    xp.exp({a}) - xp.exp(-{a}) ; xp.log1p(-xp.exp({a})) ; xp.log1p(0.5 * xp.exp(-{a})) ; xp.logsumexp({a}) + {a} ;
+    xp.log1p(1 / xp.cosh({a})) ; xp.log_softmax({a}) ; xp.softplus({a}) ; xp.mean({a}) ; xp.maximum({a}, {b}) ;
+    xp.rsqrt({a}) ; {a} * xp.softmax({a}) ; -xp.log(xp.sum(v2 * xp.softmax({a}))) * v1
+    """
 )
 SCALES = (1.0, 1.0, 30.0, 100.0, 800.0, 1e4)
 
@@ -48,7 +57,12 @@ class Logs(Program):
 
     def values(self, xp: Any, first: Any) -> ex.Expr:
         """The last line, of given first numbers."""
-        scope: dict[str, Any] = {"xp": xp, "v0": first, "v1": xp.tensor(self.arrays[1]), "v2": xp.tensor(self.arrays[2])}
+        scope: dict[str, Any] = {
+            "xp": xp,
+            "v0": first,
+            "v1": xp.tensor(self.arrays[1]),
+            "v2": xp.tensor(self.arrays[2]),
+        }
         for index, line in enumerate(self.lines, 3):
             scope[f"v{index}"] = eval(line, scope)
         value: ex.Expr = scope[f"v{self.roots[0]}"]
@@ -165,4 +179,7 @@ def _exactly(case: Logs, points: list[list[Any]], digits: int) -> list[Any]:
 
 
 def _floats(values: Any) -> Array:
-    return np.asarray(np.frompyfunc(lambda x: float(x) if isinstance(x, mpmath.mpf) else np.nan, 1, 1)(np.asarray(values, object)), np.float64)
+    return np.asarray(
+        np.frompyfunc(lambda x: float(x) if isinstance(x, mpmath.mpf) else np.nan, 1, 1)(np.asarray(values, object)),
+        np.float64,
+    )

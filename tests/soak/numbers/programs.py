@@ -6,24 +6,31 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import explorer as ex
+from explorer.plan.pipeline import PassName
 from explorer.plan.rewrite.rule import Rule
 from tests.soak.numbers.lanes import BFLOAT16, Array, is_floating, limits
 
 Environment = dict[str, Any]
+OPTIONAL: tuple[str, ...] = get_args(PassName)
+"""the passes that a plan may leave out"""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Given arrays v0, v1, …; lines, each the value of one more; the numbers of those that are asked for."""
+    """Given arrays v0, v1, …; lines, each the value of one more; the numbers of those that are asked for.
+
+    ``options`` are those of the plan that is compared with the bare one.
+    """
 
     arrays: tuple[Array, ...]
     lines: tuple[str, ...]
     roots: tuple[int, ...]
+    options: tuple[tuple[str, Any], ...] = ()
 
     def build(self, xp: Any) -> list[Any]:
         """The values of the roots over a namespace of functions."""
@@ -42,8 +49,9 @@ class Program:
             text.append(f"v{index} = xp.tensor(np.array({_numbers(array)}, {dtype}).reshape({array.shape}))")
         text += [f"v{index} = {line}" for index, line in enumerate(self.lines, len(self.arrays))]
         roots = ", ".join([f"v{root}" for root in self.roots])
-        text.append(f"without = {[*_optional()]!r}")
-        text.append(f"print(xp.evaluate([{roots}]), xp.evaluate([{roots}], without=without), sep='\\n')")
+        options = "".join([f", {name}={value!r}" for name, value in self.options])
+        text.append(f"print(xp.evaluate([{roots}]{options}))")
+        text.append(f"print(xp.evaluate([{roots}], without={OPTIONAL!r}))")
         return "\n".join(text)
 
     def smaller(self) -> list[Program]:
@@ -54,14 +62,12 @@ class Program:
             if len(used) < len(self.arrays) + len(self.lines):
                 found.append(self._keeping(used))
             for index in range(len(self.arrays) + len(self.lines) - 1, -1, -1):
-                for other in range(index):
-                    found.append(self._with(index, other))
+                found += [self._with(index, other) for other in range(index)]
         for index, array in enumerate(self.arrays):
-            plain = np.where(np.isfinite(array.astype(np.float64)) if array.dtype.kind != "c" else True, array, array)
             for place in range(array.size):
                 for number in (0, 1):
                     if array.flat[place] != number and array.size <= 16:
-                        changed = plain.copy()
+                        changed = array.copy()
                         changed.flat[place] = number
                         found.append(replace(self, arrays=(*self.arrays[:index], changed, *self.arrays[index + 1 :])))
         return found
@@ -82,19 +88,13 @@ class Program:
         count = len(self.arrays)
         arrays = tuple(self.arrays[index] for index in used if index < count)
         lines = tuple(_renamed(self.lines[index - count], new) for index in used if index >= count)
-        return Program(arrays, lines, tuple(new[root] for root in self.roots))
+        return replace(self, arrays=arrays, lines=lines, roots=tuple(new[root] for root in self.roots))
 
     def _with(self, index: int, other: int) -> Program:
         """The program in which one value takes the place of another."""
         new = {index: other}
         lines = tuple(_renamed(line, new) for line in self.lines)
         return replace(self, lines=lines, roots=tuple(new.get(root, root) for root in self.roots))
-
-
-def _optional() -> tuple[str, ...]:
-    from tests.soak.numbers.contract import OPTIONAL
-
-    return OPTIONAL
 
 
 def _numbers(array: Array) -> str:
@@ -112,79 +112,139 @@ def _renamed(line: str, new: dict[int, int]) -> str:
 
 # -- what programs are made of --------------------------------------------------------------------------------------
 
-UNARY = (
-    *("negative", "positive", "absolute", "sign", "square", "sqrt", "rsqrt", "reciprocal", "exp", "expm1", "log"),
-    *("log1p", "log2", "log10", "exp2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "arcsinh", "arctanh"),
-    *("sigmoid", "relu", "relu6", "softplus", "silu", "gelu", "elu", "leaky_relu", "mish", "hardsigmoid", "softsign"),
-    *("log_sigmoid", "floor", "ceil", "trunc", "round_half_even", "cbrt", "arcsin", "arccos", "arccosh"),
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """Templates of lines, which semicolons separate."""
+    return tuple(line.strip() for line in text.split(";"))
+
+
+UNARY = lines_of(
+    """
+    negative ; positive ; absolute ; sign ; square ; sqrt ; rsqrt ; reciprocal ; exp ; expm1 ; log ; log1p ; log2 ;
+    log10 ; exp2 ; sin ; cos ; tan ; tanh ; sinh ; cosh ; arctan ; arcsinh ; arctanh ; sigmoid ; relu ; relu6 ;
+    softplus ; silu ; gelu ; elu ; leaky_relu ; mish ; hardsigmoid ; softsign ; log_sigmoid ; floor ; ceil ; trunc ;
+    round_half_even ; cbrt ; arcsin ; arccos ; arccosh
+    """
 )
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "fmax", "fmin", "hypot", "arctan2", "logaddexp",
-          "copysign")  # fmt: skip
+BINARY = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+    *("fmax", "fmin", "hypot", "arctan2", "logaddexp", "copysign"),
+)
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "vector_norm", "argmax", "any", "all")
-NUMBERS = ("0.0", "-0.0", "1.0", "2.0", "-1.0", "0.5", "4.0", "0.3", "3.0", "1e8", "1e-30", "1e30", "0.1", "1e4", "-2.0")
-MOVES = (
-    *("xp.transpose({a})", "xp.reshape({a}, ({n},))", "{a}[1:]", "{a}[::-1]", "{a}[0]", "{a}[:, 1:]", "{a}[-1:]"),
-    *("xp.expand_dims({a}, 0)", "xp.flip({a}, 0)", "xp.roll({a}, 1, 0)", "xp.stack([{a}, {b}])", "xp.cast({a}, '{t}')"),
-    *("xp.concatenate([{a}, {b}])", "xp.concatenate([{a}, {b}])[1:]", "xp.stack([{a}[i] for i in range({rows})])"),
-    *("xp.stack([{a}, {b}])[1]", "xp.take({a}, np.array([0, 0, -1]), axis=0)", "xp.transpose(xp.transpose({a}))"),
-    *("xp.broadcast_to({a}, (2, *{shape}))", "xp.where({a} > {b}, {a}, {k})", "xp.where({a} > {k}, {b}, {a})"),
-    *("xp.concatenate([{a}[:1], {a}[1:]])", "xp.clip({a}, -1.0, 2.0)"),
+NUMBERS = (
+    "0.0",
+    "-0.0",
+    "1.0",
+    "2.0",
+    "-1.0",
+    "0.5",
+    "4.0",
+    "0.3",
+    "3.0",
+    "1e8",
+    "1e-30",
+    "1e30",
+    "0.1",
+    "1e4",
+    "-2.0",
 )
-ARITHMETIC = (
-    *("{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / {b}", "{a} + {k}", "{k} - {a}", "{a} * {k}", "{a} / {k}", "{k} / {a}"),
-    *("{a} ** {p}", "({a} + {b}) - {a}", "{a} * {a}", "-(-{a})", "({a} + {k}) - {k}", "({a} * {k}) * {k2}"),
-    *("xp.add_n({a}, {b}, {a})", "({a} - {b}) / ({a} + {b})", "{a} + 0.0", "0.0 - {a}", "({a} + {k}) + {k2}"),
+MOVES = lines_of(
+    """
+    xp.transpose({a}) ; xp.reshape({a}, ({n},)) ; {a}[1:] ; {a}[::-1] ; {a}[0] ; {a}[:, 1:] ; {a}[-1:] ;
+    xp.expand_dims({a}, 0) ; xp.flip({a}, 0) ; xp.roll({a}, 1, 0) ; xp.stack([{a}, {b}]) ; xp.cast({a}, '{t}') ;
+    xp.concatenate([{a}, {b}]) ; xp.concatenate([{a}, {b}])[1:] ; xp.stack([{a}[i] for i in range({rows})]) ;
+    xp.stack([{a}, {b}])[1] ; xp.take({a}, np.array([0, 0, -1]), axis=0) ; xp.transpose(xp.transpose({a})) ;
+    xp.broadcast_to({a}, (2, *{shape})) ; xp.where({a} > {b}, {a}, {k}) ; xp.where({a} > {k}, {b}, {a}) ;
+    xp.concatenate([{a}[:1], {a}[1:]]) ; xp.clip({a}, -1.0, 2.0)
+    """
 )
-SUMS = (
-    "{a}[0] + {a}[1]",
-    "{a}[0] + {b} + {a}[1]",
-    "{a}[0] + {a}[1] + {b}[0] + {b}[1]",
-    "sum([{a}[i] for i in range({rows})][1:], {a}[0])",
-    "sum([xp.sum(xp.tanh({a}[i]) * {b}) for i in range({rows})][1:], xp.sum({a}[0] * {b}))",
-    "sum([xp.softmax({a}[i]) * {b}[i] for i in range({rows})][1:], {b}[0])",
-    "xp.sum(xp.stack([xp.exp({a}[i]) for i in range({rows})]), axis=0)",
-    "{a}[0] * {k} + {a}[1] * {k2} + {b}[0]",
+ARITHMETIC = lines_of(
+    """
+    {a} + {b} ; {a} - {b} ; {a} * {b} ; {a} / {b} ; {a} + {k} ; {k} - {a} ; {a} * {k} ; {a} / {k} ; {k} / {a} ;
+    {a} ** {p} ; ({a} + {b}) - {a} ; {a} * {a} ; -(-{a}) ; ({a} + {k}) - {k} ; ({a} * {k}) * {k2} ;
+    xp.add_n({a}, {b}, {a}) ; ({a} - {b}) / ({a} + {b}) ; {a} + 0.0 ; 0.0 - {a} ; ({a} + {k}) + {k2}
+    """
 )
-PRODUCTS = (
-    *("{a} @ {w}", "({a} @ {w}) * {r}", "({a} @ {w}) / {r}", "({a} @ {w} + {r}) * {r2}", "({a} @ {w} + {r}) + {r2}"),
-    *("({a} - {r}) @ {w}", "(({a} - {r}) / {r2}) @ {w}", "({a} * {r}) @ {w}", "({a} * {r} + {r2}) @ {w}", "(-{a}) @ {w}"),
-    *("({a} @ {w} + {r}) - {r}", "({a} @ {w}) * {k}", "({a} @ {w}) @ {w}", "xp.einsum('...i,ij->...j', {a}, {w})"),
-    *("xp.one_hot(np.array([0, 2, 1]), 4, '{t}') @ {w}", "({a} @ {w}) * {r} + {r2}", "xp.transpose({w}) @ {w}"),
-    *("({a} @ {w}) + ({a} @ {w2})", "xp.concatenate([{a} @ {w}, {a} @ {w2}])", "({a} @ {w}) - {k}"),
-    *("xp.sum(xp.stack([{a}, {a}]) @ xp.stack([{w}, {w2}]), axis=0)",),
+SUMS = lines_of(
+    """
+    {a}[0] + {a}[1] ; {a}[0] + {b} + {a}[1] ; {a}[0] + {a}[1] + {b}[0] + {b}[1] ;
+    sum([{a}[i] for i in range({rows})][1:], {a}[0]) ;
+    sum([xp.sum(xp.tanh({a}[i]) * {b}) for i in range({rows})][1:], xp.sum({a}[0] * {b})) ;
+    sum([xp.softmax({a}[i]) * {b}[i] for i in range({rows})][1:], {b}[0]) ;
+    xp.sum(xp.stack([xp.exp({a}[i]) for i in range({rows})]), axis=0) ; {a}[0] * {k} + {a}[1] * {k2} + {b}[0]
+    """
 )
-SOFT = (
-    *("xp.softmax({a}, {axis})", "xp.log_softmax({a}, {axis})", "xp.exp({a}) / xp.sum(xp.exp({a}), axis={axis}, keepdims=True)"),
-    *("xp.log(xp.softmax({a}, {axis}))", "xp.log(xp.sum(xp.exp({a}), axis={axis}, keepdims=True))", "xp.log(1 + xp.exp({a}))"),
-    *("xp.log1p(xp.exp({a}))", "1 / (1 + xp.exp(-{a}))", "xp.exp({a}) / (1 + xp.exp({a}))", "xp.log(xp.sigmoid({a}))"),
-    *("xp.log(1 - xp.sigmoid({a}))", "xp.exp({a}) / xp.exp({b})", "xp.log(xp.exp({a}) + xp.exp({b}))", "xp.log(xp.exp({a}))"),
-    *("xp.exp(xp.log({a}))", "xp.sqrt(xp.square({a}))", "xp.square(xp.sqrt({a}))", "xp.sqrt({a} * {a})", "xp.log1p(-xp.exp({a}))"),
-    *("xp.log1p({k} * xp.exp(-{a}))", "xp.expm1(xp.log1p({a}))", "xp.log(1 - xp.exp({a}))", "1 - xp.sigmoid({a})"),
-    *("(xp.exp({a}) - xp.exp(-{a})) / (xp.exp({a}) + xp.exp(-{a}))", "xp.log(xp.mean(xp.exp({a}), axis={axis}, keepdims=True))"),
-    *("xp.layer_norm({a})", "xp.rms_norm({a}, epsilon=1e-6)", "xp.normalize({a}, axis={axis})", "xp.cumsum({a}, axis={axis})"),
-    *("xp.exp({a}) * xp.exp({b})", "xp.log({a}) + xp.log({b})", "xp.log({a} * {b})", "xp.log10(xp.sigmoid(xp.log_softmax({a}, {axis})))"),
+PRODUCTS = lines_of(
+    """
+    {a} @ {w} ; ({a} @ {w}) * {r} ; ({a} @ {w}) / {r} ; ({a} @ {w} + {r}) * {r2} ; ({a} @ {w} + {r}) + {r2} ;
+    ({a} - {r}) @ {w} ; (({a} - {r}) / {r2}) @ {w} ; ({a} * {r}) @ {w} ; ({a} * {r} + {r2}) @ {w} ; (-{a}) @ {w} ;
+    ({a} @ {w} + {r}) - {r} ; ({a} @ {w}) * {k} ; ({a} @ {w}) @ {w} ; xp.einsum('...i,ij->...j', {a}, {w}) ;
+    xp.one_hot(np.array([0, 2, 1]), 4, '{t}') @ {w} ; ({a} @ {w}) * {r} + {r2} ; xp.transpose({w}) @ {w} ;
+    ({a} @ {w}) + ({a} @ {w2}) ; xp.concatenate([{a} @ {w}, {a} @ {w2}]) ; ({a} @ {w}) - {k} ;
+    xp.sum(xp.stack([{a}, {a}]) @ xp.stack([{w}, {w2}]), axis=0)
+    """
 )
-CONTROL = (
-    *("xp.function(lambda x, y: x * xp.sigmoid(y))({a}, {b})", "xp.map(lambda x: xp.tanh(x) * 2.0, {a})"),
-    *("xp.stack([xp.function(lambda x: xp.exp(x) - 1.0)({a}[i]) for i in range({rows})])", "xp.map(lambda x: xp.softmax(x), {a})"),
-    *("xp.scan(lambda s, x: (s * 0.5 + x, s), {a}[0], {a})[0]", "xp.scan(lambda s, x: (s + x, s * x), {a}[0], {a})[1]"),
-    *("xp.cond(xp.sum({a}) > 0.0, lambda x: xp.exp(x), lambda x: -x, {a})", "sum([xp.function(lambda x: x * 3.0)({a}[i]) for i in range({rows})][1:], {a}[0])"),
+SOFT = lines_of(
+    """
+    xp.softmax({a}, {axis}) ; xp.log_softmax({a}, {axis}) ;
+    xp.exp({a}) / xp.sum(xp.exp({a}), axis={axis}, keepdims=True) ; xp.log(xp.softmax({a}, {axis})) ;
+    xp.log(xp.sum(xp.exp({a}), axis={axis}, keepdims=True)) ; xp.log(1 + xp.exp({a})) ; xp.log1p(xp.exp({a})) ;
+    1 / (1 + xp.exp(-{a})) ; xp.exp({a}) / (1 + xp.exp({a})) ; xp.log(xp.sigmoid({a})) ; xp.log(1 - xp.sigmoid({a})) ;
+    xp.exp({a}) / xp.exp({b}) ; xp.log(xp.exp({a}) + xp.exp({b})) ; xp.log(xp.exp({a})) ; xp.exp(xp.log({a})) ;
+    xp.sqrt(xp.square({a})) ; xp.square(xp.sqrt({a})) ; xp.sqrt({a} * {a}) ; xp.log1p(-xp.exp({a})) ;
+    xp.log1p({k} * xp.exp(-{a})) ; xp.expm1(xp.log1p({a})) ; xp.log(1 - xp.exp({a})) ; 1 - xp.sigmoid({a}) ;
+    (xp.exp({a}) - xp.exp(-{a})) / (xp.exp({a}) + xp.exp(-{a})) ;
+    xp.log(xp.mean(xp.exp({a}), axis={axis}, keepdims=True)) ; xp.layer_norm({a}) ; xp.rms_norm({a}, epsilon=1e-6) ;
+    xp.normalize({a}, axis={axis}) ; xp.cumsum({a}, axis={axis}) ; xp.exp({a}) * xp.exp({b}) ;
+    xp.log({a}) + xp.log({b}) ; xp.log({a} * {b}) ; xp.log10(xp.sigmoid(xp.log_softmax({a}, {axis})))
+    """
 )
-IMAGES = (
-    *("xp.conv2d({i}, {f})", "xp.conv2d({i}, {f}) * {c}", "xp.conv2d({i}, {f}) / {c}", "xp.conv2d({i} * {c}, {f})", "xp.conv2d({i} - {c}, {f})"),
-    *("xp.conv2d(({i} - {c}) / {c}, {f})", "xp.avg_pool2d({i}, 2)", "xp.max_pool2d({i}, 2)", "xp.max_pool2d(xp.relu({i}), 2)", "{i} * {c} + {c}"),
-    *("xp.max_pool2d(xp.tanh({i}), 2)", "xp.max_pool2d(xp.sign({i}), 2)", "xp.relu(xp.conv2d({i}, {f}) + {c})", "(xp.conv2d({i}, {f}) + {c}) + {c}"),
+CONTROL = lines_of(
+    """
+    xp.function(lambda x, y: x * xp.sigmoid(y))({a}, {b}) ; xp.map(lambda x: xp.tanh(x) * 2.0, {a}) ;
+    xp.stack([xp.function(lambda x: xp.exp(x) - 1.0)({a}[i]) for i in range({rows})]) ;
+    xp.map(lambda x: xp.softmax(x), {a}) ; xp.scan(lambda s, x: (s * 0.5 + x, s), {a}[0], {a})[0] ;
+    xp.scan(lambda s, x: (s + x, s * x), {a}[0], {a})[1] ;
+    xp.cond(xp.sum({a}) > 0.0, lambda x: xp.exp(x), lambda x: -x, {a}) ;
+    sum([xp.function(lambda x: x * 3.0)({a}[i]) for i in range({rows})][1:], {a}[0])
+    """
 )
-WHOLE = (
-    *("{a} + {b}", "{a} - {b}", "{a} * {b}", "-{a}", "xp.absolute({a})", "xp.square({a})", "{a} + 0", "{a} * 1", "{a} ** 2"),
-    *("xp.maximum({a}, {b})", "xp.minimum({a}, {b})", "xp.sum({a}, axis={axis})", "xp.max({a}, axis={axis})", "xp.sign({a})"),
-    *("xp.prod({a}, axis={axis})", "{a}[0] + {a}[1]", "{a} @ {w}", "-(-{a})", "xp.add_n({a}, {b}, {a})", "{a} / {b}", "{a} / 4"),
-    *("xp.bitwise_and({a}, {b})", "xp.bitwise_or({a}, {b})", "xp.bitwise_xor({a}, {b})", "xp.invert({a})", "xp.relu({a})", "xp.cast({a}, '{t}')"),
-    *("xp.logical_and({a}, {b})", "xp.logical_not({a})", "xp.where({a} > {b}, {a}, {b})", "xp.any({a}, axis={axis})", "xp.invert(xp.invert({a}))"),
-    *("xp.all({a}, axis={axis})", "xp.cumsum({a}, axis={axis})", "xp.equal({a}, {b})", "xp.argmax({a}, axis={axis})", "xp.clip({a}, 0, 2)", "{a} - 0"),
-    *("sum([{a}[i] for i in range({rows})][1:], {a}[0])", "xp.sqrt({a})", "xp.exp({a})", "xp.mean({a}, axis={axis})", "xp.cos(-{a})"),
+IMAGES = lines_of(
+    """
+    xp.conv2d({i}, {f}) ; xp.conv2d({i}, {f}) * {c} ; xp.conv2d({i}, {f}) / {c} ; xp.conv2d({i} * {c}, {f}) ;
+    xp.conv2d({i} - {c}, {f}) ; xp.conv2d(({i} - {c}) / {c}, {f}) ; xp.avg_pool2d({i}, 2) ; xp.max_pool2d({i}, 2) ;
+    xp.max_pool2d(xp.relu({i}), 2) ; {i} * {c} + {c} ; xp.max_pool2d(xp.tanh({i}), 2) ;
+    xp.max_pool2d(xp.sign({i}), 2) ; xp.relu(xp.conv2d({i}, {f}) + {c}) ; (xp.conv2d({i}, {f}) + {c}) + {c}
+    """
 )
-COMPLEX = ("add", "subtract", "multiply", "divide", "exp", "square", "negative", "reciprocal", "sqrt", "sin", "cos", "absolute", "log")
+WHOLE = lines_of(
+    """
+    {a} + {b} ; {a} - {b} ; {a} * {b} ; -{a} ; xp.absolute({a}) ; xp.square({a}) ; {a} + 0 ; {a} * 1 ; {a} ** 2 ;
+    xp.maximum({a}, {b}) ; xp.minimum({a}, {b}) ; xp.sum({a}, axis={axis}) ; xp.max({a}, axis={axis}) ; xp.sign({a}) ;
+    xp.prod({a}, axis={axis}) ; {a}[0] + {a}[1] ; {a} @ {w} ; -(-{a}) ; xp.add_n({a}, {b}, {a}) ; {a} / {b} ;
+    {a} / 4 ; xp.bitwise_and({a}, {b}) ; xp.bitwise_or({a}, {b}) ; xp.bitwise_xor({a}, {b}) ; xp.invert({a}) ;
+    xp.relu({a}) ; xp.cast({a}, '{t}') ; xp.logical_and({a}, {b}) ; xp.logical_not({a}) ;
+    xp.where({a} > {b}, {a}, {b}) ; xp.any({a}, axis={axis}) ; xp.invert(xp.invert({a})) ; xp.all({a}, axis={axis}) ;
+    xp.cumsum({a}, axis={axis}) ; xp.equal({a}, {b}) ; xp.argmax({a}, axis={axis}) ; xp.clip({a}, 0, 2) ; {a} - 0 ;
+    sum([{a}[i] for i in range({rows})][1:], {a}[0]) ; xp.sqrt({a}) ; xp.exp({a}) ; xp.mean({a}, axis={axis}) ;
+    xp.cos(-{a})
+    """
+)
+COMPLEX = (
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "exp",
+    "square",
+    "negative",
+    "reciprocal",
+    "sqrt",
+    "sin",
+    "cos",
+    "absolute",
+    "log",
+)
 KINDS = ("normal", "cancel", "ends", "special", "whole", "equal")
 FLOATS = ("float64", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "bool")
@@ -252,7 +312,15 @@ class Maker:
 
     def constants(self, names: str) -> None:
         """Weights w, w2 (4×4), rows r, r2, images i, filters f and a factor c of each channel, by their letters."""
-        shapes = {"w": (4, 4), "w2": (4, 4), "r": (4,), "r2": (4,), "i": (1, 2, 5, 5), "f": (2, 2, 2, 2), "c": (2, 1, 1)}
+        shapes = {
+            "w": (4, 4),
+            "w2": (4, 4),
+            "r": (4,),
+            "r2": (4,),
+            "i": (1, 2, 5, 5),
+            "f": (2, 2, 2, 2),
+            "c": (2, 1, 1),
+        }
         for name in names.split():
             (self.fixed[name],) = self.given([self.array(shapes[name])])
 
@@ -301,7 +369,11 @@ class Maker:
         """The program, which asks for its last line and now and then another."""
         count = len(self.arrays) + len(self.lines)
         roots = {count - 1, *([int(self.chance.integers(count))] if self.chance.random() < 0.3 else [])}
-        return Program(tuple(self.arrays), tuple(self.lines), tuple(sorted(roots)))
+        options: tuple[tuple[str, Any], ...] = ()
+        if self.chance.random() < 0.3:
+            without = tuple(name for name in OPTIONAL if self.chance.random() < 0.3)
+            options = (("without", without), ("executor", self.pick(("simple", "dag"))))
+        return Program(tuple(self.arrays), tuple(self.lines), tuple(sorted(roots)), options)
 
 
 def templates_of(kind: str) -> list[str]:
@@ -309,7 +381,14 @@ def templates_of(kind: str) -> list[str]:
     if kind == "whole numbers":
         return [*WHOLE, *MOVES]
     if kind == "complex":
-        return [*[f"xp.{name}({{a}})" for name in COMPLEX[4:]], *ARITHMETIC, *SUMS, *MOVES, "{a} @ {w}", "xp.sum({a}, axis=0)"]
+        return [
+            *[f"xp.{name}({{a}})" for name in COMPLEX[4:]],
+            *ARITHMETIC,
+            *SUMS,
+            *MOVES,
+            "{a} @ {w}",
+            "xp.sum({a}, axis=0)",
+        ]
     unary = [f"xp.{name}({{a}})" for name in UNARY]
     binary = [f"xp.{name}({{a}}, {{b}})" for name in BINARY]
     reduced = [f"xp.{name}({{a}}, axis={{axis}}, keepdims={keep})" for name in REDUCTIONS for keep in (True, False)]
@@ -350,7 +429,16 @@ _CHANGING = {
     "Add": ("{a} + {b}", "{b} + {a}", "{a} + {k}", "{a} + {r}", "{a}[0] + {a}[1]", "1 + {a}"),
     "Subtract": ("{a} - {b}", "{b} - {a}", "{a} - {k}", "{k} - {a}", "{a} - {r}", "1 - {a}"),
     "Multiply": ("{a} * {b}", "{a} * {k}", "{k} * {a}", "{a} * {r}", "{r} * {a}", "{a} * {a}"),
-    "Divide": ("{a} / {b}", "{b} / {a}", "{a} / {k}", "{k} / {a}", "{a} / {r}", "1 / {a}", "{a} / (1 + {a})", "{a} / xp.sum({a}, axis={axis}, keepdims=True)"),
+    "Divide": (
+        "{a} / {b}",
+        "{b} / {a}",
+        "{a} / {k}",
+        "{k} / {a}",
+        "{a} / {r}",
+        "1 / {a}",
+        "{a} / (1 + {a})",
+        "{a} / xp.sum({a}, axis={axis}, keepdims=True)",
+    ),
     "Power": ("{a} ** {p}",),
     "AddN": ("xp.add_n({a}, {b})", "xp.add_n({a})", "xp.add_n({a}, {b}, {a})", *SUMS[:4]),
     "Matmul": ("{a} @ {w}", "{w} @ {a}", "{a} @ xp.transpose({a})", "xp.stack([{a}, {b}]) @ xp.stack([{w}, {w2}])"),
@@ -365,7 +453,10 @@ _CHANGING = {
     "Clip": ("xp.clip({a}, -1.0, 2.0)", "xp.clip({a}, -np.inf, np.inf)", "xp.clip({a}, 0.0, None)"),
     "Pad": ("xp.pad({a}, 0)", "xp.pad({a}, 1)"),
     "Conv2d": IMAGES[:6],
-    "MaxPool2d": ("xp.max_pool2d({i}, 2)", *[f"xp.max_pool2d(xp.{name}({{i}}), 2)" for name in ("relu", "floor", "exp", "sigmoid", "sqrt")]),
+    "MaxPool2d": (
+        "xp.max_pool2d({i}, 2)",
+        *[f"xp.max_pool2d(xp.{name}({{i}}), 2)" for name in ("relu", "floor", "exp", "sigmoid", "sqrt")],
+    ),
     "OneHotEncoding": ("xp.one_hot(np.array([0, 2, 1]), 4, '{t}')",),
     "OneHot": ("xp.one_hot(np.array([2]), 4, '{t}')",),
     "Cond": CONTROL[6:7],
@@ -374,7 +465,20 @@ _CHANGING = {
     "NllLoss": ("xp.nll_loss({b}, xp.softmax({a}, -1))",),
 }
 """lines by the class of the operation that they record, where several or special ones are worth trying"""
-_PROPERTIES = ("absolute", "relu", "floor", "ceil", "sign", "negative", "reciprocal", "cos", "cosh", "round_half_even", "trunc", "square")
+_PROPERTIES = (
+    "absolute",
+    "relu",
+    "floor",
+    "ceil",
+    "sign",
+    "negative",
+    "reciprocal",
+    "cos",
+    "cosh",
+    "round_half_even",
+    "trunc",
+    "square",
+)
 
 
 def _lines(cls: type) -> list[str]:
@@ -388,7 +492,11 @@ def _lines(cls: type) -> list[str]:
         return [f"xp.{name}({{a}}, {{b}})"]
     if name in UNARY:
         return [f"xp.{name}({{a}})"]
-    return [f"xp.{name}({{a}})" for name in _PROPERTIES] + ["xp.maximum({a}, {b})", "xp.maximum({a}, {a})", "xp.minimum({b}, {a})"]
+    return [f"xp.{name}({{a}})" for name in _PROPERTIES] + [
+        "xp.maximum({a}, {b})",
+        "xp.maximum({a}, {a})",
+        "xp.minimum({b}, {a})",
+    ]
 
 
 def around_a_rule(chance: np.random.Generator) -> Program:
@@ -405,7 +513,9 @@ def around_a_rule(chance: np.random.Generator) -> Program:
             maker.add(maker.pick(_lines(maker.pick(producers))))
         if maker.add(maker.pick(_lines(maker.pick(producers)))):
             if chance.random() < 0.2:
-                maker.add(maker.pick(("-{a}", "{a} * {k}", "xp.transpose({a})", "{a} + {r}", "{a} * {r}", "xp.absolute({a})")))
+                maker.add(
+                    maker.pick(("-{a}", "{a} * {k}", "xp.transpose({a})", "{a} + {r}", "{a} * {r}", "xp.absolute({a})"))
+                )
             last = f"v{len(maker.arrays) + len(maker.lines) - 1}"
             if maker.add(maker.pick(_lines(root)), last):
                 break

@@ -10,15 +10,17 @@ import numpy as np
 
 import explorer as ex
 from explorer.layers import Parameter
-from tests.soak.numbers.programs import Program
+from tests.soak.numbers.programs import Program, lines_of
 
 STEPS = 4
-LINES = (
-    *("{a} * 0.5", "{a} + {b}", "{a} - {b}", "-{a}", "{a} * 1", "-(-{a})", "{a} + 0.0", "{a} - 0.0", "xp.tanh({a})", "xp.transpose({a})"),
-    *("{a}[::-1]", "xp.reshape(xp.transpose({a}), {shape})", "xp.maximum({a}, {b})", "xp.where({a} > {b}, {a}, {b})", "{a} - length * {b}"),
-    *("xp.transpose(xp.transpose({a}))", "xp.reshape({a}, {shape})", "xp.sqrt(xp.absolute({a}))", "{a} / (1.0 + xp.absolute({b}))", "{a}"),
-    *("xp.flip({a}, 0)", "xp.sign({a}) * length", "xp.stack([{a}, {b}])[1]", "xp.concatenate([{a}[1:], {b}[:1]])", "xp.mean({a}) + {b} * 0.1"),
-    "xp.roll({a}, 1, 0)",
+LINES = lines_of(
+    """
+    {a} * 0.5 ; {a} + {b} ; {a} - {b} ; -{a} ; {a} * 1 ; -(-{a}) ; {a} + 0.0 ; {a} - 0.0 ; xp.tanh({a}) ;
+    xp.transpose({a}) ; {a}[::-1] ; xp.reshape(xp.transpose({a}), {shape}) ; xp.maximum({a}, {b}) ;
+    xp.where({a} > {b}, {a}, {b}) ; {a} - length * {b} ; xp.transpose(xp.transpose({a})) ; xp.reshape({a}, {shape}) ;
+    xp.sqrt(xp.absolute({a})) ; {a} / (1.0 + xp.absolute({b})) ; {a} ; xp.flip({a}, 0) ; xp.sign({a}) * length ;
+    xp.stack([{a}, {b}])[1] ; xp.concatenate([{a}[1:], {b}[:1]]) ; xp.mean({a}) + {b} * 0.1 ; xp.roll({a}, 1, 0)
+    """
 )
 
 
@@ -35,7 +37,11 @@ class Updates(Program):
 
     def new(self, xp: Any, values: list[Any], length: Any) -> list[Any]:
         """The new parameter and state by the old ones."""
-        scope: dict[str, Any] = {"xp": xp, "length": length, **{f"v{index}": value for index, value in enumerate(values)}}
+        scope: dict[str, Any] = {
+            "xp": xp,
+            "length": length,
+            **{f"v{index}": value for index, value in enumerate(values)},
+        }
         for index, line in enumerate(self.lines, len(values)):
             scope[f"v{index}"] = eval(line, scope)
         return [scope[f"v{root}"] for root in self.roots]
