@@ -65,7 +65,7 @@ def judge(case: Program) -> tuple[str, tuple[str, ...]]:
 
 
 def _in_mpmath(value: Value, root: ex.Expr) -> Value:
-    """The lanes of a value with exact numbers where mpmath can compute them: long double, too, overflows and cancels."""
+    """The lanes of a value with exact numbers where mpmath can compute them: long double overflows, too."""
     if not is_floating(value.dtype):
         return value
     try:

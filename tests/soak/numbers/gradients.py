@@ -204,10 +204,8 @@ def judge(case: Gradients) -> tuple[str, tuple[str, ...]]:
             without = np.atleast_1d(np.asarray(ex.evaluate(gradients[index], without=OPTIONAL)))[at]
             if abs(numbers[0] - numbers[1]) <= 4 * abs(without - numbers[1]) and found.dtype == np.float32:
                 continue
-            return (
-                f"order {case.order}: v{index}{list(at)} {numbers[0]!r}, torch {numbers[1]!r}, bare {without!r}: {case.lines}",
-                applied,
-            )
+            at_v = f"order {case.order}: v{index}{list(at)}"
+            return f"{at_v} {numbers[0]!r}, torch {numbers[1]!r}, bare {without!r}: {case.lines}", applied
     return "", applied
 
 
