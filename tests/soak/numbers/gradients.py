@@ -11,43 +11,10 @@ from torch.nn import functional
 
 import explorer as ex
 from tests.soak.numbers.lanes import Array, limits
-from tests.soak.numbers.programs import OPTIONAL, Maker, Program, lines_of
+from tests.soak.numbers.programs import OPTIONAL, TEMPLATES, Maker, Program
 
-UNARY = lines_of(
-    """
-    sin ; cos ; tanh ; exp ; sigmoid ; softplus ; silu ; gelu ; mish ; relu ; relu6 ; leaky_relu ; elu ; celu ; selu ;
-    hardswish ; softsign ; absolute ; square ; arctan ; arcsinh ; sinh ; cosh ; expm1 ; erf ; log_sigmoid ;
-    tanhshrink ; softshrink ; hardshrink ; negative ; sqrt ; log ; log1p ; rsqrt ; reciprocal ; arctanh ; exp2 ; tan ;
-    cbrt
-    """
-)
-LINES = (
-    *[f"xp.{name}({{a}})" for name in UNARY],
-    *lines_of(
-        """
-    xp.maximum({a}, {b}) ; xp.minimum({a}, {b}) ; xp.arctan2({a}, {b}) ; xp.hypot({a}, {b}) ; xp.logaddexp({a}, {b}) ;
-    xp.fmax({a}, {b}) ; xp.fmin({a}, {b}) ; {a} + {b} ; {a} * {b} ; {a} - {b} ; {a} / (1.0 + xp.square({b})) ;
-    {a} ** 2 ; {a} ** 3 ; {a} @ {w} ; {a} @ {w} + {r} ; {a} * 0.3 ; xp.softmax({a}, {axis}) ;
-    xp.log_softmax({a}, {axis}) ; xp.log(xp.softmax({a}, -1)) ; xp.logsumexp({a}, {axis}, True) * {b} ;
-    xp.sum({a}, {axis}, True) * {b} ; xp.mean({a}, {axis}, True) + {b} ; xp.max({a}, {axis}, True) * {b} ;
-    xp.min({a}, {axis}, True) - {b} ; xp.var({a}, {axis}) * {b} ; xp.prod({a}, {axis}, True) + {b} ;
-    xp.std({a}, {axis}) + {b} ; xp.cumsum({a}, {axis}) ; xp.layer_norm({a}) ; xp.transpose({a}) @ {a} ;
-    xp.clip({a}, -0.5, 0.5) ; xp.where({a} > 0.0, {a}, {b}) ; {a}[1:] ; {a}[::2] ; xp.concatenate([{a}, {b}]) ;
-    xp.reshape({a}, ({n},)) ; xp.transpose({a}) ; xp.stack([{a}, {b}]) ; xp.take({a}, np.array([0, 0, -1])) ;
-    xp.flip({a}, 0) ; xp.sort({a}, -1) ; xp.log(1 + xp.exp({a})) ; xp.exp({a}) / xp.sum(xp.exp({a}), {axis}, True) ;
-    xp.vector_norm({a}, {axis}) * {b} ; xp.attention({a}, {a}, {a}) ;
-    xp.sum(xp.stack([{a}[i] * {a}[i] for i in range({rows})]), 0, False) ;
-    sum([xp.tanh({a}[i]) @ {w} for i in range({rows})][1:], {a}[0])
-        """
-    ),
-)
-PICTURES = lines_of(
-    """
-    xp.conv2d({i}, {f}) ; xp.conv2d({i}, {f}, 2) ; xp.conv2d({i}, {f}, 1, 1) ; xp.conv_transpose2d({i}, {f}) ;
-    xp.max_pool2d({i}, 2) ; xp.avg_pool2d({i}, 2) ; xp.tanh({i}) ; xp.relu({i}) ; xp.group_norm({i}, 2) ;
-    xp.instance_norm({i}) ; {i} * {i} ; xp.pad({i}, 1) ; xp.max_pool2d(xp.conv2d({i}, {f}), 2, 1)
-    """
-)
+LINES = (*[f"xp.{name}({{a}})" for name in TEMPLATES["differentiable"]], *TEMPLATES["differentiable lines"])
+IMAGES = TEMPLATES["differentiable images"]
 
 
 class _Torch:
@@ -155,15 +122,15 @@ def make(chance: np.random.Generator) -> Gradients:
     kinds = ("normal",) if chance.random() < 0.65 else ("whole", "equal", "normal")
     maker = Maker(chance, "float64" if chance.random() < 0.7 else "float32", kinds)
     maker.arrays = [np.clip(array.astype(np.float64), -3, 3).astype(array.dtype) for array in maker.arrays]
-    pictures = chance.random() < 0.2
-    maker.constants("i f" if pictures else "w r")
+    images = chance.random() < 0.2
+    maker.constants("i f" if images else "w r")
     maker.arrays = [np.clip(np.nan_to_num(array), -3, 3) for array in maker.arrays]
     maker.values["xp"] = XP
     for _ in range(30):
         if len(maker.lines) >= int(chance.integers(1, 6)):
             break
-        if pictures:
-            if maker.add(maker.pick(PICTURES)):
+        if images:
+            if maker.add(maker.pick(IMAGES)):
                 maker.fixed["i"] = f"v{len(maker.arrays) + len(maker.lines) - 1}"
         else:
             maker.add(maker.pick(LINES))

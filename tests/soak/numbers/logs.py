@@ -15,36 +15,12 @@ import numpy as np
 
 import explorer as ex
 from tests.soak.numbers.lanes import Array, limits
-from tests.soak.numbers.programs import OPTIONAL, Program, lines_of
+from tests.soak.numbers.programs import OPTIONAL, TEMPLATES, Program
 from tests.support.exact import exact
 
-KNOWN = lines_of(
-    """
-    xp.log(xp.softmax({a})) ; xp.log(xp.exp({a}) / xp.sum(xp.exp({a}))) ; {a} - xp.log(xp.sum(xp.exp({a}))) ;
-    xp.log(xp.sum(xp.exp({a}))) ; xp.log(1 + xp.exp({a})) ; xp.log1p(xp.exp({a})) ; xp.log(xp.sigmoid({a})) ;
-    xp.log(1 / (1 + xp.exp(-{a}))) ; -xp.log(1 + xp.exp(-{a})) ; xp.log(1 - xp.sigmoid({a})) ;
-    -xp.log1p(xp.exp(-{a})) ; xp.log(xp.exp({a}) + xp.exp({b})) ; xp.log(xp.softmax({a})[1]) ;
-    xp.log(1 - xp.exp(-xp.exp({s}))) ; -xp.sum({t} * xp.log(xp.softmax({a}))) ;
-    -xp.sum({t} * xp.log(xp.exp({a}) / xp.sum(xp.exp({a})))) ; xp.nll_loss({t}, xp.softmax({a})) ;
-    -xp.mean({t} * xp.log(xp.sigmoid({a})) + (1 - {t}) * xp.log(1 - xp.sigmoid({a}))) ;
-    xp.logsumexp({a}) - xp.sum({t} * {a}) ; -xp.sum(xp.softmax({a}) * xp.log(xp.softmax({a}))) ;
-    xp.log(xp.mean(xp.exp({a}))) ; 1 / (1 + xp.exp(-{a})) ; xp.exp({a}) / (1 + xp.exp({a})) ;
-    xp.exp({a}) / xp.sum(xp.exp({a})) ; xp.sum(xp.softmax({a}) * {t}) ; xp.log_softmax({a}) ; xp.softplus({a}) ;
-    xp.logaddexp({a}, {b}) ; xp.log(xp.exp({a})) ; xp.log_sigmoid({a}) ; xp.sum(xp.log(xp.softmax({a})) * {t}) ;
-    -{t} * xp.log_sigmoid({a})
-    """
-)
+KNOWN = TEMPLATES["known logs"]
 """forms with a stable formula"""
-OTHERS = lines_of(
-    """
-    xp.exp({a}) ; xp.log({a}) ; xp.log1p({a}) ; xp.expm1({a}) ; xp.sigmoid({a}) ; xp.softmax({a}) ; xp.tanh({a}) ;
-    xp.sqrt({a}) ; -{a} ; 1 + {a} ; 1 - {a} ; 1 / {a} ; {a} + {b} ; {a} * {b} ; {a} / {b} ; {a} - {b} ;
-    xp.square({a}) ; xp.cosh({a}) ; 2.0 * {a} ; xp.sum({a}) ; xp.exp({a}) + xp.exp(-{a}) ;
-    xp.exp({a}) - xp.exp(-{a}) ; xp.log1p(-xp.exp({a})) ; xp.log1p(0.5 * xp.exp(-{a})) ; xp.logsumexp({a}) + {a} ;
-    xp.log1p(1 / xp.cosh({a})) ; xp.log_softmax({a}) ; xp.softplus({a}) ; xp.mean({a}) ; xp.maximum({a}, {b}) ;
-    xp.rsqrt({a}) ; {a} * xp.softmax({a}) ; -xp.log(xp.sum(v2 * xp.softmax({a}))) * v1
-    """
-)
+OTHERS = TEMPLATES["other logs"]
 SCALES = (1.0, 1.0, 30.0, 100.0, 800.0, 1e4)
 
 
@@ -119,7 +95,7 @@ def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
     applied = tuple(dict.fromkeys([each.info.name for each in plan.planned.graph.decisions if each.applied]))
     try:
         right, rough = _right(case, 0.0), _right(case, float(limits(found.dtype).eps))
-    except (ZeroDivisionError, ValueError, TypeError):  # a pole: there is no right value
+    except (ArithmeticError, ValueError, TypeError):  # a pole: there is no right value
         return "", applied
     top = float(limits(found.dtype).max)
     eps, size = float(limits(found.dtype).eps), max(1.0, float(np.max(np.abs(case.arrays[0]))))

@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -113,138 +114,17 @@ def _renamed(line: str, new: dict[int, int]) -> str:
 # -- what programs are made of --------------------------------------------------------------------------------------
 
 
-def lines_of(text: str) -> tuple[str, ...]:
-    """Templates of lines, which semicolons separate."""
-    return tuple(line.strip() for line in text.split(";"))
+def _templates() -> dict[str, tuple[str, ...]]:
+    """Templates of lines by section of the text file."""
+    sections = Path(__file__).with_name("templates.txt").read_text(encoding="utf-8").split("\n# ")[1:]
+    found = {}
+    for section in sections:
+        name, _, text = section.partition("\n")
+        found[name] = tuple(line.strip() for line in text.split(";"))
+    return found
 
 
-UNARY = lines_of(
-    """
-    negative ; positive ; absolute ; sign ; square ; sqrt ; rsqrt ; reciprocal ; exp ; expm1 ; log ; log1p ; log2 ;
-    log10 ; exp2 ; sin ; cos ; tan ; tanh ; sinh ; cosh ; arctan ; arcsinh ; arctanh ; sigmoid ; relu ; relu6 ;
-    softplus ; silu ; gelu ; elu ; leaky_relu ; mish ; hardsigmoid ; softsign ; log_sigmoid ; floor ; ceil ; trunc ;
-    round_half_even ; cbrt ; arcsin ; arccos ; arccosh
-    """
-)
-BINARY = (
-    *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
-    *("fmax", "fmin", "hypot", "arctan2", "logaddexp", "copysign"),
-)
-REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "std", "logsumexp", "vector_norm", "argmax", "any", "all")
-NUMBERS = (
-    "0.0",
-    "-0.0",
-    "1.0",
-    "2.0",
-    "-1.0",
-    "0.5",
-    "4.0",
-    "0.3",
-    "3.0",
-    "1e8",
-    "1e-30",
-    "1e30",
-    "0.1",
-    "1e4",
-    "-2.0",
-)
-MOVES = lines_of(
-    """
-    xp.transpose({a}) ; xp.reshape({a}, ({n},)) ; {a}[1:] ; {a}[::-1] ; {a}[0] ; {a}[:, 1:] ; {a}[-1:] ;
-    xp.expand_dims({a}, 0) ; xp.flip({a}, 0) ; xp.roll({a}, 1, 0) ; xp.stack([{a}, {b}]) ; xp.cast({a}, '{t}') ;
-    xp.concatenate([{a}, {b}]) ; xp.concatenate([{a}, {b}])[1:] ; xp.stack([{a}[i] for i in range({rows})]) ;
-    xp.stack([{a}, {b}])[1] ; xp.take({a}, np.array([0, 0, -1]), axis=0) ; xp.transpose(xp.transpose({a})) ;
-    xp.broadcast_to({a}, (2, *{shape})) ; xp.where({a} > {b}, {a}, {k}) ; xp.where({a} > {k}, {b}, {a}) ;
-    xp.concatenate([{a}[:1], {a}[1:]]) ; xp.clip({a}, -1.0, 2.0)
-    """
-)
-ARITHMETIC = lines_of(
-    """
-    {a} + {b} ; {a} - {b} ; {a} * {b} ; {a} / {b} ; {a} + {k} ; {k} - {a} ; {a} * {k} ; {a} / {k} ; {k} / {a} ;
-    {a} ** {p} ; ({a} + {b}) - {a} ; {a} * {a} ; -(-{a}) ; ({a} + {k}) - {k} ; ({a} * {k}) * {k2} ;
-    xp.add_n({a}, {b}, {a}) ; ({a} - {b}) / ({a} + {b}) ; {a} + 0.0 ; 0.0 - {a} ; ({a} + {k}) + {k2}
-    """
-)
-SUMS = lines_of(
-    """
-    {a}[0] + {a}[1] ; {a}[0] + {b} + {a}[1] ; {a}[0] + {a}[1] + {b}[0] + {b}[1] ;
-    sum([{a}[i] for i in range({rows})][1:], {a}[0]) ;
-    sum([xp.sum(xp.tanh({a}[i]) * {b}) for i in range({rows})][1:], xp.sum({a}[0] * {b})) ;
-    sum([xp.softmax({a}[i]) * {b}[i] for i in range({rows})][1:], {b}[0]) ;
-    xp.sum(xp.stack([xp.exp({a}[i]) for i in range({rows})]), axis=0) ; {a}[0] * {k} + {a}[1] * {k2} + {b}[0]
-    """
-)
-PRODUCTS = lines_of(
-    """
-    {a} @ {w} ; ({a} @ {w}) * {r} ; ({a} @ {w}) / {r} ; ({a} @ {w} + {r}) * {r2} ; ({a} @ {w} + {r}) + {r2} ;
-    ({a} - {r}) @ {w} ; (({a} - {r}) / {r2}) @ {w} ; ({a} * {r}) @ {w} ; ({a} * {r} + {r2}) @ {w} ; (-{a}) @ {w} ;
-    ({a} @ {w} + {r}) - {r} ; ({a} @ {w}) * {k} ; ({a} @ {w}) @ {w} ; xp.einsum('...i,ij->...j', {a}, {w}) ;
-    xp.one_hot(np.array([0, 2, 1]), 4, '{t}') @ {w} ; ({a} @ {w}) * {r} + {r2} ; xp.transpose({w}) @ {w} ;
-    ({a} @ {w}) + ({a} @ {w2}) ; xp.concatenate([{a} @ {w}, {a} @ {w2}]) ; ({a} @ {w}) - {k} ;
-    xp.sum(xp.stack([{a}, {a}]) @ xp.stack([{w}, {w2}]), axis=0)
-    """
-)
-SOFT = lines_of(
-    """
-    xp.softmax({a}, {axis}) ; xp.log_softmax({a}, {axis}) ;
-    xp.exp({a}) / xp.sum(xp.exp({a}), axis={axis}, keepdims=True) ; xp.log(xp.softmax({a}, {axis})) ;
-    xp.log(xp.sum(xp.exp({a}), axis={axis}, keepdims=True)) ; xp.log(1 + xp.exp({a})) ; xp.log1p(xp.exp({a})) ;
-    1 / (1 + xp.exp(-{a})) ; xp.exp({a}) / (1 + xp.exp({a})) ; xp.log(xp.sigmoid({a})) ; xp.log(1 - xp.sigmoid({a})) ;
-    xp.exp({a}) / xp.exp({b}) ; xp.log(xp.exp({a}) + xp.exp({b})) ; xp.log(xp.exp({a})) ; xp.exp(xp.log({a})) ;
-    xp.sqrt(xp.square({a})) ; xp.square(xp.sqrt({a})) ; xp.sqrt({a} * {a}) ; xp.log1p(-xp.exp({a})) ;
-    xp.log1p({k} * xp.exp(-{a})) ; xp.expm1(xp.log1p({a})) ; xp.log(1 - xp.exp({a})) ; 1 - xp.sigmoid({a}) ;
-    (xp.exp({a}) - xp.exp(-{a})) / (xp.exp({a}) + xp.exp(-{a})) ;
-    xp.log(xp.mean(xp.exp({a}), axis={axis}, keepdims=True)) ; xp.layer_norm({a}) ; xp.rms_norm({a}, epsilon=1e-6) ;
-    xp.normalize({a}, axis={axis}) ; xp.cumsum({a}, axis={axis}) ; xp.exp({a}) * xp.exp({b}) ;
-    xp.log({a}) + xp.log({b}) ; xp.log({a} * {b}) ; xp.log10(xp.sigmoid(xp.log_softmax({a}, {axis})))
-    """
-)
-CONTROL = lines_of(
-    """
-    xp.function(lambda x, y: x * xp.sigmoid(y))({a}, {b}) ; xp.map(lambda x: xp.tanh(x) * 2.0, {a}) ;
-    xp.stack([xp.function(lambda x: xp.exp(x) - 1.0)({a}[i]) for i in range({rows})]) ;
-    xp.map(lambda x: xp.softmax(x), {a}) ; xp.scan(lambda s, x: (s * 0.5 + x, s), {a}[0], {a})[0] ;
-    xp.scan(lambda s, x: (s + x, s * x), {a}[0], {a})[1] ;
-    xp.cond(xp.sum({a}) > 0.0, lambda x: xp.exp(x), lambda x: -x, {a}) ;
-    sum([xp.function(lambda x: x * 3.0)({a}[i]) for i in range({rows})][1:], {a}[0])
-    """
-)
-IMAGES = lines_of(
-    """
-    xp.conv2d({i}, {f}) ; xp.conv2d({i}, {f}) * {c} ; xp.conv2d({i}, {f}) / {c} ; xp.conv2d({i} * {c}, {f}) ;
-    xp.conv2d({i} - {c}, {f}) ; xp.conv2d(({i} - {c}) / {c}, {f}) ; xp.avg_pool2d({i}, 2) ; xp.max_pool2d({i}, 2) ;
-    xp.max_pool2d(xp.relu({i}), 2) ; {i} * {c} + {c} ; xp.max_pool2d(xp.tanh({i}), 2) ;
-    xp.max_pool2d(xp.sign({i}), 2) ; xp.relu(xp.conv2d({i}, {f}) + {c}) ; (xp.conv2d({i}, {f}) + {c}) + {c}
-    """
-)
-WHOLE = lines_of(
-    """
-    {a} + {b} ; {a} - {b} ; {a} * {b} ; -{a} ; xp.absolute({a}) ; xp.square({a}) ; {a} + 0 ; {a} * 1 ; {a} ** 2 ;
-    xp.maximum({a}, {b}) ; xp.minimum({a}, {b}) ; xp.sum({a}, axis={axis}) ; xp.max({a}, axis={axis}) ; xp.sign({a}) ;
-    xp.prod({a}, axis={axis}) ; {a}[0] + {a}[1] ; {a} @ {w} ; -(-{a}) ; xp.add_n({a}, {b}, {a}) ; {a} / {b} ;
-    {a} / 4 ; xp.bitwise_and({a}, {b}) ; xp.bitwise_or({a}, {b}) ; xp.bitwise_xor({a}, {b}) ; xp.invert({a}) ;
-    xp.relu({a}) ; xp.cast({a}, '{t}') ; xp.logical_and({a}, {b}) ; xp.logical_not({a}) ;
-    xp.where({a} > {b}, {a}, {b}) ; xp.any({a}, axis={axis}) ; xp.invert(xp.invert({a})) ; xp.all({a}, axis={axis}) ;
-    xp.cumsum({a}, axis={axis}) ; xp.equal({a}, {b}) ; xp.argmax({a}, axis={axis}) ; xp.clip({a}, 0, 2) ; {a} - 0 ;
-    sum([{a}[i] for i in range({rows})][1:], {a}[0]) ; xp.sqrt({a}) ; xp.exp({a}) ; xp.mean({a}, axis={axis}) ;
-    xp.cos(-{a})
-    """
-)
-COMPLEX = (
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "exp",
-    "square",
-    "negative",
-    "reciprocal",
-    "sqrt",
-    "sin",
-    "cos",
-    "absolute",
-    "log",
-)
+TEMPLATES = _templates()
 KINDS = ("normal", "cancel", "ends", "special", "whole", "equal")
 FLOATS = ("float64", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "bool")
@@ -338,19 +218,20 @@ class Maker:
             return False  # Explorer plans what NumPy cannot index
         if "{p}" in template and self.values[a].dtype.kind in "iu":
             template = template.replace("{p}", "2")
-        if self.values[a].dtype.kind == "b" and self.dtype != "bool" and template not in MOVES:
+        if self.values[a].dtype.kind == "b" and self.dtype != "bool" and template not in TEMPLATES["moves"]:
             return False
         facts = {
             **self.fixed,
             "a": a,
             "b": self.operand(0.2),
-            "k": self.pick(NUMBERS),
-            "k2": self.pick(NUMBERS),
+            "k": self.pick(TEMPLATES["numbers"]),
+            "k2": self.pick(TEMPLATES["numbers"]),
             "p": self.pick(("2", "3", "4", "-1", "0.5", "1", "0", "2.0")),
             "n": int(np.prod(shape)),
             "rows": shape[0] if shape else 0,
             "shape": shape,
             "axis": self.pick((0, -1, 1)),
+            "keep": self.pick((True, False)),
             "t": self.pick((self.dtype, self.dtype, "float64", "float32")),
         }
         try:
@@ -376,45 +257,44 @@ class Maker:
         return Program(tuple(self.arrays), tuple(self.lines), tuple(sorted(roots)), options)
 
 
-def templates_of(kind: str) -> list[str]:
-    """Lines for a kind of numbers."""
-    if kind == "whole numbers":
-        return [*WHOLE, *MOVES]
-    if kind == "complex":
-        return [
-            *[f"xp.{name}({{a}})" for name in COMPLEX[4:]],
-            *ARITHMETIC,
-            *SUMS,
-            *MOVES,
-            "{a} @ {w}",
-            "xp.sum({a}, axis=0)",
-        ]
-    unary = [f"xp.{name}({{a}})" for name in UNARY]
-    binary = [f"xp.{name}({{a}}, {{b}})" for name in BINARY]
-    reduced = [f"xp.{name}({{a}}, axis={{axis}}, keepdims={keep})" for name in REDUCTIONS for keep in (True, False)]
-    reduced += [f"xp.{name}({{a}})" for name in REDUCTIONS]
-    groups = (unary, binary, reduced, SOFT, ARITHMETIC, ARITHMETIC, MOVES, SUMS, PRODUCTS, CONTROL)
-    return [template for group in groups for template in [*group] * max(1, 60 // len(group))]
+def _mixed() -> dict[str, list[str]]:
+    """Lines for a kind of numbers; of real ones, small sections are drawn as often as large ones."""
+    calls = {
+        "unary": [f"xp.{name}({{a}})" for name in TEMPLATES["unary"]],
+        "binary": [f"xp.{name}({{a}}, {{b}})" for name in TEMPLATES["binary"]],
+        "reductions": [f"xp.{name}({{a}}, axis={{axis}}, keepdims={{keep}})" for name in TEMPLATES["reductions"]],
+        "all": [f"xp.{name}({{a}})" for name in TEMPLATES["reductions"]],
+    }
+    named = ("soft", "arithmetic", "arithmetic", "moves", "sums", "products", "control")
+    real = [*calls.values(), *[list(TEMPLATES[name]) for name in named]]
+    complex_ = [f"xp.{name}({{a}})" for name in TEMPLATES["complex"][4:]]
+    return {
+        "real": [template for group in real for template in group * max(1, 60 // len(group))],
+        "integers": [*TEMPLATES["integers"], *TEMPLATES["moves"]],
+        "complex": [
+            *(template for name in ("arithmetic", "sums", "moves") for template in TEMPLATES[name]),
+            *(*complex_, "{a} @ {w}", "xp.sum({a}, axis=0)"),
+        ],
+    }
 
 
-_TEMPLATES = {kind: templates_of(kind) for kind in ("real", "whole numbers", "complex")}
+_MIXED = _mixed()
 
 
 def random_program(chance: np.random.Generator) -> Program:
     """Any operations over any numbers."""
     draw = chance.random()
-    kind = "real" if draw < 0.72 else "whole numbers" if draw < 0.88 else "complex"
-    names = {"real": FLOATS, "whole numbers": INTEGERS, "complex": ("complex64", "complex128")}[kind]
+    kind = "real" if draw < 0.72 else "integers" if draw < 0.88 else "complex"
+    names = {"real": FLOATS, "integers": INTEGERS, "complex": ("complex64", "complex128")}[kind]
     dtype = names[int(chance.integers(len(names)))]
     kinds = ("normal",) if chance.random() < 0.3 else tuple(chance.choice(KINDS, 2))
     maker = Maker(chance, dtype, kinds)
     maker.constants("w w2 r r2")
     if kind == "real" and chance.random() < 0.1:
         maker.constants("i f c")
-        templates = [*IMAGES]
         for _ in range(int(chance.integers(1, 4))):
-            maker.add(maker.pick(templates))
-    templates = _TEMPLATES[kind]
+            maker.add(maker.pick(TEMPLATES["images"]))
+    templates = _MIXED[kind]
     wanted = int(chance.integers(1, 13))
     for _ in range(4 * wanted):
         if len(maker.lines) >= wanted:
@@ -425,78 +305,16 @@ def random_program(chance: np.random.Generator) -> Program:
     return maker.program()
 
 
-_CHANGING = {
-    "Add": ("{a} + {b}", "{b} + {a}", "{a} + {k}", "{a} + {r}", "{a}[0] + {a}[1]", "1 + {a}"),
-    "Subtract": ("{a} - {b}", "{b} - {a}", "{a} - {k}", "{k} - {a}", "{a} - {r}", "1 - {a}"),
-    "Multiply": ("{a} * {b}", "{a} * {k}", "{k} * {a}", "{a} * {r}", "{r} * {a}", "{a} * {a}"),
-    "Divide": (
-        "{a} / {b}",
-        "{b} / {a}",
-        "{a} / {k}",
-        "{k} / {a}",
-        "{a} / {r}",
-        "1 / {a}",
-        "{a} / (1 + {a})",
-        "{a} / xp.sum({a}, axis={axis}, keepdims=True)",
-    ),
-    "Power": ("{a} ** {p}",),
-    "AddN": ("xp.add_n({a}, {b})", "xp.add_n({a})", "xp.add_n({a}, {b}, {a})", *SUMS[:4]),
-    "Matmul": ("{a} @ {w}", "{w} @ {a}", "{a} @ xp.transpose({a})", "xp.stack([{a}, {b}]) @ xp.stack([{w}, {w2}])"),
-    "Slice": ("{a}[1:]", "{a}[:2]", "{a}[:, 1:]", "{a}[::-1]", "{a}[1:3]"),
-    "Index0": ("{a}[0]", "{a}[-1]", *SUMS[:4]),
-    "Stack": ("xp.stack([{a}, {b}])", "xp.stack([{a}[i] for i in range({rows})])"),
-    "Concatenate": ("xp.concatenate([{a}, {b}])", "xp.concatenate([{a}])", "xp.concatenate([{a}[:1], {a}[1:]])"),
-    "Transpose": ("xp.transpose({a})",),
-    "Reshape": ("xp.reshape({a}, ({n},))", "xp.reshape({a}, {shape})", "xp.reshape({a}, (1, {n}))"),
-    "BroadcastTo": ("xp.broadcast_to({a}, (2, *{shape}))", "xp.broadcast_to({a}, {shape})"),
-    "Cast": ("xp.cast({a}, 'float64')", "xp.cast({a}, 'float32')", "xp.cast({a}, '{t}')", "xp.cast({a}, 'float16')"),
-    "Clip": ("xp.clip({a}, -1.0, 2.0)", "xp.clip({a}, -np.inf, np.inf)", "xp.clip({a}, 0.0, None)"),
-    "Pad": ("xp.pad({a}, 0)", "xp.pad({a}, 1)"),
-    "Conv2d": IMAGES[:6],
-    "MaxPool2d": (
-        "xp.max_pool2d({i}, 2)",
-        *[f"xp.max_pool2d(xp.{name}({{i}}), 2)" for name in ("relu", "floor", "exp", "sigmoid", "sqrt")],
-    ),
-    "OneHotEncoding": ("xp.one_hot(np.array([0, 2, 1]), 4, '{t}')",),
-    "OneHot": ("xp.one_hot(np.array([2]), 4, '{t}')",),
-    "Cond": CONTROL[6:7],
-    "Scan": CONTROL[4:6],
-    "Softmax": ("xp.softmax({a}, {axis})",),
-    "NllLoss": ("xp.nll_loss({b}, xp.softmax({a}, -1))",),
-}
-"""lines by the class of the operation that they record, where several or special ones are worth trying"""
-_PROPERTIES = (
-    "absolute",
-    "relu",
-    "floor",
-    "ceil",
-    "sign",
-    "negative",
-    "reciprocal",
-    "cos",
-    "cosh",
-    "round_half_even",
-    "trunc",
-    "square",
-)
-
-
-def _lines(cls: type) -> list[str]:
-    """Lines that record a class of operation; those of properties for the base class."""
-    if cls.__name__ in _CHANGING:
-        return [*_CHANGING[cls.__name__]]
+def _lines(cls: type) -> Sequence[str]:
+    """Lines that record a class of operation; the base class has lines of properties that rules read."""
     name = getattr(cls, "name", "")
-    if name in REDUCTIONS:
-        return [f"xp.{name}({{a}}, axis={{axis}}, keepdims={keep})" for keep in (True, False)]
-    if name in BINARY:
+    if cls.__name__ in TEMPLATES:
+        return TEMPLATES[cls.__name__]
+    if name in TEMPLATES["reductions"]:
+        return [f"xp.{name}({{a}}, axis={{axis}}, keepdims={{keep}})"]
+    if name in TEMPLATES["binary"]:
         return [f"xp.{name}({{a}}, {{b}})"]
-    if name in UNARY:
-        return [f"xp.{name}({{a}})"]
-    return [f"xp.{name}({{a}})" for name in _PROPERTIES] + [
-        "xp.maximum({a}, {b})",
-        "xp.maximum({a}, {a})",
-        "xp.minimum({b}, {a})",
-    ]
+    return [f"xp.{name}({{a}})"] if name in TEMPLATES["unary"] else TEMPLATES["Operation"]
 
 
 def around_a_rule(chance: np.random.Generator) -> Program:
@@ -513,16 +331,14 @@ def around_a_rule(chance: np.random.Generator) -> Program:
             maker.add(maker.pick(_lines(maker.pick(producers))))
         if maker.add(maker.pick(_lines(maker.pick(producers)))):
             if chance.random() < 0.2:
-                maker.add(
-                    maker.pick(("-{a}", "{a} * {k}", "xp.transpose({a})", "{a} + {r}", "{a} * {r}", "xp.absolute({a})"))
-                )
+                maker.add(maker.pick(TEMPLATES["between"]))
             last = f"v{len(maker.arrays) + len(maker.lines) - 1}"
             if maker.add(maker.pick(_lines(root)), last):
                 break
     while not maker.lines:
         maker.add("{a} + {b}")
     if chance.random() < 0.3:
-        maker.add(maker.pick(ARITHMETIC))
+        maker.add(maker.pick(TEMPLATES["arithmetic"]))
     return maker.program()
 
 

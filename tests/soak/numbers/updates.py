@@ -10,18 +10,10 @@ import numpy as np
 
 import explorer as ex
 from explorer.layers import Parameter
-from tests.soak.numbers.programs import Program, lines_of
+from tests.soak.numbers.programs import TEMPLATES, Program
 
 STEPS = 4
-LINES = lines_of(
-    """
-    {a} * 0.5 ; {a} + {b} ; {a} - {b} ; -{a} ; {a} * 1 ; -(-{a}) ; {a} + 0.0 ; {a} - 0.0 ; xp.tanh({a}) ;
-    xp.transpose({a}) ; {a}[::-1] ; xp.reshape(xp.transpose({a}), {shape}) ; xp.maximum({a}, {b}) ;
-    xp.where({a} > {b}, {a}, {b}) ; {a} - length * {b} ; xp.transpose(xp.transpose({a})) ; xp.reshape({a}, {shape}) ;
-    xp.sqrt(xp.absolute({a})) ; {a} / (1.0 + xp.absolute({b})) ; {a} ; xp.flip({a}, 0) ; xp.sign({a}) * length ;
-    xp.stack([{a}, {b}])[1] ; xp.concatenate([{a}[1:], {b}[:1]]) ; xp.mean({a}) + {b} * 0.1 ; xp.roll({a}, 1, 0)
-    """
-)
+LINES = TEMPLATES["updates"]
 
 
 @dataclass(frozen=True)
