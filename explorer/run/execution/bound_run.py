@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import scratch_memory
@@ -21,8 +20,8 @@ from explorer.run.kernels.runners import BoundStep, Runner, Values, copy_into
 class BoundRun:
     """Calls of all kernels in scheduled order, for the thread that binds them.
 
-    Made right after a run, when ``values`` holds the results. Those of bound kernels stay there: they are in memory that
-    is the same in every run.
+    Made right after a run, when ``values`` holds the results. Those of bound kernels stay there, in memory that is the
+    same in every run.
     """
 
     def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
