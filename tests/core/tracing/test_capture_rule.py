@@ -74,6 +74,8 @@ COMPARED = {
     "attribute of a cached function": ("x * c.s", "c.s = 3.", "c = functools.cache(fn); c.s = 2."),
     "registered function": ("x * d(1)", "d.register(int, lambda v: 3.)", "d = functools.singledispatch(lambda v: 2.)"),
     "module": ("x * mod.s", "mod.s = 3."),
+    "name of a module": ("x * q.s", "global q; q = O(3.)", "q = mod"),
+    "module of an object": ("x * o.q.s", "o.q = O(3.)", "o.q = mod"),
     "list of a module": ("x * mod.l[0]", "mod.l[0] = 3."),
     "module imported in the body": ("x * q.s", "mod.s = 3.", "", "import module_of_a_case as q"),
     "name imported in the body": ("x * s", "mod.s = 3.", "", "from module_of_a_case import s"),
