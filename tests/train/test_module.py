@@ -284,8 +284,9 @@ def test_a_tensor_that_was_taken_over_is_not_used_again() -> None:
     assert (node.forward(array) == node.forward(array)).all(), "an array is copied"
 
 
-@pytest.mark.spec("T-6")
+@pytest.mark.spec("T-6", headline=True)
 def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
+    """Compute new gradients in backward from an upstream gradient of the right size, which is only read."""
     node = _node(T.Linear("l", 6, 2))
     x, g = data()
     with pytest.raises(ex.StateError, match="not fed forward"):
