@@ -1,4 +1,4 @@
-"""Random programs: under every set of options the values are those of NumPy, operation by operation."""
+"""Random programs on devices under every set of options, and NumPy's functions of expressions, against NumPy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from tests.support.interpreter import reference
 from tests.support.programs import OPTIONAL, prepared, programs
 
 PROGRAMS = int(os.environ.get("EXPLORER_SOAK_PROGRAMS", "600"))
-EXACT = ("simplify", "batch")
-"""passes that may round otherwise; without them every bit is NumPy's"""
 SUBSETS = list(chain.from_iterable(combinations(OPTIONAL, size) for size in range(len(OPTIONAL) + 1)))
 many = settings(
     max_examples=PROGRAMS,
@@ -36,26 +34,6 @@ def values(roots: list[ex.Expr], **options: Any) -> list[Any]:
     with np.errstate(all="ignore"):
         plan.eval()
     return [handle.data() for handle in handles]
-
-
-@pytest.mark.soak
-@pytest.mark.spec("P-1", "P-2")
-@given(roots=programs(size=40), seed=st.integers(0, 2**16))
-@many
-def test_every_set_of_options_gives_numpys_values(roots: list[ex.Expr], seed: int) -> None:
-    """Bits where no pass that may round takes part, else what a computation of nearly the same numbers gives."""
-    expected = reference(roots)
-    rough = reference(roots, noise=np.random.default_rng(seed))
-    chosen = random.Random(seed).sample(SUBSETS, 4)
-    for without in {(), OPTIONAL, EXACT, *chosen}:
-        executor = "dag" if seed % 2 else "simple"
-        numbers = values(roots, without=without, executor=executor)
-        for value, wanted, near in zip(numbers, expected, rough, strict=True):
-            assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
-            if set(EXACT) <= set(without):
-                assert np.array_equal(value, wanted, equal_nan=True), without
-            elif np.isfinite(wanted).all() and np.allclose(wanted, near, rtol=1e-9, atol=1e-9):
-                np.testing.assert_allclose(value, wanted, rtol=1e-7, atol=1e-7, err_msg=str(without))
 
 
 @pytest.mark.spec("C-1", "P-1", "P-2")

@@ -22,8 +22,11 @@ def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
     return np.frompyfunc(lambda *numbers: cached(mp.dps, *numbers), count, 1)
 
 
-_exp, _log = _each(mp.exp), _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
-_sqrt, _tanh = _each(mp.sqrt), _each(mp.tanh)
+_LARGEST = mpf("1e400")
+"""an exponent beyond which mpmath's numbers would fill the memory"""
+_exp = _each(lambda x: mp.exp(x) if not abs(x) > _LARGEST else mpf("inf") if x > 0 else mpf(0))
+_log = _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
+_sqrt, _tanh = _each(lambda x: mp.sqrt(x) if x >= 0 else mpf("nan")), _each(mp.tanh)
 
 
 def _sum(x: Any, axes: tuple[int, ...] | None, keepdims: bool = True) -> Any:
@@ -49,7 +52,7 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "absolute": lambda op, x: abs(x),
     "sign": lambda op, x: np.frompyfunc(mp.sign, 1, 1)(x),
     "reciprocal": lambda op, x: 1 / x,
-    "power": lambda op, a, b: a**b,
+    "power": lambda op, a, b: np.where(b == 0, mpf(1), _exp(b * _log(a))) if np.all(a >= 0) else a**b,
     "add_n": lambda op, *terms: functools.reduce(lambda a, b: a + b, terms),
     "exp": lambda op, x: _exp(x),
     "expm1": lambda op, x: _exp(x) - 1,
@@ -113,10 +116,13 @@ def _number(x: Any) -> Any:
     return np.asarray(np.frompyfunc(lambda v: v if isinstance(v, mpf) else mpf(float(v)), 1, 1)(x), object)
 
 
-def exact(roots: Sequence[Expr], digits: int) -> list[Any]:
-    """The values of expressions as they are written, each operation by its definition, in so many decimal digits."""
+def exact(roots: Sequence[Expr], digits: int, given: dict[int, Any] | None = None) -> list[Any]:
+    """The values of expressions as they are written, each operation by its definition, in so many decimal digits.
+
+    ``given`` are values of tensors by uid, which may have more digits than these.
+    """
     with mp.workdps(digits):
-        return [np.asarray(value, object) for value in _values(roots, {})]
+        return [np.asarray(value, object) for value in _values(roots, {**(given or {})})]
 
 
 def _values(roots: Sequence[Expr], values: dict[int, Any]) -> list[Any]:
@@ -143,7 +149,7 @@ def _value(node: Expr, operands: list[Any]) -> Any:
         return np.asarray(_MEANINGS[operation.name](operation, *operands), object)
     if operation.view:
         return operation.kernel(None, *operands)
-    if operation.linear:
+    if operation.linear and "conv" not in operation.name:  # these kernels are of BLAS
         given = [
             _places(value) if operand.dtype.kind in "iu" else value
             for operand, value in zip(node.operands, operands, strict=True)

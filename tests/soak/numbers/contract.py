@@ -1,0 +1,195 @@
+"""What a plan may change: values of a plan against those of the bare one, and both against exact ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+from mpmath import mpf
+
+import explorer as ex
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from tests.soak.numbers.lanes import LANES, Array, Value, is_floating, limits, noise, widen, xp
+from tests.soak.numbers.programs import OPTIONAL, Program
+from tests.support.exact import exact
+
+
+class Run:
+    """Values of some expressions under a plan's options, and the rules and passes that were applied."""
+
+    def __init__(self, roots: list[ex.Expr], **options: Any) -> None:
+        plan = ex.EvalPlan(record="off", **options)
+        handles = [plan.register(root) for root in roots]
+        with np.errstate(all="ignore"):
+            plan.eval()
+        self.values: list[Array] = [np.asarray(handle.data()) for handle in handles]
+        decisions = plan.planned.graph.decisions  # which are not in a cached program
+        applied = [each for each in decisions if each.applied]
+        self.applied = tuple(dict.fromkeys([each.info.name for each in applied]))
+        self.keeps_bits = all(_numerics(each) == "exact" for each in applied)
+        """whether everything that was applied is declared to keep every bit"""
+        modules = [getattr(each.info.owner, "__module__", "") for each in applied]
+        self.is_stabilised = any(module.endswith((".stability", ".inverse_pairs", ".simplify")) for module in modules)
+        """whether a rule was applied that is there to avoid overflow"""
+
+
+def _numerics(decision: Any) -> str:
+    """What a decision does to numbers: as its reason declares, or its rule or pass."""
+    return decision.reason.numerics or getattr(decision.info.owner, "numerics", "exact")
+
+
+def judge(case: Program) -> tuple[str, tuple[str, ...]]:
+    """What is wrong with the values of a program, "" where nothing is; and what was applied to it.
+
+    A finding counts only where neither more noisy lanes nor mpmath's numbers explain it.
+    """
+    roots = case.build(ex)
+    plain = Run(roots, without=OPTIONAL)
+    run = Run(roots, **dict(case.options))
+    found = ""
+    for lanes in (LANES, 10 * LANES):
+        noise.begin(lanes, lanes)
+        with np.errstate(all="ignore"):
+            try:
+                right = case.build(xp)
+            except ValueError:  # NumPy has no largest element of nothing
+                return "", run.applied
+            if found:
+                right = [_in_mpmath(value, root) for value, root in zip(right, roots, strict=True)]
+            found = difference(run, plain, right) or (not noise.is_strained and wrong_bare(plain, right)) or ""
+        if not found:
+            break
+    return found, run.applied
+
+
+def _in_mpmath(value: Value, root: ex.Expr) -> Value:
+    """The lanes of a value with exact numbers where mpmath can compute them: long double overflows, too."""
+    if not is_floating(value.dtype):
+        return value
+    try:
+        (found,) = exact([root], 800)
+        given = _infinite(root) if np.isnan(value.exact).any() else []
+        if given and not any(np.isnan(x.array).any() for x in given):
+            # ∞ / ∞ and ∞ − ∞: where there is a limit, it is as good as NaN.
+            limit = exact([root], 800, {x.uid: _large(x.array) for x in given})[0]
+            found = np.where(np.vectorize(mpmath.isnan)(found), limit, found) if found.size else found
+    except (NotImplementedError, ArithmeticError, ValueError, TypeError, AttributeError, IndexError):
+        return value
+    numbers = np.frompyfunc(
+        lambda x: np.longdouble(mpmath.nstr(x, 25)) if isinstance(x, mpf) else np.longdouble("nan"), 1, 1
+    )(found)
+    better = np.asarray(numbers).astype(np.longdouble)
+    # Where long double has no number, nothing is known of the noise: any finite one is better than none.
+    largest = np.longdouble("1e4000")
+    lanes = [np.where(np.isfinite(lane - value.exact), lane - value.exact, largest) + better for lane in value.noisy]
+    return Value(value.native, better, lanes)
+
+
+def _infinite(root: ex.Expr) -> list[Tensor]:
+    """The given arrays below an expression that hold infinities."""
+    tensors = [node for node in reachable([root]) if isinstance(node, Tensor)]
+    return [node for node in tensors if is_floating(node.dtype) and not np.isfinite(widen(node.array)).all()]
+
+
+def _large(array: Array) -> Array:
+    """An array with ±1e300 for ±∞, in mpmath's numbers."""
+    clipped = np.clip(array.astype(np.float64), -1e300, 1e300)
+    return np.frompyfunc(lambda x: mpf(float(x)), 1, 1)(clipped)  # type: ignore[no-any-return]
+
+
+def difference(run: Run, plain: Run, right: list[Value]) -> str:
+    """What the contract forbids in the values of a run, "" where nothing is; the first finding is named."""
+    for index, (value, without, lanes) in enumerate(zip(run.values, plain.values, right, strict=True)):
+        if (value.shape, value.dtype) != (without.shape, without.dtype):
+            return f"root {index}: {value.dtype}{value.shape} for {without.dtype}{without.shape}"
+        if run.keeps_bits and value.dtype.kind != "c":  # NumPy's complex products round by the layout of memory
+            if not same_bits(value, without):
+                return f"root {index}: bits: {_first(~_bits(value, without), value, without, lanes)}"
+            continue
+        wrong = _beyond(value, without, lanes)
+        if run.is_stabilised and noise.overflowed:  # where no oracle has a number, any is better than none
+            wrong &= ~np.isfinite(value) | (np.isfinite(without) & (without != 0))
+        if wrong.any():
+            return f"root {index}: {_first(wrong, value, without, lanes)}"
+    return ""
+
+
+def wrong_bare(plain: Run, right: list[Value]) -> str:
+    """Where operations themselves are far from their definition: 64 units, and 64 times what rounding may do."""
+    for index, (value, lanes) in enumerate(zip(plain.values, right, strict=True)):
+        if (value.shape, value.dtype) != (lanes.shape, lanes.dtype):
+            return f"root {index}: {value.dtype}{value.shape}, and NumPy's is {lanes.dtype}{lanes.shape}"
+        if is_floating(value.dtype) and value.dtype.kind != "c":
+            spread, exact = _spread(lanes), lanes.exact
+            room = 64 * _unit(value.dtype, exact) + 64 * spread + float(limits(value.dtype).tiny)
+            wrong = _is_steady(lanes) & np.isfinite(exact)
+            for near in (exact, widen(lanes.native)):
+                wrong &= ~_same_kind(value, near.astype(value.dtype)) | (abs(widen(value) - near) > room)
+            if wrong.any():
+                return f"root {index}: the operations: {_first(wrong, value, value, lanes)}"
+    return ""
+
+
+def _bits(a: Array, b: Array) -> Any:
+    """Elementwise: the same bits, where any NaN is as good as another."""
+    if a.dtype.kind == "c":
+        return _bits(a.real, b.real) & _bits(a.imag, b.imag)
+    if not is_floating(a.dtype):
+        return np.asarray(a == b)
+    return ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    """Whether two arrays have the same bits."""
+    return bool(np.all(_bits(a, b)))
+
+
+def _beyond(value: Array, without: Array, lanes: Value) -> Any:
+    """Elements that are worse than bare beyond the bound."""
+    if not is_floating(value.dtype):
+        steady = np.all([np.asarray(n == lanes.exact) for n in [lanes.native, *lanes.noisy]], axis=0)
+        return (value != without) & steady
+    same = _bits(value, without)
+    exact, steady = lanes.exact, _is_steady(lanes)
+    rounded = exact.astype(value.dtype)
+    with np.errstate(all="ignore"):
+        error, bare_error = abs(widen(value) - exact), abs(widen(without) - exact)
+        # What bare loses beyond its own range is no licence: there the value must be right.
+        bare_error = np.where(np.isfinite(bare_error), bare_error, 0)
+        room = 4 * bare_error + 4 * _unit(value.dtype, exact) + 4 * _spread(lanes)
+        near = (error <= room) & np.isfinite(value)
+        right = _bits(value, rounded)
+    wrong = ~(same | near | right) & steady & (np.isfinite(value) | np.isfinite(without))
+    # The parts of a complex number overflow one after the other.
+    return wrong & np.isfinite(without) if value.dtype.kind == "c" else wrong
+
+
+def _same_kind(a: Array, b: Array) -> Any:
+    return (np.isfinite(a) == np.isfinite(b)) & (np.isnan(a) == np.isnan(b))
+
+
+def _is_steady(lanes: Value) -> Any:
+    """Elements whose kind (finite, infinite, NaN) and rough size no rounding changes."""
+    return np.all([_same_kind(lane, lanes.exact) for lane in lanes.noisy], axis=0)
+
+
+def _spread(lanes: Value) -> Any:
+    with np.errstate(all="ignore"):
+        off = [np.nan_to_num(abs(lane - lanes.exact), nan=0, posinf=0) for lane in lanes.noisy]
+    return np.max(off, axis=0)
+
+
+def _unit(dtype: Any, exact: Any) -> Any:
+    """Unit in the last place of a dtype at these numbers."""
+    info = limits(dtype)
+    size = np.nan_to_num(abs(exact), nan=0, posinf=0)
+    size = np.minimum(size, np.longdouble(float(info.max)))
+    return np.maximum(size, float(info.tiny)) * np.longdouble(float(info.eps))
+
+
+def _first(wrong: Any, value: Array, without: Array, lanes: Value) -> str:
+    at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(wrong)))
+    one, two, three = (np.atleast_1d(x)[at] for x in (value, without, lanes.exact))
+    return f"at {list(at)} {one!r}, bare {two!r}, exact {three!r} ({int(np.sum(wrong))} of {value.size} elements)"
