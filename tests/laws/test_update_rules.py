@@ -133,10 +133,10 @@ def same(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return [*map(bits, given)] == [*map(bits, wanted)]
 
 
-@pytest.mark.spec("U-7")
+@pytest.mark.spec("U-7", headline=True)
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_new_values_are_numpys_whatever_is_written_over_what(seeds: range) -> None:
-    """An old value is overwritten only after all readers of it: any update rule gives NumPy's values bit for bit.
+    """Overwrite an old value only after all of its readers: any update rule gives NumPy's values bit for bit.
 
     New values, and results that are asked for, are any expressions of parameters in memory: the parameters themselves,
     their views, permutations and sums, what functions, branches and loops hand on.

@@ -160,10 +160,10 @@ def _modules() -> Iterator[None]:
             del sys.modules[name]
 
 
-@pytest.mark.spec("U-8")
+@pytest.mark.spec("U-8", headline=True)
 @pytest.mark.parametrize("case", COMPARED)
 def test_what_code_names_is_compared_at_each_call(case: str) -> None:
-    """What ``ex.function`` captures is one rule: a variable or attribute that the code names is traced again."""
+    """Capture by one rule: a function is traced again when a variable or attribute that its code names changed."""
     names = defined(*COMPARED[case])
     traced = ex.function(names["f"])
     first = ex.evaluate(traced(X))
