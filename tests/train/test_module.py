@@ -201,6 +201,11 @@ def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
     np.testing.assert_allclose(node.backward(g), (w @ g).reshape(x.shape), rtol=1e-12)
     np.testing.assert_allclose(node.gradients["l/weight"], merged @ g.T, rtol=1e-12)
     np.testing.assert_allclose(node.gradients["l/bias"], g.sum(1), rtol=1e-12)
+    for samples, axis in (("last", "the last axis"), ("first", "the first axis")):
+        layer = T.Linear("l", 6, 2, samples)
+        layer.init(ex.layers.Initializer(filler=ex.layers.Constant(0.0)))
+        with pytest.raises(ex.OperandError, match=rf"linear layer of 6 inputs with .*, 8 elements a sample\n.*{axis}"):
+            layer(np.ones((2, 4, 4) if samples == "last" else (4, 2, 4), np.float32))
 
 
 def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
