@@ -1,11 +1,13 @@
 """Extension of Jupyter's server: plans the model's file that was opened in JupyterLab, and sends its view.
 
-Jupyter's server imports this module whenever explorer is installed. So it stands beside the package, whose import takes
-time, and imports nothing of it: a file is read by a process of its own (explorer/lab/model_worker.py), which is ended
-when it takes too long. The server stays responsive whatever the file is.
+Jupyter's server imports this module whenever explorer is installed. It is therefore separate from the package, whose
+import takes time, and imports nothing of it: a separate process reads each file (explorer/lab/model_worker.py). That
+process is ended when reading and sending take longer than a deadline, and its memory is limited. The server stays
+responsive whatever the file is and whatever its clients do.
 
-Only files are served that Jupyter's own file browser shows: below its folder after all symbolic links, and not hidden
-unless it shows hidden files.
+Only files are served that Jupyter's own file browser shows, below its folder after all symbolic links and not hidden
+unless it shows hidden files, and of them only those that the explorer's documents open (document_types.json). Only
+pages of the server are answered.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +35,14 @@ from traitlets.config import LoggingConfigurable
 
 WORKER = (sys.executable, "-P", "-m", "explorer.lab.model_worker")
 """-P: a file in the server's folder must not be imported in place of a module"""
+TYPES = Path(__file__).parent / "explorer" / "lab" / "extension" / "document_types.json"
+"""types of the files that the explorer opens in JupyterLab; the extension's script reads them, too"""
+ENDINGS = tuple(ending for kind in json.loads(TYPES.read_text("utf-8")) for ending in kind["extensions"])
 _CHUNK = 1 << 16
 _SPARE = 600.0
 """seconds for which a process waits for the next file, so that it opens without the time of an import"""
+_END = 5.0
+"""seconds that a killed process may take to end, and a client to read the last line of an answer"""
 
 Problem = dict[str, str]
 Send = Callable[[bytes], Awaitable[None]]
@@ -51,8 +60,9 @@ class RefusedFileError(Exception):
 class ExplorerFiles(LoggingConfigurable):
     """Processes that read models' files, a few at a time."""
 
-    deadline = Float(60.0, config=True, help="Seconds after which the reading of a model's file is ended.")
+    deadline = Float(60.0, config=True, help="Seconds after which reading and sending a model's file is ended.")
     at_once = Int(2, min=1, config=True, help="Models' files that are read at the same time, at most.")
+    memory = Int(4 << 30, min=1 << 28, config=True, help="Bytes that a process that reads a file may use, on Linux.")
 
     def __init__(self, worker: Sequence[str] = WORKER, **options: Any) -> None:
         super().__init__(**options)
@@ -64,61 +74,66 @@ class ExplorerFiles(LoggingConfigurable):
         self._closing: asyncio.Task[None] | None = None
 
     async def read(self, request: dict[str, Any], send: Send) -> None:
-        """Send the lines of the answer to a request, those of a problem if its process fails or takes too long."""
-        async with self._places:
-            process = await self._taken()
-            try:
-                problem = await self._pass_on(process, request, send)
-            finally:
-                await _end(process)
-        if problem is not None:
-            # A line that the process began is ended, so that the last line is the answer.
-            await send(b"\n" + json.dumps({"problem": problem}).encode() + b"\n")
-        else:
-            await self._prepare()
+        """Send the lines of the answer to a request, or of a problem if its process fails or takes too long.
 
-    async def _pass_on(self, process: Process, request: dict[str, Any], send: Send) -> Problem | None:
-        """Send the output of a process; return what went wrong."""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        clock = asyncio.get_running_loop().time
-        left = self.deadline
+        Raises TimeoutError if the client does not read the problem, either.
+        """
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            while True:
-                # What a slow connection takes is not the file's fault.
-                start = clock()
-                chunk = await asyncio.wait_for(process.stdout.read(_CHUNK), max(left, 0.0))
-                left -= clock() - start
-                if not chunk:
-                    break
-                await send(chunk)
-            status = await asyncio.wait_for(process.wait(), max(left, 1.0))
+            async with self._places, asyncio.timeout(self.deadline):
+                status = await self._pass_on({**request, "memory": self.memory}, send)
         except TimeoutError:
-            return {
-                "given": f"{request['path']!r} was read for {self.deadline:g} seconds and was not done",
-                "rule": "a file must be read within the server's deadline",
+            problem = {
+                "given": f"{request['path']!r} was not read and sent in {self.deadline:g} seconds",
+                "rule": "a file must be read, and its view sent, within the server's deadline",
                 "fix": f"jupyter lab --ExplorerFiles.deadline={10 * self.deadline:g}",
             }
-        except (ConnectionError, asyncio.IncompleteReadError):
-            status = await process.wait()
-        if status == 0:
-            return None
-        self.log.warning("explorer: the process that read %r ended with status %s", request["path"], status)
-        return {
-            "given": f"the process that read {request['path']!r} ended with status {status}",
-            "rule": "the process must live until its answer is whole: it was ended from outside, or memory ran out",
-            "fix": "explorer show FILE in a terminal shows where",
-        }
+        else:
+            if status == 0:
+                await self._prepare()
+                return
+            self.log.warning("explorer: the process that read %r ended with status %s", request["path"], status)
+            problem = {
+                "given": f"the process that read {request['path']!r} ended with status {status}",
+                "rule": "the process must live until its answer is whole: it was ended from outside, or memory ran out",
+                "fix": "explorer show FILE in a terminal shows where",
+            }
+        async with asyncio.timeout(_END):
+            # The first newline ends a line that the process began, so that the last line is the answer.
+            await send(b"\n" + json.dumps({"problem": problem}).encode() + b"\n")
 
-    async def _taken(self) -> Process:
-        """Return the process that waits, or a new one."""
+    async def _pass_on(self, request: dict[str, Any], send: Send) -> int:
+        """Send the output of a process; return the status that it ended with."""
+        process = self._waiting()
+        while True:
+            is_fresh, is_sent = process is None, False
+            process = process or await self._started()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                with suppress(ConnectionError):  # the process has ended
+                    process.stdin.write(json.dumps(request).encode() + b"\n")
+                    while chunk := await process.stdout.read(_CHUNK):
+                        is_sent = True
+                        await send(chunk)
+                status = await process.wait()
+            finally:
+                await self._end(process)
+            # One that was killed while it waited is no fault of the file.
+            if status == 0 or is_fresh or is_sent:
+                return status
+            process = None
+
+    def _waiting(self) -> Process | None:
+        """Return the process that waits for a file, if there is one."""
         process, self._spare = self._spare, None
         if self._drop is not None:
             self._drop.cancel()
-        if process is not None and process.returncode is None:
-            return process
-        return await self._started()
+        if process is None or process.returncode is not None:
+            return None
+        if sys.platform != "win32":
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)  # someone may have stopped it
+        return process
 
     async def _prepare(self) -> None:
         """Let a process import the package before the next file is opened."""
@@ -133,7 +148,7 @@ class ExplorerFiles(LoggingConfigurable):
         self._drop = asyncio.get_running_loop().call_later(_SPARE, self.close)
 
     async def _started(self) -> Process:
-        # A session of its own: Ctrl-C in the server's terminal asks whether to stop, and must not end a reading.
+        # A new session: Ctrl-C in the server's terminal asks whether to stop, and must not end a reading.
         return await asyncio.create_subprocess_exec(*self._worker, stdin=PIPE, stdout=PIPE, start_new_session=True)
 
     def close(self) -> None:
@@ -142,18 +157,22 @@ class ExplorerFiles(LoggingConfigurable):
         if self._drop is not None:
             self._drop.cancel()
         if process is not None:
-            self._closing = asyncio.ensure_future(_end(process))
+            self._closing = asyncio.ensure_future(self._end(process))
 
     async def closed(self) -> None:
         """Wait until the process that waited has ended."""
         if self._closing is not None:
             await self._closing
 
-
-async def _end(process: Process) -> None:
-    if process.returncode is None:
-        process.kill()
-    await process.wait()
+    async def _end(self, process: Process) -> None:
+        """Kill a process and wait until it has ended, for a limited time."""
+        if process.returncode is None:
+            process.kill()
+        try:
+            # communicate() also reads what is left: asyncio notes the end of a process only after that of its output.
+            await asyncio.wait_for(process.communicate(), _END)
+        except TimeoutError:
+            self.log.warning("explorer: process %s did not end within %g seconds of its kill", process.pid, _END)
 
 
 def located(path: str, root: str, *, hidden: bool) -> str:
@@ -173,6 +192,13 @@ def located(path: str, root: str, *, hidden: bool) -> str:
             f"{path!r} is no file that JupyterLab shows",
             "a file must lie in JupyterLab's folder, after all symbolic links too, and not be hidden",
             "move the file into that folder, or start JupyterLab in the file's folder",
+        )
+    if not named.name.lower().endswith(ENDINGS):
+        raise RefusedFileError(
+            404,
+            f"{path!r} is no model's file that JupyterLab opens with the explorer",
+            f"the name must end with one of {', '.join(ENDINGS)}",
+            "explorer show FILE in a terminal opens files of all formats",
         )
     return str(named.relative_to(base))
 
@@ -194,6 +220,8 @@ class ModelHandler(APIHandler):
     @authorized
     async def get(self, path: str) -> None:
         """Send the view of a file."""
+        # A page of another site may send the reader's cookies, but neither this server's XSRF token nor its referrer.
+        self.check_xsrf_cookie()
         try:
             request = self._request(path)
         except RefusedFileError as error:
@@ -207,6 +235,9 @@ class ModelHandler(APIHandler):
             await self._reading
         except (asyncio.CancelledError, StreamClosedError):
             return  # the tab was closed
+        except TimeoutError:
+            self.detach().close()  # the client reads nothing
+            return
         await self.finish(set_content_type="application/x-ndjson")
 
     def _request(self, path: str) -> dict[str, Any]:

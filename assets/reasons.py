@@ -6,12 +6,12 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from explorer.plan.graph.numerics import EFFECTS  # noqa: E402
 from explorer.plan.graph.reasons import CATALOGUE, Reason, RuleInfo  # noqa: E402
 from explorer.plan.passes import ShapeValues, Simplify  # noqa: E402
 from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
@@ -19,7 +19,7 @@ from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
 from explorer.plan.rewrite.rule import Rule  # noqa: E402
 from explorer.record.glossary import GLOSSARY  # noqa: E402
 from explorer.run.recording.recorder import build  # noqa: E402
-from tests.laws.occasions import LIMITS, OCCASIONS, occasion  # noqa: E402
+from tests.laws.occasions import OCCASIONS, occasion  # noqa: E402
 
 HEAD = """# Reasons of decisions
 
@@ -80,6 +80,8 @@ def _entry(reason: Reason) -> Iterator[str]:
     yield f"**`{reason.code}`** {reason.sentence}"
     yield ""
     yield f"- What it means: {reason.meaning}"
+    if reason.effect != "exact":
+        yield f"- Numbers: {reason.effect}, {EFFECTS[reason.effect]}."
     if reason.change:
         yield f"- What would change it: {reason.change}"
     yield f"- For example{_example(reason)}"
@@ -88,8 +90,7 @@ def _entry(reason: Reason) -> Iterator[str]:
 
 def _example(reason: Reason) -> str:
     """The program that tests keep for a reason, where it is a line, and the decision in words."""
-    with LIMITS.get(reason, nullcontext)():
-        recording = build(occasion(reason).plan, "", {})
+    recording = build(occasion(reason).plan, "", {})
     decisions = [decision for decision in recording.decisions if decision.reason == reason.sentence]
     program = OCCASIONS[reason]
     function = program[0] if isinstance(program, tuple) else program

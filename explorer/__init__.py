@@ -76,6 +76,7 @@ from explorer.core.registry import operation as operation
 from explorer.core.registry_base import Registry as Registry
 from explorer.core.tracing.decorator import Function as Function
 from explorer.core.tracing.decorator import function as function
+from explorer.core.tracing.random_draws import RandomTraced as RandomTraced
 from explorer.core.types.block import Block as Block
 from explorer.core.types.custom_dtypes import ElementType as ElementType
 from explorer.core.types.device import Device as Device
@@ -118,9 +119,9 @@ from explorer.plan import Rule as Rule
 from explorer.plan import default_passes as default_passes
 from explorer.plan import passes as passes
 from explorer.plan import reason as reason
+from explorer.plan.stabilise import stabilise as _stabilise
 from explorer.record import Decision as Decision
 from explorer.record import Recording as Recording
-from explorer.plan.rewrite.stabilise import stabilise
 from explorer.run import EvalPlan as EvalPlan
 from explorer.run import Handle as Handle
 from explorer.run import default_plan as default_plan
@@ -269,7 +270,7 @@ _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, expl
 _hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
 _hooks.preview = _later("explorer.cell_outputs", "preview")
 _hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
-_hooks.note_declaration, _hooks.stabilise = _note_declaration, stabilise
+_hooks.note_declaration, _hooks.stabilise = _note_declaration, _stabilise
 _hooks.describe_operation = _later("explorer.ops.catalogue.help_pages", "page")
 _hooks.compare = _later("explorer.api", "compare")
 _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TypeAlias
 
 import graphviz  # type: ignore[import-untyped]  # the package has no types
 
@@ -16,17 +16,20 @@ from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
+from explorer.core.ir.recording_context import operator_of
 from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.pytree import flatten
 from explorer.formats import open
 from explorer.formats.recording_file import stored_recording
 from explorer.layers import Layer
 from explorer.layers.framework.expand import expand
-from explorer.net import Net
+from explorer.net import Net, NetOperator
+from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
+from explorer.run.diagnosis.weight_comparison import compare_weights
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.saving import save
@@ -50,6 +53,11 @@ _VIEW = tuple(ViewOptions.__annotations__)
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
+
+
+Node: TypeAlias = Expr | NetOperator | int | str
+"""what every method of a view takes for a node: its expression, the operator of a net that records it, its id, or a
+name: of an operator, a layer, a scope, a variable or an operation"""
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
@@ -92,32 +100,36 @@ class SavableView(GraphView):
         """
         save(self.recording, path, self.state)
 
-    def _node_of(self, what: Expr | int | str) -> int | str:
-        check_type(what, "node", (int, str), "a node's number, or a name", 'view.focus("conv1"), view.why(x, "conv1")')
+    def _node_of(self, what: Node) -> int | str:
+        rule = "an expression, an operator, a node's number, or a name"
+        check_type(what, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
+        node = what.name if isinstance(what, NetOperator) else what
         try:
-            self._nodes_of(what)  # type: ignore[arg-type]  # checked above
+            self._nodes_of(node)  # type: ignore[arg-type]  # checked above
         except ValueError as error:
             raise OperandError(str(error), rule="a node must be one of this view", fix='view.focus("conv1")') from None
-        return what  # type: ignore[return-value]  # checked above
+        return node  # type: ignore[return-value]  # checked above
 
-    def focus(self, what: Expr | int | str) -> None:
+    def focus(self, what: Node) -> None:
         """Select a node, open the boxes around it and bring it into sight.
 
-        Takes an expression, a node's id, or the name of an operator, a layer, a scope, a variable or an operation.
+        Takes an expression, an operator (``net["conv2"]``), a node's id, or the name of an operator, a layer, a scope,
+        a variable or an operation; so do the other methods, and ``view.selected = …``, which selects it where it is.
+        Of an operator or a scope the last node is selected.
         """
         super().focus(self._node_of(what))
 
-    def trace(self, node: Expr | int | str, way: str = "inputs") -> None:
+    def trace(self, node: Node, way: str = "inputs") -> None:
         """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
 
-        Takes an expression, a node's id, or a name. Example: ``view.trace(y, "outputs")``.
+        Takes a node as ``focus`` does. Example: ``view.trace(y, "outputs")``.
         """
         super().trace(self._node_of(node), way)
 
-    def why(self, one: Expr | int | str, other: Expr | int | str | None = None) -> str:
+    def why(self, one: Node, other: Node | None = None) -> str:
         """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
 
-        Takes expressions, ids of nodes, or names. Example: ``print(view.why(x, y))``.
+        Takes nodes as ``focus`` does. Example: ``print(view.why(x, y))``.
         """
         return super().why(self._node_of(one), None if other is None else self._node_of(other))
 
@@ -126,15 +138,38 @@ class SavableView(GraphView):
         check_type(line, "line", (int, str), "a line's number, or a part of its text", 'view.from_line("tanh", cell=3)')
         return super().from_line(line, cell)
 
-    def overlay(self, values: Mapping[Any, float], *, name: str = "overlay", unit: str = "", text: str = "") -> None:
-        """Colour the graph by numbers of expressions, nodes or names: ``view.overlay({y: 0.25, "conv1": 0.5})``."""
-        check_type(values, "values", Mapping, "numbers by node", 'view.overlay({"conv1": 0.5})')
+    def overlay(
+        self, values: Mapping[Any, float] | Pattern, *, name: str = "overlay", unit: str = "", text: str = ""
+    ) -> None:
+        """Colour the graph by numbers of nodes: ``view.overlay({y: 0.25, "conv1": 0.5})``, or by matches of a pattern.
+
+        Keys are nodes as ``focus`` takes them. A pattern, ``view.overlay(ex.pattern("x * sigmoid(x)"))``, gives each
+        node the number of its match, from 1 on.
+        """
+        if isinstance(values, Pattern):
+            values = values.overlay(*self._roots())
+        check_type(values, "values", Mapping, "numbers by node, or a pattern", 'view.overlay({"conv1": 0.5})')
         super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
+
+    def _roots(self) -> Sequence[Expr]:
+        """Return the expressions that a pattern is searched in."""
+        raise OperandError(
+            "a pattern laid over a recording",
+            rule="a pattern must be laid over a view of a plan, whose nodes are expressions",
+            fix="plan.explore().overlay(pattern), net.explore().overlay(pattern)",
+        )
 
     @property
     def selected_expression(self) -> Expr | None:
         """The expression of the selected node, None when nothing is selected, and for a recording without its plan."""
         return None
+
+    @property
+    def selected_operator(self) -> str | None:
+        """Name of the operator of a net that recorded the selected node, ``net[view.selected_operator]``, or None."""
+        expression = self.selected_expression
+        operator = None if expression is None else operator_of(expression.scope)
+        return None if operator is None else str(operator.name)
 
     def overlay_times(self, before: EvalPlan | Recording) -> None:
         """Colour the graph by how much longer each kernel took than in an earlier run of the same graph or a like one.
@@ -170,7 +205,10 @@ class ExpressionView(SavableView):
         """The expression of the selected node, None when nothing is selected."""
         return expressions(self.planned)[self.selected] if self.selected >= 0 else None
 
-    def _node_of(self, what: Expr | int | str) -> int | str:
+    def _roots(self) -> Sequence[Expr]:
+        return self.planned.graph.recorded_roots
+
+    def _node_of(self, what: Node) -> int | str:
         return node_id(self.planned, what) if isinstance(what, Expr) else super()._node_of(what)
 
 
@@ -281,15 +319,22 @@ class ExplorableComparison(Compared):
         return super().explore(tied=tied, **options)
 
 
-def compare(before: EvalPlan, after: EvalPlan | Recording) -> ExplorableComparison:
-    """Two plans beside each other."""
+def compare(
+    before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
+) -> ExplorableComparison:
+    """Two plans beside each other; with ``weights`` also the values of those that both read."""
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
             f"comparing a plan with {class_text(after)}",
             rule="a plan must be compared with a plan, or with a recording",
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )
-    return ExplorableComparison.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)
+    recordings = [each.recording if isinstance(each, EvalPlan) else each for each in (before, after)]
+    compared = ExplorableComparison.of(*recordings)
+    if weights and isinstance(before, EvalPlan) and isinstance(after, EvalPlan):
+        differences = compare_weights(compared, expressions(before.planned), expressions(after.planned))
+        return replace(compared, weights=differences)
+    return compared
 
 
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:

@@ -54,15 +54,21 @@ def test_a_view_without_source_holds_no_text_of_the_program(program: tuple[ex.Ex
         plan.explore(source="no")
 
 
-@pytest.mark.spec("V-1")
+@pytest.mark.spec("V-1", headline=True)
 def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The view of a prepared plan gains the run when the plan is evaluated, and keeps step, stage and selection."""
+    """Step through a plan before and after its run: the view gains the run, and keeps stage and selection."""
     product, root = program
     plan = ex.EvalPlan()
     plan.register(root)
     plan.prepare()
     view = plan.explore()
     assert view.recording.run is None
+    stages = []
+    for step in range(view.last_step + 1):
+        view.step = step
+        stages.append(view.stage)
+    assert list(dict.fromkeys(stages)) == [stage.name for stage in view.recording.stages if stage.name in stages]
+    assert {"recorded", "fuse", "order"} <= set(stages)
     view.stage = "fuse"
     view.focus(product)
     before = view.step, view.stage, view.selected
@@ -173,6 +179,33 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
         view.focus("conv3")
     view.selected = -1
     assert view.selected_scope is None
+
+
+@pytest.mark.spec("V-9", headline=True)
+def test_a_view_takes_and_gives_expressions_and_operators() -> None:
+    """Select in both directions: a view takes expressions, operators, names and ids, and gives what is selected."""
+    net = ex.open(ASSETS / "digits.pnnx.param")
+    view: Any = net.explore()
+    conv2, relu2 = view.recording.nodes.label.index("conv2d", 5), net.nodes("relu2")[-1]
+    for node, operator in ((net["conv2"], "conv2"), ("conv2", "conv2"), (relu2, "relu2"), (net["residual.relu1"],) * 2):
+        name = operator if isinstance(operator, str) else operator.name
+        for select in (view.focus, view.trace, lambda node: setattr(view, "selected", node)):
+            view.selected = -1
+            assert (view.selected_expression, view.selected_operator) == (None, None)
+            select(node)
+            assert view.selected_operator == name
+            assert view.selected_expression is net.nodes(name)[-1]
+            assert isinstance(view.selected, int)
+    view.selected = conv2
+    assert view.selected_expression.operation.name == "conv2d"
+    assert view.why(net["conv2"]) == view.why("conv2")
+    view.overlay({net["conv2"]: 1.0, relu2: 2.0})
+    kept: Any = ex.explore(view.recording)
+    kept.selected = net["conv2"]
+    assert (kept.selected_expression, kept.selected_operator, kept.selected_scope) == (None, None, "conv2")
+    for wrong in (ex.open(ASSETS / "digits.onnx")["/conv2/Conv"], ex.tanh(relu2), "conv3", 3.5, None):
+        with pytest.raises(ex.ExplorerError):
+            view.selected = wrong
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,10 @@ def test_the_wheel_holds_the_lab_extension_with_its_own_front_end(wheel: Path) -
     entry = Path(described["jupyterlab"]["_build"]["load"])
     assert {name for name in files if name.startswith("static/")} == {
         str(entry),
-        *[str(entry.with_name(name)) for name in ("explorer.js", "explorer.css", "documents.js", "documents.css")],
+        *[
+            str(entry.with_name(name))
+            for name in ("explorer.js", "explorer.css", "documents.js", "documents.css", "document_types.json")
+        ],
     }
     assert files[str(entry.with_name("explorer.js"))] == script()
     assert files[str(entry.with_name("explorer.css"))] == stylesheet()

@@ -34,10 +34,10 @@ def held(page: str) -> dict[str, object]:
     return options
 
 
-@pytest.mark.spec("V-14")
+@pytest.mark.spec("V-14", headline=True)
 @pytest.mark.parametrize("ending", sorted(WRITERS))
 def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
-    """`view.save(…)` writes a page, an SVG, a PNG, DOT, text or data, chosen by the ending of the file."""
+    """Export a view as a page, SVG, PNG, DOT, text or JSON, chosen by the file's ending."""
     path = tmp_path / f"view{ending.upper()}"
     view.save(path)
     content = path.read_bytes()

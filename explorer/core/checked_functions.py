@@ -17,6 +17,7 @@ import numpy as np
 
 from explorer.core.argument_checks import refuse_option
 from explorer.core.errors import OperandError
+from explorer.record.reasons import counted_text
 
 
 class Plain(NamedTuple):
@@ -180,7 +181,7 @@ def _exceeds(function: str, excess: tuple[Any, ...], known: list[str], by_place:
     options = [name for name in known if name not in by_place]
     others = f", and by name {', '.join(options)}" if options else ""
     raise OperandError(
-        f"{function} of {len(by_place) + len(excess)} arguments by position",
+        f"{function} of {counted_text(len(by_place) + len(excess), 'argument')} by position",
         rule=f"{function} must be given at most {len(by_place)} by position: {', '.join(by_place) or 'none'}{others}",
         fix=f"{function}({', '.join(by_place)})"
         + (", where several values for one of them are a tuple" if by_place else ""),

@@ -192,6 +192,9 @@ class PolicyClass:
     def __init__(self, policies: Policies, layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> None:
         self._policies, self._layer, self._unrecorded = policies, layer, unrecorded
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{f' of {self._layer}' if self._layer else ''}>"
+
     def read(self, minor: Minor) -> Any:
         """Return the value of a minor class; raises DeclarationError if there is neither a value nor a default."""
         if not minor.recorded and self._unrecorded is not None:

@@ -12,6 +12,10 @@ from explorer.core.checked_functions import named_methods
 from explorer.view.base.markup import Markup, element
 
 _WIDTH = 110
+_LONGEST = 600
+"""letters of a finding that a verdict shows"""
+_MOST = 9
+"""findings that a verdict shows, those that do not hold before others"""
 
 
 @named_methods
@@ -53,13 +57,20 @@ class Verdict(Card):
 
     def __init__(self, name: str, findings: Sequence[Finding]) -> None:
         right = bool(findings) and all(finding.holds for finding in findings)
-        lines = tuple(f"{'✓' if finding.holds else '✗'} {finding.text}" for finding in findings)
-        super().__init__(f"{name}: {'right' if right else 'not yet'}", lines)
+        shown = findings if len(findings) <= _MOST else sorted(findings, key=lambda finding: finding.holds)[:_MOST]
+        lines = [f"{'✓' if finding.holds else '✗'} {_shortened(finding.text)}" for finding in shown]
+        if len(findings) > len(shown):
+            lines.append(f"… and {len(findings) - len(shown)} more")
+        super().__init__(f"{name}: {'right' if right else 'not yet'}", tuple(lines))
         object.__setattr__(self, "right", right)
         object.__setattr__(self, "findings", tuple(findings))
 
     def __bool__(self) -> bool:
         return self.right
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def _inline(text: str) -> Iterator[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
 from explorer.core.registry import functions
 from explorer.course.card import Finding
 from explorer.record import Decision, Kernel, Recording
 from explorer.run.evalplan import EvalPlan
+from explorer.testing.laws.checks import check
 
 
 def record(name: str, *operands: Any) -> Expr:
@@ -78,6 +81,15 @@ def labels(recording: Recording, rows: list[Decision]) -> set[str]:
 def operations(recording: Recording) -> list[str]:
     """Return the name of every operation that a kernel computes."""
     return [recording.nodes.label[node] for kernel in kernels(recording) for node in kernel.nodes]
+
+
+def laws_of(operation: type[Operation]) -> Iterator[Finding]:
+    """Yield the laws of operations that a class breaks, as `ex.check` reports them."""
+    report = check(operation)
+    for result in report.broken:
+        yield Finding(False, f"`ex.check`: {result}")
+    if report.ok:
+        yield Finding(True, f"`ex.check`: {len(report.results)} laws hold.")
 
 
 def agree(name: str, values: Any, expected: Any, tolerance: float = 1e-6) -> Finding:

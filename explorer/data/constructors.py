@@ -13,6 +13,7 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Shape, as_shape
 from explorer.ops.creation.constants import full, one_hot_vector, zeros
+from explorer.record.reasons import counted_text
 
 
 def _of_rank(rank: int, word: str, arguments: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
@@ -22,7 +23,7 @@ def _of_rank(rank: int, word: str, arguments: tuple[Any, ...], dtype: Any, name:
     if not 1 <= len(arguments) <= 2 or (len(arguments) == 2 and dtype is not None):
         sizes = ", ".join(["10"] * rank)
         raise OperandError(
-            f"{word} of {len(arguments)} arguments",
+            f"{word} of {counted_text(len(arguments), 'argument')}",
             rule=f"a {word} must be given a value and a dtype, or its {rank} sizes",
             fix=f"{word}(value, np.float32)" + (f", or {word}({sizes})" if rank else ""),
         )

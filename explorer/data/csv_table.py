@@ -18,6 +18,7 @@ from explorer.core.checked_functions import named
 from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.ir.tensor import Tensor, tensor
+from explorer.record.reasons import counted_text
 
 
 @named
@@ -65,7 +66,7 @@ def load_csv(
                 header = False
                 if rows and len(row) != len(rows[0]):
                     raise FileError(
-                        f"{len(row)} cells", path=name, line=lines.line_num,
+                        counted_text(len(row), "cell"), path=name, line=lines.line_num,
                         rule=f"every row must have as many cells as the first: {len(rows[0])}", fix="complete the row",
                     )  # fmt: skip
                 rows.append([_cell(cell, read, empty, element_dtype, name, lines.line_num) for cell in row])

@@ -136,6 +136,9 @@ class Data(ExprLike):
         body = {"__doc__": cls.__doc__, "__module__": cls.__module__, "name": cls.__name__}
         cls.Operation = type(cls.__name__, (UserData,), body, abstract=True)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.type}>"
+
     @property
     def type(self) -> TensorType:
         """Shape, dtype and device of the value."""

@@ -42,15 +42,17 @@ def open(
 
     A TensorFlow Lite file, ``x.tflite``, needs the package tflite (``pip install "explorer-graphs[tflite]"``).
 
-    A file of weights alone (``.safetensors``, ``.gguf``, ``.npz``, ``.npy``) is opened, too, to be looked at and
-    compared: its tensors in boxes by the parts of their names, ``net["layer1.0.conv"].weight``.
+    A file of weights alone (``.safetensors`` or its ``.safetensors.index.json``, ``.gguf``, ``.npz``, ``.npy``) is
+    opened, too, to be looked at and compared: its tensors in boxes by the parts of their names,
+    ``net["layer1.0.conv"].weight``.
 
     ``ex.open(module, example_inputs)`` opens a torch module, in evaluation mode, by torch's own exporter, as does a
     ``.pt2`` file or a ``torch.export.ExportedProgram``: its submodules are boxes, its parameters weights, and each
     operator has the line of its ``forward``. The inputs are a tensor or array, a tuple of the arguments, or a dict by
     name; ``dynamic_shapes`` are torch's: ``{"x": {0: "batch"}}`` leaves the length of axis 0 open, by this name. Needs
     torch and onnxscript (``pip install "explorer-graphs[torch]"``); raises OperandError with torch's reason where the
-    inputs do not fit or the module cannot be exported.
+    inputs do not fit or the module cannot be exported. A module of TorchScript is converted first. One on the meta
+    device is drawn; a run or a file that needs its values raises StateError.
     """
     if torch_export.is_torch(path):
         if weights is not None:

@@ -6,14 +6,14 @@ by those who show either.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+from typing import Any
 
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import content
 from explorer.record import Recording
-from explorer.record.json_form.codec import loads
+from explorer.record.json_form.codec import from_json, plain_of
 
 
 def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
@@ -24,11 +24,11 @@ def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
     file = Path(path)
     if file.suffix.lower() != ".json" or not os.path.lexists(file):
         return None
-    data = content(file, "correct the path of the .json file")
-    if not is_recording(data):
+    plain = _stages(content(file, "correct the path of the .json file"))
+    if plain is None:
         return None
     try:
-        return loads(data.decode("utf-8", "replace"))
+        return from_json(plain)
     except ValueError as error:
         raise FileError(
             str(error),
@@ -39,9 +39,19 @@ def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
 
 
 def is_recording(data: bytes) -> bool:
-    """Whether the bytes of a file are a recording's JSON; damaged ones are left to the reader of nets to tell of."""
+    """Whether the bytes of a file are a recording's JSON."""
+    return _stages(data) is not None
+
+
+def _stages(data: bytes) -> dict[str, Any] | None:
+    """Return the plain form of a recording; None for all else, damaged JSON included, which the reader of nets reports.
+
+    A large file is parsed only if it has a word of recordings.
+    """
+    if b'"stages"' not in data:
+        return None
     try:
-        plain = json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(plain, dict) and "stages" in plain
+        plain = plain_of(data.decode("utf-8", "replace"))
+    except ValueError:
+        return None
+    return plain if isinstance(plain, dict) and "stages" in plain else None

@@ -108,6 +108,9 @@ FORMATS: Registry[str, Format] = Registry(
                 any_dialect=True,
             ),
             Format("safetensors", (".safetensors",), weight_tables.read_safetensors, None, weight_tables.TABLE),
+            Format(
+                "safetensors index", (".safetensors.index.json",), weight_tables.read_index, None, weight_tables.TABLE
+            ),
             Format("gguf", (".gguf",), weight_tables.read_gguf, None, weight_tables.TABLE),
             Format("npz", (".npz",), weight_tables.read_npz, None, weight_tables.TABLE),
             Format("npy", (".npy",), weight_tables.read_npy, None, weight_tables.TABLE),

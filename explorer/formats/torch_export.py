@@ -9,26 +9,35 @@ onnxscript are imported here alone, and only when something of torch's is opened
 from __future__ import annotations
 
 import inspect
-import logging
 import sys
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from explorer.core.errors import ExplorerError, FileError, OperandError, UnknownNameError
+from explorer.core.errors import FileError, OperandError, StateError, UnknownNameError
+from explorer.core.files.kept_file import KeptFile
 from explorer.core.files.open_untrusted import content
 from explorer.formats import torch_operators
+from explorer.formats.torch_refusals import (
+    ORIGINAL,
+    devices_of,
+    is_torchscript,
+    name_of,
+    pytree,
+    quiet,
+    reason_of,
+    refusal,
+    result_of,
+)
 from explorer.net.definition.definition import NetDefinition
 
 INSTALL = 'pip install "explorer-graphs[torch]"'
-_REASON = 300
-"""characters of torch's reason that are shown"""
 _REMARK = "exported by torch in evaluation mode"
 _TRACED = "exported by torch in the mode in which it was traced"
 
@@ -54,19 +63,19 @@ def read(path: Path) -> NetDefinition:
     except OperandError as error:
         raise FileError(error.given, path=str(path), rule=error.rule, fix=error.fix) from None
     try:
-        with _quiet():
+        with quiet():
             torch_operators.register()
             program = torch.export.load(path)
     except Exception as error:
         raise FileError(
-            f"torch cannot read it: {_reason(error)}",
+            f"torch cannot read it: {reason_of(error)}",
             path=str(path),
             rule="the file must be a program that torch.export.save of this or an earlier torch wrote",
             fix='torch.export.save(torch.export.export(module, args), "x.pt2")',
         ) from error
     try:
         # the lines are the file's: nothing is read because a file names it
-        return _defined(_exported(torch, program, (), {}, None), path.stem, local=False, source=str(path))
+        return _defined(*_exported(torch, program, (), {}, None), path.stem, local=False, source=str(path))
     except OperandError as error:
         raise FileError(error.given, path=str(path), rule=error.rule, fix=error.fix) from error
 
@@ -81,38 +90,42 @@ def definition(model: Any, example_inputs: Any, dynamic_shapes: Any = None) -> N
                 rule="an exported program must be opened by itself: it holds the types of its inputs",
                 fix="ex.open(program)",
             )
-        return _defined(_exported(torch, model, (), {}, None), "program", local=True)
-    name = type(model).__name__
+        return _defined(*_exported(torch, model, (), {}, None), "program", local=True)
+    name = name_of(model)
     arguments, keywords = _inputs(torch, model, example_inputs)
-    _check_signature(model, arguments, keywords)
-    dynamic_shapes = _every_input(model, arguments, keywords, dynamic_shapes)
+    bound = _bound(torch, model, arguments, keywords)
+    dynamic_shapes = _every_input(name, bound, dynamic_shapes)
     # Each part has a mode of its own: model.train() afterwards would also switch parts that were frozen on purpose.
-    modes = [(part, part.training) for part in model.modules()]
+    modes = [(part, part.training) for part in model.modules() if hasattr(part, "training")]  # frozen ones have none
     try:
         remark = _evaluated(model)
+        if is_torchscript(torch, model):
+            if isinstance(dynamic_shapes, Mapping):
+                dynamic_shapes = tuple(dynamic_shapes.values())
+            arguments, keywords = bound.args, {}
+            model = _without_torchscript(torch, model, arguments)
         program = _exported(torch, model, arguments, keywords, dynamic_shapes)
     finally:
         for part, mode in modes:
             part.training = mode
-    return _defined(program, name, local=True, remark=remark)
+    return _defined(*program, name, local=True, remark=remark)
 
 
-def _every_input(model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any], dynamic_shapes: Any) -> Any:
+def _every_input(name: str, bound: inspect.BoundArguments, dynamic_shapes: Any) -> Any:
     """Return dynamic shapes by name with None for each input that they leave out, as torch wants them."""
-    bound = inspect.signature(model.forward).bind(*arguments, **keywords)
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if not isinstance(dynamic_shapes, Mapping) or any(
-        bound.signature.parameters[name].kind in variable for name in bound.arguments
+        bound.signature.parameters[argument].kind in variable for argument in bound.arguments
     ):
         return dynamic_shapes
-    if unknown := [name for name in dynamic_shapes if name not in bound.arguments]:
+    if unknown := [argument for argument in dynamic_shapes if argument not in bound.arguments]:
         raise UnknownNameError(
             unknown[0],
-            kind=f"input of {type(model).__name__}.forward in dynamic_shapes",
+            kind=f"input of {name}.forward in dynamic_shapes",
             known=bound.arguments,
             fix='dynamic_shapes={"x": {0: "batch"}}, by the names of forward',
         )
-    return {name: dynamic_shapes.get(name) for name in bound.arguments}
+    return {argument: dynamic_shapes.get(argument) for argument in bound.arguments}
 
 
 def _evaluated(model: Any) -> str:
@@ -133,7 +146,7 @@ def _torch() -> Any:
             import_module(name)
         except ImportError as error:
             raise OperandError(
-                f"the package {name} cannot be imported: {_reason(error)}",
+                f"the package {name} cannot be imported: {reason_of(error)}",
                 rule="torch and onnxscript must be installed where something of torch's is opened",
                 fix=INSTALL,
             ) from error
@@ -169,43 +182,87 @@ def _inputs(torch: Any, model: Any, example_inputs: Any) -> tuple[tuple[Any, ...
             rule="example inputs must be a tensor or array, a tuple of the arguments, or a dict by name",
             fix="ex.open(module, (x, y))",
         )
-    return tuple(_tensor(torch, value) for value in arguments), {k: _tensor(torch, v) for k, v in keywords.items()}
+    meta = devices_of(model) == {"meta"}
+    converted: tuple[tuple[Any, ...], dict[str, Any]] = pytree().tree_map(
+        lambda value: _tensor(torch, value, meta), (arguments, keywords)
+    )
+    return converted
 
 
-def _tensor(torch: Any, value: Any) -> Any:
+def _tensor(torch: Any, value: Any, meta: bool) -> Any:
+    """Return an array as a tensor and a scalar of NumPy as a number, on the meta device where the module is there."""
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, np.ndarray):
         try:
-            return torch.from_numpy(np.ascontiguousarray(value))
+            value = torch.from_numpy(np.ascontiguousarray(value))
         except TypeError as error:
             raise OperandError(
                 f"an example input of dtype {value.dtype}",
                 rule="an array must have a dtype that torch has",
                 fix="array.astype(np.float32)",
             ) from error
-    return value
+    return value.to("meta") if meta and isinstance(value, torch.Tensor) else value
 
 
-def _check_signature(model: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
-    signature = inspect.signature(model.forward)
+def _bound(torch: Any, model: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+    """Return the arguments of ``forward`` by name; raises OperandError where they do not fit its signature."""
+    if is_torchscript(torch, model):
+        either, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        signature = inspect.Signature(
+            [
+                inspect.Parameter(each.name, either, default=each.default_value if each.has_default_value() else empty)
+                for each in model.forward.schema.arguments[1:]
+            ]
+        )
+    else:
+        signature = inspect.signature(model.forward)
     try:
-        signature.bind(*arguments, **keywords)
+        bound = signature.bind(*arguments, **keywords)
     except TypeError as error:
         raise OperandError(
-            f"example inputs for {type(model).__name__}.forward: {error}",
+            f"example inputs for {name_of(model)}.forward: {error}",
             rule=f"example inputs must be the arguments of forward{signature}",
             fix="ex.open(module, (x, y)) for two arguments, or a dict by name",
         ) from None
+    if is_torchscript(torch, model):
+        bound.apply_defaults()
+    return bound
 
 
-def _exported(torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_shapes: Any) -> Any:
-    """Return the ONNX model of a module or program, constants folded."""
+def _without_torchscript(torch: Any, model: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the module that torch's converter makes of a TorchScript one; raises OperandError where it fails.
+
+    The converter is a prototype, and TorchScript retires: its module is kept where it computes what the given one does.
+    """
+    wanted = result_of(torch, model, deepcopy(arguments), {})
     try:
-        with _quiet():
+        with torch.no_grad(), quiet():
+            converter = import_module("torch._export.converter").TS2EPConverter
+            converted = converter(model, deepcopy(arguments)).convert().module()
+            torch.testing.assert_close(converted(*deepcopy(arguments)), wanted, equal_nan=True)
+    except Exception as error:
+        raise OperandError(
+            f"torch cannot convert the TorchScript module {name_of(model)}: {reason_of(error)}",
+            rule="torch's TS2EPConverter must convert a TorchScript module into a program with its results",
+            fix=ORIGINAL,
+        ) from error
+    return converted
+
+
+def _exported(
+    torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_shapes: Any
+) -> tuple[Any, dict[bytes, Any]]:
+    """Return the ONNX model of a module or program, constants folded, and its weights without values by their marks."""
+    from explorer.formats.onnx.large_elements import Elements  # the onnx package is slow to import
+
+    try:
+        with quiet():
             written = torch.onnx.export(
                 model,
-                arguments,
+                # torch takes a dict at the end of the arguments for keywords: this one, and no argument of forward
+                (*arguments, keywords),
                 None,
-                kwargs=keywords,
                 dynamo=True,
                 optimize=False,
                 verbose=False,
@@ -215,84 +272,55 @@ def _exported(torch: Any, model: Any, arguments: Any, keywords: Any, dynamic_sha
             optimizer = import_module("onnxscript.optimizer")
             optimizer.fold_constants(written.model)
             optimizer.remove_unused_nodes(written.model)
-            return written.model_proto
+            absent = _absent(written.model.graph.initializers)
+            model_proto = written.model_proto
     except Exception as error:
-        raise _refused(torch, model, arguments, keywords, error) from error
+        raise refusal(torch, model, arguments, keywords, error) from error
+    marks = {}
+    for number, tensor in enumerate(absent):
+        mark = b"without values: %d" % number
+        marks[mark] = Elements(_MetaDevice(tensor.name), 0, tensor.nbytes)
+        model_proto.graph.initializer.add(name=tensor.name, dims=tensor.shape, data_type=tensor.dtype, raw_data=mark)
+    return model_proto, marks
 
 
-def _refused(torch: Any, model: Any, arguments: Any, keywords: Any, error: Exception) -> ExplorerError:
-    """Return the error for a module that was not exported: the inputs do not fit, or torch's exporter refuses it."""
-    name = type(model).__name__
-    if isinstance(model, torch.nn.Module):
-        try:
-            with torch.no_grad(), _quiet():
-                model(*arguments, **keywords)
-        except Exception as own:
-            return OperandError(
-                f"{name} does not run on the example inputs: {_reason(own)}",
-                rule="the module must run on its example inputs",
-                fix="module(*example_inputs) shows where it fails; correct the inputs' shapes and dtypes",
-            )
-    cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    from explorer.formats.onnx.source_lines import innermost  # the onnx package is slow to import
+def _absent(initializers: dict[str, Any]) -> list[Any]:
+    """Take the weights without values out of a model: those on the meta device, and fake tensors."""
+    absent = []
+    for name, value in [*initializers.items()]:
+        raw = getattr(value.const_value, "raw", None)
+        if getattr(raw, "is_meta", False) or type(raw).__name__ == "FakeTensor":
+            absent.append(initializers.pop(name).const_value)
+    return absent
 
-    packed = _packed(torch, model)
-    if packed is not None:
-        return OperandError(
-            f"{name} holds {type(packed).__name__} of {type(packed).__module__}: {_reason(cause)}",
-            rule="a quantised module must be exportable, and those with packed weights are not",
-            fix="quantise the module with prepare_pt2e and convert_pt2e of torchao.quantization.pt2e",
+
+class _MetaDevice(KeptFile):
+    """The file that a weight without values would be read from."""
+
+    def __init__(self, weight: str) -> None:
+        self._weight = weight
+
+    def part(self, first: int, size: int) -> NoReturn:
+        """Raise StateError."""
+        raise StateError(
+            f"weight {self._weight!r} without values: its module was opened on the meta device",
+            rule="a net must be opened with the values of its weights before it is run or saved",
+            fix="module.to_empty(device='cpu'), module.load_state_dict(…), then ex.open(module, example_inputs)",
         )
-    if type(cause).__name__ == "DispatchError":
-        return OperandError(
-            f"torch cannot export {name}: {_reason(cause)}",
-            rule="torch's exporter must have an operator of ONNX for each function that a module calls",
-            fix="compute it by other functions of torch, or write the module by pnnx.export(module, path, inputs) and "
-            "open its x.pnnx.param",
-        )
-    place = innermost(str(error), local=True)
-    line = "" if place is None or not place.text else f", at {place.where} line {place.line}: {place.text}"
-    return OperandError(
-        f"torch cannot export {name}: {_reason(cause)}{line}",
-        rule="torch.onnx.export(module, args, dynamo=True) must be able to write it as ONNX",
-        fix="torch.cond in place of an if on values; torch.export.draft_export(module, args) reports every such place",
-    )
+
+    def check(self, first: int = 0, size: int = 0) -> NoReturn:
+        """Raise StateError."""
+        self.part(first, size)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _MetaDevice, (self._weight,)
 
 
-def _packed(torch: Any, model: Any) -> Any:
-    """Return the first part of a module that holds packed weights of whole numbers; None without one."""
-    if not isinstance(model, torch.nn.Module):
-        return None
-    return next((part for part in model.modules() if type(part).__module__.startswith("torch.ao.nn.quantized")), None)
-
-
-def _reason(error: BaseException) -> str:
-    """Return the first paragraph of a library's message, shortened."""
-    text = str(error).strip().split("\n\n")[0]
-    return shorten(f"{type(error).__name__}: {text}", _REASON, placeholder=" …")
-
-
-def _defined(model: Any, name: str, *, local: bool, source: str = "", remark: str = _REMARK) -> NetDefinition:
-    from dataclasses import replace
-
+def _defined(
+    model: Any, elements: Any, name: str, *, local: bool, source: str = "", remark: str = _REMARK
+) -> NetDefinition:
     from explorer.formats.onnx import reader  # the onnx package is slow to import
     from explorer.formats.onnx.operators import TABLE
 
-    described = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, local=local)
+    described = reader.definition(model, Path(f"{name}.onnx"), TABLE, remark, elements=elements, local=local)
     return replace(described, source=source)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out the messages of torch's exporter to its own developers: deprecations, packages that it looked for."""
-    # What the program itself had disabled comes back, not the default.
-    disabled = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(disabled)

@@ -44,7 +44,7 @@ def backward(
 ) -> list[Expr | None]:
     """Record the gradients of Σ seed·output for the inputs, None where no output depends on one.
 
-    The program is differentiated in stable form (plan/rewrite/stabilise.py).
+    The program is differentiated in stable form (plan/stabilise.py).
 
     An operation that is constant wherever it has a derivative (a comparison, say) stops the gradient. So does the
     ``border``: a body's operands, one of which may have been computed from another outside the body. Each gradient is

@@ -63,7 +63,9 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
     outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
-    if outputs != body.outputs:  # residuals are those of the stable form, which then is the forward pass, too
+    if any(
+        new is not old for new, old in zip(outputs, body.outputs, strict=True)
+    ):  # residuals are those of the stable form, which then is the forward pass, too
         stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
         stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
         body = stable

@@ -16,10 +16,13 @@ from explorer.core.ir.recording_context import Scope, state
 
 
 class Origin(NamedTuple):
-    """Node of the program that another one stands for, and the rewrite that made it: rule, old label, new label."""
+    """Node of the program that another one stands for, and the rewrite that made it.
+
+    A rewrite is the rule, and the label of the node that it replaced.
+    """
 
     node: Expr
-    rewrite: tuple[str, str, str] | None = None
+    rewrite: tuple[str, str] | None = None
 
 
 @contextmanager

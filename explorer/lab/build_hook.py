@@ -50,12 +50,11 @@ def write(package: Path, target: Path, version: str) -> None:
     static = target / "static"
     static.mkdir(parents=True)
     sources = package / "lab" / "extension"
-    entry, *documents = [
-        (sources / name).read_text(encoding="utf-8") for name in ("remote_entry.js", "documents.js", "documents.css")
-    ]
+    own = ("documents.js", "document_types.json", "documents.css")
+    entry, *documents = [(sources / name).read_text(encoding="utf-8") for name in ("remote_entry.js", *own)]
     texts = [entry, *documents, *front_end(package)]
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
-    names = (f"remoteEntry.{digest}.js", "documents.js", "documents.css", "explorer.js", "explorer.css")
+    names = (f"remoteEntry.{digest}.js", *own, "explorer.js", "explorer.css")
     for name, text in zip(names, texts, strict=True):
         folder = static / digest
         folder.mkdir(exist_ok=True)

@@ -3,7 +3,9 @@
 Jupyter's server (explorer_jupyter.py) starts it, and ends it when a file takes too long. Standard input holds one
 request, a line of JSON::
 
-    {"root": folder, "path": file below it, "node": id or null}
+    {"root": folder, "path": file below it, "node": id or null, "memory": bytes}
+
+The process may allocate so many bytes where the system limits data: on Linux. Elsewhere a file may use all memory.
 
 The answer is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``, then
 ``{"payload": …}`` (explorer/view/payload/payload.py) for a file, ``{"value": {"summary", "problem"}}`` for the leaf of
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.core.errors import ExplorerError
+from explorer.core.memory_budget import size_text
 from explorer.core.progress import Progress, delayed, progress
 from explorer.formats import open
 from explorer.formats.recording_file import stored_recording
@@ -63,9 +66,15 @@ def _value(summary: Summary | None, problem: str) -> Answer:
     return {"value": {"summary": summary and asdict(summary), "problem": problem}}
 
 
-def problem(error: Exception) -> Answer:
-    """Return an error as what was given, the rule, and the fix."""
-    if isinstance(error, ExplorerError):
+def problem(error: Exception, memory: int = 0) -> Answer:
+    """Return an error as what was given, the rule, and the fix; ``memory`` is the limit of the process in bytes."""
+    if memory and _is_lack(error):
+        parts = (
+            f"reading the file takes more than {size_text(memory)}",
+            "the memory of a process that reads a file must not exceed the server's limit",
+            f"jupyter lab --ExplorerFiles.memory={4 * memory}",
+        )
+    elif isinstance(error, ExplorerError):
         parts = (error.given, error.rule, error.fix)
     elif isinstance(error, OSError):
         parts = (f"{error.filename}: {error.strerror}" if error.filename else str(error), "", "")
@@ -76,6 +85,25 @@ def problem(error: Exception) -> Answer:
             "explorer show FILE --debug shows where",
         )
     return {"problem": dict(zip(("given", "rule", "fix"), map(visible, parts), strict=True))}
+
+
+def _is_lack(error: BaseException | None) -> bool:
+    """Tell whether an allocation failed."""
+    while error is not None:
+        if isinstance(error, MemoryError) and not isinstance(error, ExplorerError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _limit(memory: int) -> None:
+    """Limit the data of this process, where the system can: address space is reserved without being used."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (memory if most == resource.RLIM_INFINITY else min(memory, most), most))
 
 
 def answer(request: Answer, tell: Callable[[Answer], None]) -> None:
@@ -89,7 +117,7 @@ def answer(request: Answer, tell: Callable[[Answer], None]) -> None:
         with delayed(lambda: nullcontext(report), after=_PATIENCE) as callback, progress(callback):
             result = reply(Path(request["path"]), request["node"])
     except Exception as error:
-        result = problem(error)
+        result = problem(error, request.get("memory", 0))
     tell(result)
 
 
@@ -108,7 +136,9 @@ def main() -> None:
     line = _line()
     if line:
         threading.Thread(target=_end_with_the_server, daemon=True).start()
-        answer(json.loads(line), tell)
+        request = json.loads(line)
+        _limit(request["memory"])
+        answer(request, tell)
 
 
 def _line() -> bytes:

@@ -56,10 +56,12 @@ NETS: dict[str, Entry] = {
     "SimpleNet": Said("executor='simple' of ex.EvalPlan and ex.Net.run"),
     "DAGNet": Said("executor='dag' of ex.EvalPlan and ex.Net.run"),
     "AsyncDAGNet, eventRecorded, events": Said("executor='async' of ex.EvalPlan and ex.Net.run"),
-    "OperatorNode, OpGraphNode, children, parents, runtime_parent_count, is_chain_start, visited_inputs": Said(
-        "levels and chains of kernels: ex.EvalPlan.recording, .schedule.kernels; what chains wait for: ex.Executor"
+    "OperatorNode, children, parents": Said("net['conv1'], .successors and .predecessors"),
+    "OpGraphNode, visited_inputs": Said("levels and chains of kernels: ex.EvalPlan.recording, .schedule.kernels"),
+    "runtime_parent_count, is_chain_start, execution_chains, num_orig_parents": Said(
+        "program.chains of an ex.Executor: runtime_parent_count(chain), is_chain_start(kernel), kernels[chain]"
     ),
-    "RunAt, execution_chains, num_orig_parents": Said("program.chains, in ex.Executor: a function runs chain by chain"),
+    "RunAt": Said("program.run_at(chain, timing) of an ex.Executor, which returns whether all kernels ran"),
     "Workspace, FeedBlob, FetchBlob, HasBlob, Blobs": (
         "Workspace, Workspace.feed_blob, Workspace.fetch_blob, Workspace.has_blob, Workspace.blobs"
     ),

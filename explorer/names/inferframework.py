@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.names.entry import Entry, Owed, Said, Sections
+from explorer.names.entry import Entry, Said, Sections
 
 TENSORS: dict[str, Entry] = {
     "Tensor, ftensor, sftensor": "Tensor",
@@ -66,7 +66,7 @@ LAYERS: dict[str, Entry] = {
 REST: dict[str, Entry] = {
     "pnnx::Graph, load_param": "open",
     "pnnx::Operator, pnnx::Operand": "Net.operators, Net.operands",
-    "GraphRewriterPass, match_pattern_graph": Owed("I-12", "ex.pattern"),
+    "GraphRewriterPass, match_pattern_graph": "pattern",
     "CSVDataLoader": "load_csv",
     "LOG, glog": Said("the loggers of Python's logging below 'explorer'"),
     "LayerTimeLogging, LayerTimeState": Said("the run of every recording: ex.EvalPlan.recording"),

@@ -6,6 +6,7 @@ readers, counters and lists from one to the next, under the same names.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.tensor import Tensor
+from explorer.core.tracing.captures import note
 from explorer.core.types.tensor_type import Array
 
 _Value = TypeVar("_Value")
@@ -53,7 +55,7 @@ class Blob:
 
         Of a tensor, which lies on another device than cpu, NumPy's array is a copy.
         """
-        value = self._value
+        value = self.value()
         if kind is np.ndarray and isinstance(value, Tensor):
             value = value.array
         if not isinstance(value, kind):
@@ -67,11 +69,13 @@ class Blob:
 
     def value(self) -> Any:
         """Return the value, whatever it is; None of an empty blob."""
+        note(partial(getattr, self, "_value"))
         return self._value
 
     def elements(self) -> Array | Tensor:
         """Return what a net reads: an array, or a tensor on another device; raises OperandError for anything else."""
-        return self._value if isinstance(self._value, Tensor) else self.get(np.ndarray)
+        value = self.value()
+        return value if isinstance(value, Tensor) else self.get(np.ndarray)
 
     def get_mutable(self, kind: type[_Value]) -> _Value:
         """Return the value; one of another class, or none, is replaced by ``kind()``."""

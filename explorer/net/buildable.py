@@ -20,6 +20,7 @@ from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.progress import long_running
+from explorer.core.tracing.captures import note
 from explorer.core.types.device import Device
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
@@ -191,6 +192,8 @@ class BuildableNet(PlacedNet):
                 f"net {self.name!r} has no outputs", rule="a net must have an output to be built", fix='net.output("y")'
             )
         self._refresh()
+        now = self._now()
+        note(lambda: self._now() == now)
         # By uid: a parameter of one name and type is one node (`_parameter`), so that equal types find the same build.
         key = key_of(inputs.values(), lambda node: node.uid), in_force()
         questions = Questions(self._builds, key, arrays or {}, keep)

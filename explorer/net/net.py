@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 import numpy as np
 
@@ -27,9 +27,11 @@ from explorer.net.definition.definition import BlobDefinition, NetDefinition, gr
 from explorer.net.definition.shape_notes import shape_text
 from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
+from explorer.net.pattern_edits import with_replacements
 from explorer.net.printer import net_text
 from explorer.net.runnable import RunnableNet
 from explorer.net.value_comparison import ValueComparison, compare_values
+from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
@@ -68,7 +70,7 @@ class Net(RunnableNet):
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
         """The operands that the net returns, by name in the file's order."""
-        return {name: self.definition.blob(name) for name in self.definition.outputs}
+        return {name: self.definition.blob(blob) for name, blob in self.definition.results.items()}
 
     @property
     def operands(self) -> Mapping[str, BlobDefinition]:
@@ -189,10 +191,12 @@ class Net(RunnableNet):
         ``it.explore()``. Operands are matched by name, outputs of another net also by order. ``tolerance`` is the
         largest relative error: by default 1e-4, 1e-2 for floats of 16 bits, and 0 for whole numbers.
 
-        Without inputs the graphs and plans are compared, as text, pictures and views, and no weight is read.
+        Without inputs the graphs, the plans and the weights are compared, as text, pictures and views; a recording has
+        no weights. ``net.preview_plan().compare(other.preview_plan())`` reads none.
         """
         if not inputs and not named and isinstance(other, (Net, EvalPlan, Recording)):
-            return hooks.compare(self.preview_plan(), other.preview_plan() if isinstance(other, Net) else other)
+            after = other.preview_plan() if isinstance(other, Net) else other
+            return hooks.compare(self.preview_plan(), after, weights=True)
         if isinstance(other, Mapping) and not inputs and not named:
             named = {name: other[name] for name in self.definition.inputs if name in other}
         elif not inputs and not named and self.definition.inputs:
@@ -246,10 +250,39 @@ class Net(RunnableNet):
         """Return the net between operands: ``inputs`` are given, ``outputs`` returned; None keeps the net's own."""
         return self.with_definition(cut(self.definition, inputs, outputs))
 
-    def with_definition(self, definition: NetDefinition) -> Net:
+    def with_definition(self, definition: NetDefinition) -> Self:
         """Return a net of another definition, such as a part of this one, with the same weights, on the same device."""
-        net = Net(definition, self.table)
+        net = type(self)(definition, self.table)
         net._weights, net._device = self.weights, self._device
+        return net
+
+    # -- patterns --------------------------------------------------------------------------------------------------
+
+    def pattern_roots(self) -> list[Expr]:
+        """Return the expressions of all operators, as ``ex.pattern(…).find(net)`` searches them."""
+        return ends(self._preview_build())
+
+    def with_replacements(self, formula: str, matches: Sequence[Match]) -> Self:
+        """Return an edited copy, of the same weights, in which a formula of operator types replaces each match.
+
+        ``ex.pattern(…).replace(net, formula)`` calls it. Raises OperandError where a replacement does not fit.
+        """
+        before = self._preview_build()
+        net = self.with_definition(self.definition)
+        net._adopt(with_replacements(before, self.table, formula, matches), {})
+        net._assumed = self._assumed
+        after = net._recorded(net._shaped(self.example_shapes()), opaque=True)
+        for name, problem in after.problems.items():
+            if name not in before.problems:
+                raise problem
+        for name, value in before.values.items():
+            new = after.values.get(name)
+            if isinstance(value, Expr) and isinstance(new, Expr) and value.type != new.type:
+                raise OperandError(
+                    f"blob {name!r} of {value.type} replaced by {new.type} in {formula!r}",
+                    rule="a replacement must have the type of the value that it replaces",
+                    fix="where={…} that keeps the pattern from such values, or another formula",
+                )
         return net
 
     def __repr__(self) -> str:

@@ -106,6 +106,7 @@ def write(
         inputs,
         outputs,
         arguments,
+        dict(zip(table.input_names(type, len(inputs)), inputs, strict=False)),
         weights=references,
         line=place.line,
         text=place.text,

@@ -29,6 +29,9 @@ class OperatorWeights(Mapping[str, Tensor]):
     def __init__(self, definition: OperatorDefinition, weights: NetWeights) -> None:
         self._definition, self._weights = definition, weights
 
+    def __repr__(self) -> str:
+        return f"<weights {', '.join(self)} of {self._definition.name}>"
+
     def _check(self, name: str) -> str:
         if name not in self._definition.weights:
             noun = f"weight of operator {self._definition.name!r}"

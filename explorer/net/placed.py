@@ -13,14 +13,14 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.kernel_registry import runs_on
-from explorer.core.ir.recording_context import placed_on
+from explorer.core.ir.recording_context import operator_of, placed_on
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import leaves
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.definition import NetDefinition, graph_error
 from explorer.net.definition.shape_notes import noted_dtype
 from explorer.net.editable import EditableNet
 from explorer.net.operators.table import OperatorTable
@@ -112,7 +112,7 @@ def _check_kernels(build: Build) -> None:
         device = node.type.device
         if device is cpu or runs_on(node.operation, device):
             continue
-        operator = _operator_of(node)
+        operator = operator_of(node.scope)
         which = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
         raise graph_error(
             build.definition.source,
@@ -121,11 +121,3 @@ def _check_kernels(build: Build) -> None:
             rule="an operation must have a kernel registered for the device that it runs on",
             fix=f"net.to_device('cpu'), or @explorer.kernel({node.operation.name!r}, on={device.name})",
         )
-
-
-def _operator_of(node: Expr) -> OperatorDefinition | None:
-    """Return the operator of a file in whose box a node is."""
-    box = node.scope
-    while box is not None and not isinstance(box.payload, OperatorDefinition):
-        box = box.parent
-    return None if box is None else box.payload

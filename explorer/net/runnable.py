@@ -71,6 +71,7 @@ class RunnableNet(BuildableNet):
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
 
+        An output that the file lists twice is returned twice: as ``y`` and ``y_2``.
         A list of samples is stacked to one array. Where a file's input is a map, a dict of its keys is given. Number,
         names, shapes and dtypes are checked before anything is computed. The plan is kept for the next run.
         ``executor`` is that of a plan; an input of this name must be given in order, or in a dict. With the logger

@@ -20,6 +20,7 @@ from explorer.net.blob_operator import BLOB_OPERATORS
 from explorer.net.definition.edits import changed
 from explorer.net.net import Net
 from explorer.net.ordered_run import OrderedRun, has_blob_operators
+from explorer.record.reasons import counted_text
 
 
 @named_methods
@@ -200,7 +201,7 @@ class Workspace:
             self.create_blob(name.rpartition("@")[0] or name).reset(value)
 
     def __repr__(self) -> str:
-        return f"<workspace: {len(self._blobs)} blobs, {len(self._nets)} nets>"
+        return f"<workspace: {counted_text(len(self._blobs), 'blob')}, {counted_text(len(self._nets), 'net')}>"
 
 
 def _prepared(net: Net) -> Net | OrderedRun:

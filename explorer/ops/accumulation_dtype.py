@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from explorer.core import registry
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.policy import Minor, Policies, Policy, PolicyClass
+from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
+from explorer.ops.base import cast
+
+_Function = typing.TypeVar("_Function", bound=Callable[..., Expr])
 
 
 def _floating(value: Any) -> np.dtype[Any] | None:
@@ -24,7 +32,7 @@ class AccumulationPolicy(PolicyClass):
     """Policies of how a reduction or a matrix product combines elements.
 
     ``by``: the operation that replaces a sum's addition. ``dtype``: the least dtype of partial results; the result is
-    converted to its own. None is the result's dtype, or float32 for halves, which would overflow.
+    converted to its own. None is the result's dtype, or float32 for narrower ones, whose sums would overflow.
 
     >>> x = ex.tensor([2.0, 3.0, 4.0])
     >>> float(ex.sum(x, policies=[ex.PAccumulateByProduct]))
@@ -45,6 +53,37 @@ def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named as the policies 
     AccumulationPolicy.dtype = float64
     """
     return AccumulationPolicy.dtype(dtype)
+
+
+def rounded_once(function: _Function) -> _Function:
+    """Decorate a function composed of operations: operands of half precision are computed in float32.
+
+    Its result is rounded once, to the operands' dtype. Sums of their own would be rounded one by one, and squares of
+    float16 beyond 256 overflow.
+    """
+
+    @functools.wraps(function)
+    def call(*operands: Any, **options: Any) -> Expr:
+        dtypes = {dtype for value in (*operands, *options.values()) if (dtype := _floating_dtype(value)) is not None}
+        if all(accumulator_dtype(dtype) == dtype for dtype in dtypes):
+            return function(*operands, **options)
+        y = function(*map(_widened, operands), **{name: _widened(value) for name, value in options.items()})
+        return cast(y, *dtypes) if len(dtypes) == 1 else y
+
+    return typing.cast("_Function", call)
+
+
+def _floating_dtype(value: Any) -> np.dtype[Any] | None:
+    dtype = getattr(value, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) and is_floating(dtype) else None
+
+
+def _widened(value: Any) -> Any:
+    dtype = _floating_dtype(value)
+    if dtype is None or accumulator_dtype(dtype) == dtype:
+        return value
+    (operand,) = as_operands((value,))
+    return cast(operand, accumulator_dtype(dtype))
 
 
 def accumulating(operation: Operation, policies: Policies) -> Operation:

@@ -21,6 +21,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import function
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 
 EXPENSIVE = 10
@@ -143,7 +144,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
             rule="the operands must be real numbers",
             fix="ex.absolute(x) takes the sizes of complex numbers",
         )
-    return dtype if dtype.kind == "f" else np.exp.resolve_dtypes((dtype, None))[-1]
+    return dtype if is_floating(dtype) else np.exp.resolve_dtypes((dtype, None))[-1]
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:

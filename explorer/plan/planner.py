@@ -70,7 +70,7 @@ class Options:
     numerics: Level = "safe"
     """what rules may do to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
     inference: bool = False
-    """the plan of a net: weights are known and stay as they are, so that rules may read them (plan/graph/numerics.py)"""
+    """the plan of a net: weights are known and stay the same, so that rules may read them (plan/graph/numerics.py)"""
     passes: tuple[Step, ...] = PIPELINE
 
     def __post_init__(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from explorer.record.reasons import plural_of
+
 GLOSSARY = {
+    "Winograd": "a way to compute small convolutions with fewer multiplications",
     "algorithm": "one of several ways to compute an operation, which differ in time and rounding",
     "arena": "one piece of memory in which the results of a run share space",
     "batch": "calls of one function, or equal operations, computed together on stacked operands",
@@ -24,6 +27,7 @@ GLOSSARY = {
     "first run": "a run that also sets up its memory and computes what later runs find ready",
     "flops": "floating-point operations: one for each number that is added, multiplied or computed otherwise",
     "fused": "computed in one loop, so that results between the operations are never written to memory",
+    "gradient": "the derivative of a loss for each element of a value: how much it changes with that element",
     "idempotent": "changing nothing when it is done again, as relu: f(f(x)) is f(x)",
     "inlined": "a function's operations put in the place of its call",
     "intermediate result": "a value that only later operations read, and nobody asked for",
@@ -39,6 +43,8 @@ GLOSSARY = {
     "monotone": "never falling, or never rising, where its operand rises",
     "most live": "the most memory that is live at one moment; the parts of the peak may be largest at others",
     "neutral": "changing no number, as 0 in a sum and 1 in a product",
+    "nll": "negative log likelihood, the loss −log p of the probability p that a model gives the truth",
+    "numerics": "what a plan may do to floating-point numbers: safe keeps the order of operations, fast may change it",
     "one-hot": "a vector that is 1 at one place and 0 elsewhere",
     "operand": "a value that an operation reads",
     "overflow": "a result larger than the largest number of its type, which becomes infinite",
@@ -55,13 +61,13 @@ GLOSSARY = {
     "rounding": "the difference between a number and the nearest one that its type can hold",
     "sigmoid": "1 / (1 + exp(−x)), which lies between 0 and 1",
     "softmax": "exponentials divided by their sum, which then add up to 1",
+    "stable": "computed in a form in which nothing overflows, and no digits are lost that the result has",
     "stacked": "joined along a new first axis, as NumPy's stack does",
     "stride": "the number of pixels by which a filter or a window moves on",
     "temporary": "an intermediate result that is written to memory",
     "tile": "a small square of an image that is computed at once",
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
     "warm run": "a run of a program that ran before: memory and constants are ready; a short one is the best of five",
-    "Winograd": "a way to compute small convolutions with fewer multiplications",
     "worker": "another process, of this machine or of another one, that computes a part and sends its results back",
     "working memory": "memory that a kernel needs only while it runs",
 }
@@ -90,5 +96,5 @@ _FORMS = {
 
 def inflections(term: str) -> tuple[str, ...]:
     """Return the forms under which a term is written: itself and its plural, or other ones, also with a capital."""
-    forms = (term, *_FORMS.get(term, (term + ("es" if term.endswith(("s", "x", "ch")) else "s"),)))
+    forms = (term, *_FORMS.get(term, (plural_of(term),)))
     return tuple(dict.fromkeys([*forms, *[form[0].upper() + form[1:] for form in forms]]))

@@ -32,8 +32,13 @@ def bytes_text(count: float) -> str:
 
 
 def counted_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a number of things: ``1 node``, ``1,234 nodes``; ``plural`` where it is not the noun with an s."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    """Return a number of things: ``1 node``, ``2 boxes``; ``plural`` where it is not the noun with an s or es."""
+    return f"{count:,} {noun if count == 1 else plural or plural_of(noun)}"
+
+
+def plural_of(noun: str) -> str:
+    """Return the regular plural of a noun: ``nodes``, ``boxes``."""
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def count_text(count: float) -> str:
@@ -47,7 +52,7 @@ def count_text(count: float) -> str:
 
 def short_counted_text(count: float, noun: str) -> str:
     """Return a large number of things: ``1 flop``, ``950 flops``, ``25 K parameters``."""
-    return f"{count_text(count)} {noun if count == 1 else noun + 's'}"
+    return f"{count_text(count)} {noun if count == 1 else plural_of(noun)}"
 
 
 def micros_text(micros: float) -> str:
@@ -101,6 +106,6 @@ def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], 
     def replace(match: re.Match[str]) -> str:
         name, noun, plural = match.groups()
         fact = fact_text(name, facts[name], label)
-        return f"{fact} {noun if facts[name] == 1 else plural or noun + 's'}" if noun else fact
+        return f"{fact} {noun if facts[name] == 1 else plural or plural_of(noun)}" if noun else fact
 
     return FIELD.sub(replace, template)

@@ -36,7 +36,7 @@ from explorer.record.rows import (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Recording:
     """Plain data of a plan: nodes, decisions, schedule and run.
 
@@ -87,6 +87,9 @@ class Recording:
     """summaries of values that exist before any run, such as a file's weights, by node"""
     schedule: Schedule | None = None
     run: Run | None = None
+
+    def __repr__(self) -> str:
+        return f"Recording(title={self.title!r}, nodes={len(self.nodes)}, decisions={len(self.decisions)})"
 
     @property
     def roots(self) -> tuple[int, ...]:

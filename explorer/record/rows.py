@@ -16,6 +16,7 @@ Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` names a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
+GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 UNKNOWN = "?"
 """text of a type that is not known: a file need not say what an operator returns"""
@@ -191,7 +192,8 @@ class Decision:
 class Explanation:
     """Meaning of all decisions with one code and template, and the change that would reverse them.
 
-    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md).
+    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` states what the rewrite does
+    to numbers: "rounding: the last digits may differ"; "" for decisions that keep the bits.
     """
 
     code: str
@@ -199,6 +201,7 @@ class Explanation:
     meaning: str
     change: str
     anchor: str
+    numerics: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +212,7 @@ class Group:
     """
 
     decision: int
-    kind: str
+    kind: GroupKind
     label: str
     members: tuple[int, ...]
 

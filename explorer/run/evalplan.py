@@ -31,6 +31,7 @@ from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
+from explorer.run.one_thread import Use, by_one_thread
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.plan_options import CostsOption, Without, plan_options
 from explorer.run.plan_text import plan_text
@@ -45,15 +46,18 @@ from explorer.run.runtime.timing import Timing
 class EvalPlan(InspectablePlan):
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
+    It computes all that it shows; values that are still held are reused by ``ex.evaluate`` and with ``recall=True``.
+
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
     the first run waits for each kernel, so that its time is that of its work; later runs of the same program wait once
     and have no times until ``explore()`` measures them.
     ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
     them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
-    "measured" here (ex.calibrate). ``numerics="fast"`` also allows rewrites that change the order of operations, which
-    may overflow, underflow or cancel; "safe" declines them and says what they would save. ``passes`` are the planning passes, in order (ex.default_passes); further options
-    are the planner's.
+    "measured" here (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of operations and may
+    overflow, underflow or cancel; "safe" declines them, with the time that they would save. ``passes`` are the planning
+    passes, in order (ex.default_passes); further options are the planner's. While ``register``, ``bind``, ``prepare``,
+    ``eval`` or ``explore`` runs, they raise StateError in another thread; any thread may read handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -95,6 +99,7 @@ class EvalPlan(InspectablePlan):
         """expressions evaluated without planning: by a cached program, or with results that were still held"""
         self._taken: Recall | None = None
         """the pass that recalled the values, if all of them were still held"""
+        self._use = Use()
         self.running = False
         """True while the plan is being built or run"""
         self._timing: Timing | None = None
@@ -116,6 +121,7 @@ class EvalPlan(InspectablePlan):
     @overload
     def register(self, value: Any, second: Any, /, *others: Any) -> tuple[Handle, ...]: ...
 
+    @by_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
         """Ask for the value of an expression, or of data of any type; return the handle that will hold it.
 
@@ -142,6 +148,7 @@ class EvalPlan(InspectablePlan):
             )
         return expr
 
+    @by_one_thread
     @long_running
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
@@ -178,12 +185,14 @@ class EvalPlan(InspectablePlan):
         finally:
             self.running = was_running
 
+    @by_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
         """Set values of parameters; ``eval()`` uses them unless it is called with others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
 
+    @by_one_thread
     @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
@@ -328,6 +337,7 @@ class EvalPlan(InspectablePlan):
             self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
             self._recording = None
 
+    @by_one_thread
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from explorer.core.errors import ExplorerError, FileError
 from explorer.core.files.open_untrusted import content
+from explorer.site.clean_body import clean_body
 from explorer.view.base.markup import Markup, element
 from explorer.view.export.html_page import image, inline_json
 from explorer.view.payload.stored import MIME, restored
@@ -20,6 +23,10 @@ from explorer.view.payload.stored import MIME, restored
 if TYPE_CHECKING:
     from nbconvert import HTMLExporter
     from nbformat import NotebookNode
+
+
+_FORMULAS = 100
+"""formulas of one cell, except those in dollars, up to which Markdown is read with mathematics"""
 
 
 class Heading(NamedTuple):
@@ -56,14 +63,15 @@ def read_chapter(path: Path) -> Chapter:
     Raises FileError for a file that is no notebook, ExplorerError without nbconvert.
     """
     notebook = _notebook(path)
+    marker = secrets.token_hex(16)
     try:
-        views = _place_views(notebook)
+        figures = _take_views(notebook, marker)
     except ValueError as error:
         raise FileError(
             str(error), path=str(path), rule="a stored view must be as explorer wrote it",
             fix="run the notebook again, and save it",
         ) from error  # fmt: skip
-    body = _body(notebook, path.parent)
+    body = clean_body(_html(notebook, path), path.parent, figures, marker)
     outline = _Outline()
     outline.feed(body)
     titles = [heading.text for heading in outline.headings if heading.level == 1]
@@ -77,7 +85,7 @@ def read_chapter(path: Path) -> Chapter:
         goal=outline.goal,
         headings=tuple(heading for heading in outline.headings if heading.id and heading.level in (2, 3)),
         body=Markup(body),
-        views=views,
+        views=len(figures),
     )
 
 
@@ -90,33 +98,52 @@ def _notebook(path: Path) -> NotebookNode:
             "nbconvert is not installed", rule="nbconvert must be installed for explorer site: JupyterLab brings it",
             fix='python -m pip install "explorer-graphs[lab]"',
         ) from None  # fmt: skip
+    data = content(path)
     try:
         notebook: NotebookNode = nbformat.reads(  # type: ignore[no-untyped-call]  # nbformat declares no types
-            content(path).decode("utf-8"), as_version=4
+            data.decode("utf-8"), as_version=4
         )
         nbformat.validate(notebook)
-    except (ValueError, KeyError, AttributeError, nbformat.ValidationError, RecursionError) as error:
-        if isinstance(error, FileError):
-            raise
+    except MemoryError:
+        raise
+    except Exception as error:  # nbformat raises whatever a wrong value leads to
         raise FileError(
             "it is no notebook",
             path=str(path),
             rule="a notebook must be JSON of Jupyter's format",
             fix="open it in JupyterLab and save it, which converts older formats",
         ) from error
+    notebook.metadata.pop("widgets", None)  # pages show none, and nbconvert fails for some forms of it
     return notebook
 
 
-def _place_views(notebook: NotebookNode) -> int:
-    """Replace each output with a stored view by its figure; return their number."""
-    count = 0
+def _take_views(notebook: NotebookNode, marker: str) -> list[Markup]:
+    """Replace each output with a stored view by a marker and its number; return the figures of the views.
+
+    In all other HTML, SVG elements become images, which cannot load or run anything.
+    """
+    figures: list[Markup] = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if MIME in data:
-                output["data"] = {"text/html": str(_figure(count, data))}
-                count += 1
-    return count
+                output["data"] = {"text/html": f"{marker}{len(figures)}-"}
+                figures.append(_figure(len(figures), data))
+            elif "data" in output:
+                data.setdefault("text/plain", "")  # for an output that has nothing else to show
+                if "text/html" in data:
+                    data["text/html"] = _with_images(data["text/html"])
+    return figures
+
+
+def _with_images(html: str) -> str:
+    parts, end = [], 0
+    while (begin := html.find("<svg", end)) >= 0 and (close := html.find("</svg>", begin)) >= 0:
+        picture, before = html[begin : close + 6], html[end:begin]
+        label = re.match(r'<svg[^>]{0,1000}\saria-label="([^"]*)"', picture)
+        parts += [before, image(picture, unescape(label[1]) if label else "a picture without a description")]
+        end = close + 6
+    return "".join([*parts, html[end:]])
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
@@ -138,27 +165,60 @@ def _figure(number: int, data: Mapping[str, Any]) -> Markup:
     return element("figure", place, as_text, stored, class_="book-view", id=f"view-{number + 1}", aria_label=label)
 
 
-def _body(notebook: NotebookNode, folder: Path) -> str:
-    """Return the cells as HTML, with the pictures that Markdown names beside the notebook in it."""
-    body: str = _exporter().from_notebook_node(notebook, {"metadata": {"path": str(folder)}})[0]
-    return body
+def _html(notebook: NotebookNode, path: Path) -> str:
+    """Return the cells as nbconvert's HTML."""
+    try:
+        html: str = _exporter().from_notebook_node(notebook)[0]
+    except MemoryError:
+        raise
+    except Exception as error:  # nbconvert raises whatever a wrong value leads to
+        raise FileError(
+            f"nbconvert cannot convert it: {type(error).__name__}: {error}",
+            path=str(path),
+            rule="a notebook must be one that nbconvert converts",
+            fix=f"jupyter nbconvert --to html {path.name} shows where",
+        ) from error
+    return html.encode("utf-8", "replace").decode()  # JSON can hold lone surrogates, which no file can
 
 
 @cache
 def _exporter() -> HTMLExporter:
     """Return the exporter of all chapters: it compiles its templates at its first."""
+    from jinja2 import pass_context
+    from mistune import BlockParser, InlineParser
     from nbconvert import HTMLExporter
+    from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
     from traitlets.config import Config
 
+    class Renderer(IPythonRenderer):
+        """Renderer of Markdown; an attachment that is not there is left to the cleaning, which says so."""
+
+        def image(self, text: str, url: str, title: str | None = None) -> str:
+            try:
+                return str(super().image(text, url, title))
+            except (InvalidNotebook, StopIteration):
+                self.attachments = {**self.attachments, url.removeprefix("attachment:"): {"": ""}}
+                return str(super().image(text, url, title))
+
+    @pass_context
+    def markdown(context: Any, source: str) -> str:
+        attachments = context.get("cell", {}).get("attachments", {})
+        renderer = Renderer(escape=False, anchor_link_text="¶", attachments=attachments)
+        # The patterns of mathematics search from each beginning to the end of the cell.
+        if sum(map(source.count, ("\\\\[", "\\\\(", "\\begin{"))) > _FORMULAS:
+            return str(MarkdownWithMath(renderer, BlockParser(), InlineParser()).render(source))
+        return str(MarkdownWithMath(renderer).render(source))
+
+    shown = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
     return HTMLExporter(  # type: ignore[no-untyped-call]  # nbconvert declares no types
         template_name="lab",
         template_file="base.html.j2",
+        filters={"markdown2html": markdown, "strip_files_prefix": lambda source: source},
         config=Config(
-            HTMLExporter={
-                "exclude_input_prompt": True, "exclude_output_prompt": True, "embed_images": True,
-            },
+            HTMLExporter={"exclude_input_prompt": True, "exclude_output_prompt": True},
+            NbConvertBase={"display_data_priority": list(shown)},
         ),
-    )  # fmt: skip
+    )
 
 
 class _Outline(HTMLParser):

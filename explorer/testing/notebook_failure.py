@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from textwrap import indent
 from typing import Any
 
+from explorer.record.escape import visible
 from explorer.view.compare.decision_changes import text_changes
 
 _MARKUP = ("image/", "text/html", "application/")
@@ -47,4 +48,6 @@ def failure_text(
     if not texts:
         others.insert(0, "every decision is as it is stored")
     lines = [f"Cell {cell}: the outputs are not those stored in the notebook", indent(source.rstrip(), "  > "), ""]
-    return "\n".join([*lines, *changes, *dict.fromkeys(others), "", _FIX])
+    lines = [line for part in (*lines, *changes) for line in part.split("\n")]
+    # A notebook comes from elsewhere: its source, outputs and MIME types must not command a terminal.
+    return "\n".join(map(visible, [*lines, *dict.fromkeys(others), "", _FIX]))

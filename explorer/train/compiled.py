@@ -38,15 +38,20 @@ class Compiled:
     """Program of some expressions over parameters: called with arrays, it returns the values of its expressions.
 
     Operands on another device than cpu are arrays of NumPy's or of the device itself; results there are its arrays.
-    ``memory`` holds arrays of parameters that lie elsewhere; the others are given in their order. Operands are at one
-    address in every run, so that kernels find them there. ``updates`` are new values of parameters in ``memory``, by
-    parameter: ``update`` takes them over after a call. The plan writes them over the old ones where it can, else beside
-    them (into arrays of ``spares``, by the address of the old ones) to be copied.
+    ``memory`` holds arrays of parameters that are kept elsewhere; the others are given in their order. Operands are at
+    one address in every run, so that kernels find them there.
+
+    ``updates`` are new values of parameters in ``memory``, by parameter; a call computes them and ``update`` makes
+    them the values. An old value is overwritten only after everything that reads it, in this order. A call runs all
+    kernels but the updates in place, and then copies each root that is a parameter or a view of one. ``update`` runs
+    the updates in place, in an order in which each reads old values (plan/passes/update_in_place.py), and then copies
+    the other new values, each of which is by now in memory that no update writes: that of its kernel (``spares``, by
+    the address of the old value) or a copy.
     """
 
     def __init__(
         self,
-        roots: Sequence[Expr],
+        results: Sequence[Expr],
         parameters: Sequence[Expr],
         memory: Mapping[Expr, Any] | None = None,
         executor: RegisteredExecutor = SIMPLE,
@@ -55,8 +60,9 @@ class Compiled:
         spares: dict[int, Array] | None = None,
     ) -> None:
         self._executor = executor
-        self.types = [root.tensor_type for root in roots]
         held, updates, spares = {**(memory or {})}, updates or {}, {} if spares is None else spares
+        roots = [*results, *updates.values()]
+        self.types = [root.tensor_type for root in roots]
         types = [node.tensor_type for node in parameters]
         self._places = [type_.device.empty(type_.shape, type_.dtype) for type_ in types]
         self._fill = [np.copyto if type_.device is cpu else partial(fill, type_) for type_ in types]
@@ -64,18 +70,20 @@ class Compiled:
         if updates:
             options = replace(options, update=UpdateInPlace(tuple(updates.items())))
         self._copies: list[tuple[int, TensorType, Any]] = []
-        """new values in memory of their own: their place among the roots, their type, and the memory of the old
-        ones"""
+        """new values in other memory: their position among the roots, their type, and the memory of the old ones"""
         self._given: list[int] = []
         """results of a step that are copied out of memory at one address, where other kernels find them"""
         self._numbers: list[int] = []
         """scalars among the results of a step, copied likewise"""
         with gc_paused():
             planned = plan(roots, options)
-            computed = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.result.type.device is cpu}
-            old_values = {new.uid: node for node, new in updates.items()}
-            for at, root in enumerate(roots):
-                result, node = planned.graph.resolve(root), old_values.get(root.uid)
+            computed = {
+                kernel.result.uid
+                for kernel in planned.schedule.kernels
+                if kernel.result.type.device is cpu and not kernel.is_view
+            }
+            for at, (root, node) in enumerate(zip(roots, [*[None] * len(results), *updates], strict=True)):
+                result = planned.graph.resolve(root)
                 # Written over the parameter by its kernel: nothing is left to copy.
                 if node is not None and planned.graph.updates.get(result.uid) is node:
                     continue

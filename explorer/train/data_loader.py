@@ -18,6 +18,7 @@ from explorer.core.argument_checks import check_type, check_whole
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
+from explorer.record.dimension_names import shape_text
 from explorer.record.reasons import counted_text
 
 Sample = Sequence[Any]
@@ -64,6 +65,9 @@ class ArrayDataset:
                 rule="all arrays must have one length, that of their first axis",
                 fix="ArrayDataset(images, labels)",
             )
+
+    def __repr__(self) -> str:
+        return f"ArrayDataset({', '.join([f'{shape_text(array.shape)} {array.dtype}' for array in self.arrays])})"
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -167,7 +171,7 @@ class DataLoader:
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
             raise OperandError(
                 f"a loader's position of epoch {epoch!r}, batch {batch!r}",
-                rule=f"both must be whole numbers of 0 or more, and an epoch has {len(self)} batches",
+                rule=f"both must be whole numbers of 0 or more, and an epoch has {counted_text(len(self), 'batch')}",
                 fix="loader.load_state(other.state())",
             )
 

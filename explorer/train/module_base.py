@@ -57,7 +57,7 @@ class ModuleBase:
     ) -> Expr:
         """Record the output of an expression, in training or in inference; parameters are given by name, or the
         module's own are read."""
-        held = {name: each.read() for name, each in self.parameters.items()} if parameters is None else parameters
+        held = {name: each.value for name, each in self.parameters.items()} if parameters is None else parameters
         for node in self.nodes.values():
             value = node.record(value, held, training)
         self._check_output(value)

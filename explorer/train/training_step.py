@@ -103,7 +103,7 @@ class TrainingStep:
         """Return the program of a step."""
         executor, options = self.execution()
         places, spares = self._places, self._optimizer.spares
-        return Compiled(self.roots, operands, places, executor, options, self.updates, spares)
+        return Compiled(self.roots[:2], operands, places, executor, options, self.updates, spares)
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
         """Return the executor of a step, and the options of its plan."""

@@ -148,3 +148,163 @@ def test_functions_of_nan_and_of_large_numbers_are_torchs() -> None:
     results = [*ex.open(Edges(), inputs).run(*[each.numpy() for each in inputs]).values()]
     for value, wanted in zip(results, Edges()(*inputs), strict=True):
         np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)
+
+
+def test_a_module_is_called_with_the_arguments_that_were_given() -> None:
+    """Every form of a call: a dict at the end, structures in structures, what is only by name, defaults, constants."""
+    from collections import OrderedDict, namedtuple
+
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    pair = namedtuple("pair", "a b")
+    x, c, d = torch.arange(1.0, 4), torch.full((3,), 5.0), torch.tensor([0.5, 2, 7])
+
+    def optional(self: Any, x: Any, options: Any = None, scale: Any = None) -> Any:
+        y = x if options is None else x * options["scale"]
+        return y if scale is None else y + scale
+
+    calls: list[tuple[Any, Any]] = [
+        (optional, (x, {"scale": c})),
+        (optional, (x, {"scale": c}, d)),
+        (optional, (x, {"scale": c}, None)),
+        (optional, (x, None, d)),
+        (optional, {"scale": d, "options": {"scale": c}, "x": x}),
+        (lambda self, batch: batch["x"] - 2 * batch["m"], ({"m": c, "x": x},)),
+        (lambda self, batch: batch["x"] - 2 * batch["m"], {"batch": {"m": c, "x": x}}),
+        (lambda self, x, o: x + len(o), (x, {})),
+        (lambda self, x, o: x + o["a"]["b"] * o["c"][0] - o["c"][1][0], (x, {"a": {"b": c}, "c": [d, (c,)]})),
+        (lambda self, x, o: x * o[1] - o[0], (x, {1: c, 0: d})),
+        (lambda self, x, o: x * o["z"] - o["a"], (x, OrderedDict(z=c, a=d))),
+        (lambda self, x, o: (x if o["m"] is None else d) + o["k"], (x, {"m": None, "k": c})),
+        (lambda self, x, o, /: x * o["z"], (x, {"z": c})),
+        (lambda self, x, o: x * o[0]["z"] - o[1]["z"], (x, [{"z": c}, {"z": d}])),
+        (lambda self, x, o: x * o.a - o.b, (x, pair(c, d))),
+        (lambda self, o: o[0] - o[1], ([c, d],)),
+        (lambda self, x, *r: x * r[0] - r[1]["k"], (x, c, {"k": d})),
+        (lambda self, x, *, k, j=None: x - k if j is None else x - k * j, {"j": d, "k": c, "x": x}),
+        (lambda self, x, **more: x - more["b"] * more["a"] + more["a"], {"x": x, "b": c, "a": d}),
+        (lambda self, x, n, word: x * n if word == "a" else x, (x, 3, "a")),
+        (lambda self, x, o: x * float(o["n"]) + torch.as_tensor(o["y"]), (x, {"n": np.float32(2), "y": c.numpy()})),
+        (lambda self, x, y: (x, y * 2, {"twice": x}), (x, c)),
+    ]
+    for forward, inputs in calls:
+        module: Any = type("Given", (torch.nn.Module,), {"forward": forward})()
+        wanted = module(**inputs) if isinstance(inputs, dict) else module(*inputs)
+        arrays = [np.asarray(each) for each in tree_leaves(inputs) if isinstance(each, (torch.Tensor, np.ndarray))]
+        net = ex.open(module, inputs)
+        given = net.run(*arrays)
+        results = [*given.values()] if isinstance(given, dict) else [given]
+        for result, reference in zip(results, tree_leaves(wanted), strict=True):
+            np.testing.assert_allclose(result, reference, err_msg=str((inputs, net)))
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+def test_modules_of_torchscript_are_converted() -> None:
+    """Traced, scripted, frozen and loaded ones; one that torch cannot convert is refused with the way that is left."""
+    import io
+
+    import torch
+
+    class Branches(torch.nn.Module):
+        def forward(self, x: torch.Tensor, twice: bool = True) -> torch.Tensor:
+            return 2 * x if twice else x if bool(x.sum() > 0) else -x
+
+    class Absent(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+            return x if y is None else x + y
+
+    def again(module: Any) -> Any:
+        file = io.BytesIO()
+        torch.jit.save(module, file)
+        file.seek(0)
+        return torch.jit.load(file)
+
+    x = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(2))
+    layers = torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()
+    plain = torch.nn.Sequential(*layers, torch.nn.Linear(144, 3), torch.nn.Dropout()).eval()
+    traced, scripted = torch.jit.trace(plain, x), torch.jit.script(plain)
+    modules = traced, scripted, torch.jit.freeze(scripted), again(traced), again(scripted), torch.jit.freeze(traced)
+    for module in modules:
+        assert departure(ex.open(module, x), plain, x) < 1e-6
+    (own,) = (each.name for each in scripted.forward.schema.arguments[1:])
+    net = ex.open(scripted.train(), x, dynamic_shapes={own: {0: "batch"}})
+    assert (net.name, scripted.training, next(iter(net.inputs.values())).shape[0]) == ("Sequential", True, "batch")
+    branches = torch.jit.script(Branches())
+    for inputs in ((x,), (x, False), (-x, False)):
+        np.testing.assert_array_equal(ex.open(branches, inputs).run(inputs[0].numpy()), branches(*inputs))
+    with pytest.raises(ex.OperandError, match=r"(?s)convert the TorchScript module Absent.*was made from"):
+        ex.open(torch.jit.script(Absent()), x)
+    with pytest.raises(ex.OperandError, match=r"(?s)Sequential does not run on the example inputs: .*shapes cannot be"):
+        ex.open(scripted, x[:, :, :4])
+    with pytest.raises(ex.OperandError, match=r"missing a required argument: 'input'"):
+        ex.open(scripted, ())
+
+
+def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
+    """A module on the meta device, or of fake tensors: its values are asked for by a run or a file, and named."""
+    import pickle
+
+    import torch
+    from torch._subclasses import FakeTensorMode
+
+    def made() -> Any:
+        return torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.Flatten(), torch.nn.Linear(144, 3)).eval()
+
+    with torch.device("meta"):
+        absent, nowhere = made(), torch.empty(2, 1, 8, 8)
+    with FakeTensorMode():
+        fake, fake_input = made(), torch.empty(2, 1, 8, 8)
+    real = ex.open(made(), torch.empty(2, 1, 8, 8))
+    for module, x in ((absent, nowhere), (absent, np.empty((2, 1, 8, 8), np.float32)), (fake, fake_input)):
+        net = ex.open(module, x)
+        assert net.definition.operators == real.definition.operators
+        assert "<svg" in net.explore()._repr_mimebundle_()[0]["image/svg+xml"]
+        again = pickle.loads(pickle.dumps(net.definition.weights))
+        for ask in (
+            lambda net=net: net.run(np.empty((2, 1, 8, 8), np.float32)),
+            lambda net=net: net.save(tmp_path / "x.json"),
+            lambda again=again: again["0.weight"],
+        ):
+            with pytest.raises(ex.StateError, match=r"(?s)'0\.weight'.*on the meta device.*load_state_dict"):
+                ask()
+    absent.to_empty(device="cpu").load_state_dict(
+        dict(zip(absent.state_dict(), made().state_dict().values(), strict=True))
+    )
+    assert ex.open(absent, torch.zeros(2, 1, 8, 8)).run(np.zeros((2, 1, 8, 8), np.float32)).shape == (2, 3)
+    with pytest.raises(ex.OperandError, match=r"module.to\(device\) and x.to\(device\): they are on cpu and meta"):
+        ex.open(made(), nowhere)
+
+
+def test_refusals_of_the_exporter_name_the_fix_of_their_cause() -> None:
+    """A type is registered, a packed sequence padded; only a branch on values wants torch.cond."""
+    from dataclasses import dataclass
+
+    import torch
+    from torch.nn.utils.rnn import pack_padded_sequence
+
+    @dataclass
+    class Pair:
+        a: Any
+        b: Any
+
+    x = torch.randn(2, 5, 3)
+    lstm = torch.nn.LSTM(3, 4, batch_first=True)
+    cases: list[tuple[Any, Any, str]] = [
+        (lambda self, x: x * 2 if x.sum() > 0 else x, (x,), "torch.cond in place"),
+        (lambda self, x: Pair(x, x), (x,), r"register_dataclass\(Pair\)"),
+        (lambda self, x, p: p.a * x, (x, Pair(x, x)), r"register_dataclass\(Pair\)"),
+        (lambda self, x: (x * 2, 3), (x,), "none of type int"),
+        (lambda self, x: {x}, (x,), "none of type set"),
+        (lambda self, x, o: o(x), (x, torch.relu), "none of type builtin"),
+        (lambda self, x, n: lstm(pack_padded_sequence(x, n, True))[0].data, (x, torch.tensor([5, 3])), "padded batch"),
+        (lambda self, x: torch.special.bessel_j0(x), (x,), "pnnx.export"),
+    ]
+    for forward, inputs, fix in cases:
+        with pytest.raises(ex.OperandError, match=fix) as raised:
+            ex.open(type("Refused", (torch.nn.Module,), {"forward": forward})(), inputs)
+        assert ("torch.cond" in raised.value.fix) == ("torch.cond" in fix)
+    torch.export.register_dataclass(Pair)
+    module: Any = type("Registered", (torch.nn.Module,), {"forward": lambda self, p: Pair(p.b, p.a * 2)})()
+    results = [*ex.open(module, (Pair(x, x + 1),)).run(x.numpy(), x.numpy() + 1).values()]
+    np.testing.assert_array_equal(results, [x + 1, x * 2])

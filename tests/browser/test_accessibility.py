@@ -127,9 +127,10 @@ WALK_BY_ARROWS = """() => {
 }"""
 
 
+@pytest.mark.spec("V-13", headline=True)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_the_arrow_keys_reach_every_node_and_box(show, name):
-    """With every box open and with all closed: sideways in reading order reaches everything, each once."""
+    """Reach every node and box by the keyboard, with all boxes open and with all closed."""
     view = show(recorded(name))
     for key in ("e", "c"):
         press(view, key)

@@ -84,12 +84,23 @@ def test_outputs_are_marked_wherever_they_stand(show, theme):
     expect(view.locator(".ex-asked:visible")).to_have_text(["output"])
 
 
-@pytest.mark.spec("V-4")
+@pytest.mark.spec("V-4", headline=True)
 def test_a_merged_node_says_which_it_stands_for(show):
+    """Show numbers, levels and chains of nodes, ×n for duplicates and which they are, and kernels as boxes."""
     view = show(sample.mlp(), position=4)
     view.locator(".ex-node", has=view.page.locator(".ex-badge")).click()
     expect(view.locator(".ex-why")).to_contain_text("represents 2 equal nodes")
     expect(view.locator(".ex-why")).to_contain_text("matmul In[3] line 2")
+    expect(view.locator(".ex-badge")).to_have_text("×2")
+    press(view, "End")
+    numbers = {int(text) for text in view.locator(".ex-graph .ex-number").all_text_contents() if text}
+    schedule = sample.mlp().schedule
+    assert schedule is not None
+    assert numbers == set(range(1, len(schedule.kernels) + 1))
+    expect(view.locator(".ex-frame-title").first).to_contain_text("operations")
+    node(view, "tanh").click()
+    (kernel,) = [each for each in schedule.kernels if sample.mlp().nodes.label.index("tanh") in each.nodes]
+    expect(view.locator(".ex-why")).to_contain_text(f"level, chain{kernel.level}, {kernel.chain}")
 
 
 @pytest.mark.spec("V-2")

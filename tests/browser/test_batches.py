@@ -53,6 +53,8 @@ def test_the_panel_tells_what_a_batch_took(show):
     separate = micros_text(batched.facts["separate_us"])
     expect(facts).to_contain_text(f"separate, estimated{separate}")
     expect(facts).to_contain_text(f"measured{took}")
+    for name in ("shapes_before", "shapes_after"):
+        expect(facts).to_contain_text(f"{name.replace('_', ' ')}{batched.facts[name]}")
     expect(view.locator(".ex-why")).to_contain_text("computing them one by one was not measured")
     expect(view.locator(".ex-why .ex-nodes").first).to_contain_text("and 997 more like these")
     press(view, "]")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer import layers
-from tests.browser.player import box, heading, press, resize
+from tests.browser.player import box, heading, node, press, resize
 
 pytestmark = pytest.mark.browser
 
@@ -52,9 +52,9 @@ def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
     expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("GradPolicy.update = False")
 
 
-@pytest.mark.spec("V-11")
+@pytest.mark.spec("V-11", headline=True)
 def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
-    """Selecting a forward layer or node lights its gradient and the values saved for it; links lead there and back."""
+    """Light the gradient of a selected layer or node and the values saved for it; links lead both ways."""
     view = show(perceptron)
     box(view, "activation · Sigmoid").click()
     lit = view.locator(".ex-lit-backward")
@@ -66,6 +66,12 @@ def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
     expect(heading(view, "part of the gradient of")).to_be_visible()
     expect(view.locator(".ex-lit-forward")).to_have_count(1)
     view.page.keyboard.press("Escape")
+    x, w = ex.tensor(np.ones((2, 3), np.float32), name="x"), ex.tensor(np.ones((3, 4), np.float32), name="w")
+    loss = ex.tanh(x @ w).sum()
+    view = show(ex.explore([loss, ex.grad(loss, w)], run=False).recording, position=0)
+    node(view, "matmul").click()
+    expect(view.locator(".ex-lit-saved")).to_have_count(1)
+    expect(view.locator(".ex-lit-saved")).to_contain_text("x")
 
 
 @pytest.mark.spec("V-11", "V-13")

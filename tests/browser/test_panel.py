@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Stage
-from explorer.record.reasons import micros_text, render
+from explorer.record.reasons import bytes_text, micros_text, render
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
@@ -38,9 +38,9 @@ def costs(view):
     return dict(zip(names, values, strict=True))
 
 
-@pytest.mark.spec("V-19")
+@pytest.mark.spec("V-19", headline=True)
 def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digits):
-    """Parameters, flops, bytes and time are summed over a selected box, and over the graph where none is selected."""
+    """Sum parameters, flops, bytes and time over a selected box, and over the graph."""
     nodes, scopes = digits.nodes, digits.scopes
     view = show(digits)
     sizes = [int(np.prod(digits.type_of(n).shape)) for n in range(len(nodes))]
@@ -59,6 +59,7 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
     assert f"{flops / 1e6:.3g} M" in said["flops"]
     assert f"{100 * flops / total:.0f} %" in said["flops"]
     assert said["measured time"].endswith(" %")
+    assert said["written"].startswith(bytes_text(sum(nodes.bytes[n] for n in inside)))
     expect(view.locator(".ex-why .ex-source")).to_contain_text("digits.pnnx.param line")
     expect(view.locator(".ex-why .ex-source")).to_contain_text("nn.Conv2d")
 
@@ -98,9 +99,9 @@ def test_a_model_says_at_once_what_it_is(show, digits):
     assert table["x"] + table["width"] <= room["x"] + room["width"]
 
 
-@pytest.mark.spec("V-2")
+@pytest.mark.spec("V-2", headline=True)
 def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
-    """A node says what was declined for it and why, in full: at the end, and from the beginning of the stage."""
+    """Show why for a node: what was declined for it, and the reason, in full."""
     declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
     reason = render(declined.reason, declined.facts, digits.nodes.label.__getitem__)
     stage = digits.stages[declined.stage]
@@ -108,7 +109,10 @@ def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
         view = show(digits, position=position)
         press(view, "f")
         node(view, "add").click()
-        expect(view.locator(".ex-why .ex-card-declined", has_text=reason.replace("`", ""))).to_be_visible()
+        card = view.locator(".ex-why .ex-card-declined", has_text=reason.replace("`", ""))
+        expect(card).to_be_visible()
+        expect(card).to_contain_text("✗ Epilogue")
+        expect(view.locator(".ex-why .ex-source").first).to_contain_text("digits.pnnx.param line")
 
 
 @pytest.mark.spec("V-2")
@@ -137,9 +141,9 @@ def test_a_decision_that_nothing_would_change_is_explained_without_advice(show, 
     expect(card).not_to_contain_text("To change it")
 
 
-@pytest.mark.spec("V-23")
+@pytest.mark.spec("V-23", headline=True)
 def test_decisions_are_filtered_by_verdict_and_by_words(show):
-    """The decisions of a stage are filtered by verdict and words, and the filter stays from step to step."""
+    """Filter the decisions of a stage by verdict and words; the filter stays from step to step."""
     recording = sample.mlp()
     view = show(recording, position=5)
     rows = view.locator(".ex-decisions li").filter(has=view.page.locator("button"))
@@ -479,9 +483,9 @@ def test_a_picture_of_a_value_says_which_part_it_shows(show):
     expect(view.locator(".ex-value figcaption")).to_have_count(0)
 
 
-@pytest.mark.spec("V-6")
+@pytest.mark.spec("V-6", headline=True)
 def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject(show):
-    """A click on a node of what was recorded, or of the run, shows statistics without scrolling; a pass comes first."""
+    """Show the value of a selected node: statistics, NaN and inf, a histogram and a picture."""
     images = np.load(ASSETS / "digits.npz")["images"][:4].astype(np.float32)
     recording = ex.open(ASSETS / "digits.onnx").plan(images, record="values").eval().recording
     view = show(recording, position=0)
@@ -490,6 +494,9 @@ def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject
     value, panel = heading(view, "value in the run"), view.locator(".ex-why")
     statistics = panel.locator(".ex-statistics")
     assert value.bounding_box()["y"] < decisions.bounding_box()["y"]
+    expect(statistics).to_contain_text(re.compile(r"min.*max.*mean.*std.*NaN, inf0, 0"))
+    expect(panel.locator(".ex-histogram rect")).to_have_count(32)
+    expect(panel.get_by_role("img", name="picture of value")).to_be_visible()
     room = panel.bounding_box()
     assert statistics.bounding_box()["y"] + statistics.bounding_box()["height"] < room["y"] + room["height"]
     view.locator(".ex-chip", has_text="run").last.click()

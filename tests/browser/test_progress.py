@@ -71,9 +71,9 @@ def start(notebook: Open, steps: int) -> Notebook:
     return book
 
 
-@pytest.mark.spec("V-20")
+@pytest.mark.spec("V-20", headline=True)
 def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
-    """In JupyterLab long work shows a bar with its operation; Cancel stops it, and the next evaluation gives values."""
+    """Show a progress bar for long work, whose Cancel stops it; the next evaluation gives values."""
     book = start(notebook, 600)
     page = book.page
     bar = page.locator(".jp-OutputArea .widget-hbox")

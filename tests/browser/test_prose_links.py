@@ -75,11 +75,17 @@ def test_each_link_of_a_page_leads_the_view_beside_it(name: str, page: Page, tmp
     address = page.url
     known = links(path)
     assert len(known) >= 2
+    said = "views => views.map(view => view.querySelector('.ex-say')?.textContent ?? '')"
     for link, view in known:
+        before = page.locator(".book-view").evaluate_all(said)
         page.locator(f'article a[href="#explorer:{link}"]').click()
         place = page.locator(".book-view").nth(view).locator(".explorer-view")
         stands_at(place, link)
         expect(place).to_be_in_viewport()
+        after = page.locator(".book-view").evaluate_all(said)
+        pairs = enumerate(zip(before, after, strict=True))  # a view that comes in sight has said nothing before
+        moved = {number for number, (old, new) in pairs if old not in ("", new)}
+        assert moved <= {view}, f"{link} moved the views {moved}"
     assert page.url == address
 
 

@@ -87,9 +87,9 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, la
     assert (lab.root / name).read_bytes() == committed
 
 
-@pytest.mark.spec("V-15")
+@pytest.mark.spec("V-15", headline=True)
 def test_the_picture_stands_where_the_extension_does_not(lab, notebook):
-    """Without the extension, an output shows its picture in a notebook that is not trusted, too."""
+    """Show a picture wherever neither the extension nor a kernel is, in a notebook that is not trusted, too."""
     book = notebook(CODE)
     document = saved(lab, book)
     book.close()

@@ -14,7 +14,7 @@ from tests.view import sample
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.spec("V-8")
+@pytest.mark.spec("V-8", headline=True)
 @pytest.mark.parametrize(
     ("typed", "names"),
     [
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
     ],
 )
 def test_nodes_are_found_by_each_property(show, typed, names):
-    """Words look into names, operations, shapes, dtypes and the lines that recorded a node, or into one of them."""
+    """Search nodes by name, operation, shape, dtype and the text of their line."""
     view = show(sample.mlp())
     press(view, "/")
     view.page.keyboard.type(typed)

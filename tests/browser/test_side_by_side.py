@@ -78,9 +78,9 @@ def place(view: Locator, name: str) -> tuple[float, float]:
     return inner["x"] - outer["x"], inner["y"] - outer["y"]
 
 
-@pytest.mark.spec("V-3")
+@pytest.mark.spec("V-3", headline=True)
 def test_a_step_in_one_view_is_taken_in_the_other(notebook):
-    """Before and after stand side by side; stepping and selecting in the first view moves the second one too."""
+    """Show two plans side by side: a step or a selection in one view is taken in the other."""
     book = notebook(PLANS)
     book.view(2)
     first, second = book.view(1), book.view(2)

@@ -47,10 +47,10 @@ def codes(found: list[Any], applied: bool = True) -> set[str]:
 # -- M-D1, M-D3, M-D11: types, categories, constructors ----------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D1", "M-D11")
+@pytest.mark.spec("M-D11", "M-D1", headline=True)
 @pytest.mark.parametrize(("make", "shape"), [(ex.Vector, (10,)), (ex.Matrix, (10, 20)), (ex.ThreeDArray, (2, 10, 20))])
 def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shape: tuple[int, ...]) -> None:
-    """Matrix(10, 20) is made by shape and Matrix(values) by value; both have a shape, a dtype and a device."""
+    """Construct by shape, Matrix(10, 20), or by value, Matrix(values): both have a shape, a dtype and a device."""
     by_shape = make(*shape)
     assert (by_shape.shape, by_shape.dtype, by_shape.device) == (shape, np.float32, ex.cpu)
     assert not by_shape.array.any()
@@ -92,15 +92,17 @@ def test_a_scalars_value_is_converted() -> None:
     assert ex.evaluate(ex.TrivialTensor(0.1, (2,), fixed).astype(np.float64)).tolist() == [26 / 256] * 2
 
 
-@pytest.mark.spec("M-D3")
+@pytest.mark.spec("M-D3", headline=True)
 def test_everything_has_a_category() -> None:
-    """Data, expressions and arrays have a category: is_scalar, is_vector, is_matrix, is_three_d_array."""
+    """Tell the category of data, expressions and arrays: scalar, vector, matrix or three-d array."""
     asked = [ex.is_scalar, ex.is_vector, ex.is_matrix, ex.is_three_d_array]
     x = ex.tensor(np.ones((2, 3, 4)))
     values = [x.sum(), x[0, 0], x[0] @ np.ones((4, 4)), x + 1]
     for rank, value in enumerate(values):
         assert [each(value) for each in asked] == [rank == place for place in range(4)]
     assert [ex.category(value) for value in values] == ["scalar", "vector", "matrix", "three-d array"]
+    assert not any(each(np.ones((1, 1, 1, 1))) for each in asked)
+    assert ex.category(np.ones((1, 1, 1, 1))) == "4-d array"
     assert ex.category(Diagonal([1, 2])) == ex.category(np.ones((2, 2))) == "matrix"
     assert ex.category(ex.ScalableTensor((2, 3))) == "three-d array"
     with pytest.raises(ex.OperandError, match="the category of a str"):
@@ -126,10 +128,11 @@ def test_everything_has_a_category() -> None:
     ],
 )
 def test_structure_is_used(write: Callable[[Any], Any], code: str) -> None:
-    """Rules use structure: x + 0, x · 0, x · 1; one-hot vectors and matrices pick and add rows, on either side."""
+    """Rules use structure: x + 0, x · 0, x · 1; one-hot vectors and matrices pick and add rows, if NaN may be lost."""
     x = ex.tensor(np.random.default_rng(1).normal(size=(5, 4)))
-    (short,), taken = decisions(write(x))
-    (plain,), _ = decisions(write(x), without="simplify")
+    (short,), taken = decisions(write(x), numerics="fast" if code.startswith("one_hot") else "safe")
+    (plain,), declined = decisions(write(x), without=() if code.startswith("one_hot") else "simplify")
+    assert not code.startswith("one_hot") or "changes_rounding" in codes(declined, applied=False)
     assert code in codes(taken)
     np.testing.assert_allclose(short, plain, rtol=1e-12)
 
@@ -181,6 +184,7 @@ def test_rules_can_be_written_for_a_users_data_type() -> None:
     class ScaledRows(ex.Rule):
         """A diagonal times a matrix scales its rows."""
 
+        numerics = "exact"
         roots = (ex.core.registry.operation("matmul"),)
 
         def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -221,6 +225,7 @@ def test_a_users_data_type_is_used_like_a_tensor() -> None:
     np.testing.assert_array_equal(ex.evaluate(twice(d)), 2 * want)
     np.testing.assert_array_equal(ex.evaluate(d @ d), want @ want)
     assert ex.explore(d) is not None
+    assert (d + 1).operands[0] is (d * 2).operands[0], "one node for all uses"
 
 
 @pytest.mark.spec("M-D4", "M-D10")
@@ -277,9 +282,9 @@ def test_an_incomplete_data_type_is_told() -> None:
 # -- M-D5: dynamic data ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D5", "M-D11")
+@pytest.mark.spec("M-D5", "M-D11", headline=True)
 def test_dynamic_data_hides_its_type() -> None:
-    """make_dynamic hides the concrete type and evaluates to the same; a container holds several types of a category."""
+    """Hide the concrete type of data with make_dynamic; values and identity stay, try_cast gives the type back."""
     matrices = [ex.ZeroTensor((2, 2)), ex.TrivialTensor(2.0, (2, 2)), ex.Matrix([[1, 2], [3, 4]], np.float32)]
     matrices += [Diagonal([1, 2]), matrices[2] + 1]
     held = [ex.make_dynamic(each, "matrix") for each in matrices]
@@ -294,6 +299,8 @@ def test_dynamic_data_hides_its_type() -> None:
     assert ex.try_cast(held[0], ex.TrivialTensor) is None
     assert ex.try_cast(held[2], ex.Tensor) is matrices[2]
     assert ex.try_cast(held[3], Diagonal) is matrices[3]
+    assert ex.try_cast(held[3], type("Other", (Diagonal,), {"__doc__": "Another diagonal."})) is None
+    assert ex.try_cast(held[2], Diagonal) is None
     with pytest.raises(ex.OperandError, match="this is a vector"):
         ex.make_dynamic(np.ones(3), "matrix")
     with pytest.raises(ex.OperandError, match="try_cast to 'zero'"):
@@ -363,6 +370,9 @@ def test_pushing_allocates_rarely() -> None:
     assert len(rooms) <= 10
     whole, again = ex.evaluate(grown), ex.evaluate(grown)
     assert np.shares_memory(whole, again)
+    if grown.capacity > len(grown):
+        grown.push_back(np.ones(3))
+        assert np.shares_memory(whole, ex.evaluate(grown)), "an operand is a view of the list's memory"
     grown.clear()
     grown.push_back([7, 7, 7])
     assert whole[0].tolist() == [0, 0, 0]
@@ -389,7 +399,7 @@ A, B = ex.tensor([1.0, 2.0]), ex.tensor([1.0, 2.0])
 D = Diagonal([1.0, 2.0])
 
 
-@pytest.mark.spec("M-D7")
+@pytest.mark.spec("M-D7", headline=True)
 @pytest.mark.parametrize(
     ("a", "b", "equal"),
     [
@@ -420,7 +430,7 @@ D = Diagonal([1.0, 2.0])
     ],
 )
 def test_sameness_never_compares_elements(a: Any, b: Any, equal: bool) -> None:
-    """same(a, b): a copy is its original; equal structure over one storage, and equal descriptions, are the same."""
+    """Compare by same(a, b) without elements: copies, equal structure over one storage, equal descriptions."""
     assert ex.same(a, b) is equal
     assert ex.same(b, a) is equal
 
@@ -461,16 +471,24 @@ def test_elements_are_written() -> None:
     t[t.array > 8] = -1
     assert t.array.tolist() == [[1, 8, 1], [1, 2, 3], [4, -1, 6], [0, 0, 5]]
     assert ex.evaluate(t.sum()) == 30
+    factor = ex.Vector([2.0, 3.0])
+    scaled = ex.function(lambda x: x * float(factor.array[0]))
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 2
+    factor[0] = 5
+    assert ex.evaluate(scaled(ex.Scalar(1.0))) == 5, "who read the elements reads them anew"
     for index, value in ((9, 1.0), (0, [1, 2]), (0, "a"), (0, 1j), (ex.Scalar(0), 1.0)):
         with pytest.raises(ex.OperandError, match="writing"):
             ex.Vector(3)[index] = value
+    for imaginary in (np.array([1j, 2.0]), ex.tensor([1j, 2.0]), [1j, 2.0]):
+        with pytest.raises(ex.OperandError, match="complex128 does not convert to float32"):
+            ex.Vector(2)[:] = imaginary
     number = ex.tensor(np.zeros(2, np.int8))
     with pytest.raises(ex.OperandError, match="writing int to elements 0 of 2 int8"):
         number[0] = 300
     assert number.array.tolist() == [0, 0]
 
 
-@pytest.mark.spec("M-D8")
+@pytest.mark.spec("M-D8", headline=True)
 @pytest.mark.parametrize(
     "share",
     [
@@ -484,7 +502,7 @@ def test_elements_are_written() -> None:
     ],
 )
 def test_shared_writes_are_refused(share: Callable[[ex.Tensor], Any]) -> None:
-    """A write to a storage that an expression, a view or a result uses is refused, and nothing is overwritten."""
+    """Write elements of a tensor until an expression, a view or a result shares its storage, and refuse it then."""
     t = ex.tensor([1.0, 2.0, 3.0, 4.0])
     t[0] = 0
     held = share(t)
@@ -511,15 +529,18 @@ def test_views_share_storage() -> None:
 # -- M-D9: copies ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D9")
+@pytest.mark.spec("M-D9", headline=True)
 @pytest.mark.parametrize("target", [np.float64, np.float32, np.int32, fixed.dtype])
 @pytest.mark.parametrize("source", [np.float64, np.float32, np.int32, fixed.dtype])
 @pytest.mark.parametrize("devices", [(ex.cpu, ex.cpu), (ex.cpu, there), (there, ex.cpu), (there, there)])
 def test_values_are_copied_between_dtypes_and_devices(target: Any, source: Any, devices: Any) -> None:
-    """copyto copies values into a tensor of any dtype on any device; another shape is an error."""
+    """Copy between tensors of any dtypes on any devices; another shape is an error."""
     into = ex.tensor(np.zeros((2, 2)), target, device=devices[0])
     copied = ex.tensor([[1, 2], [3, 4]], source, device=devices[1])
     ex.copyto(into, copied, casting="unsafe")
+    for shape in ((2, 3), (4,), (1, 2)):
+        with pytest.raises(ex.OperandError, match="copyto of shape"):
+            ex.copyto(into, ex.tensor(np.zeros(shape), source, device=devices[1]), casting="unsafe")
     assert ex.evaluate(into.to_device(ex.cpu).astype(np.float64)).tolist() == [[1, 2], [3, 4]]
 
 
@@ -531,6 +552,10 @@ def test_wrong_copies_are_refused() -> None:
         ex.copyto(into, [1, 2])
     with pytest.raises(ex.OperandError, match="casting='unsafe'"):
         ex.copyto(into, np.array([1.5, 2.5, 3.5]))
+    real = ex.Vector([1.0, 2.0])
+    with pytest.raises(ex.OperandError, match=r"copyto of complex128 into 2 float64"):
+        ex.copyto(real, np.array([1j, 2.0]))
+    assert real.array.tolist() == [1, 2]
     with pytest.raises(ex.OperandError, match="copyto into a list"):
         ex.copyto([1, 2], [1, 2])  # type: ignore[arg-type]
     assert into.array.tolist() == [1, 2, 3]
@@ -545,9 +570,9 @@ def test_wrong_copies_are_refused() -> None:
 # -- M-D10, M-E10: element types and devices from outside --------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D10")
+@pytest.mark.spec("M-D10", headline=True)
 def test_a_users_element_type_works() -> None:
-    """A fixed-point element type declared in a cell works as float32 does: operators, products, views, gradients."""
+    """Use an element type declared in a cell as float32 is used: operators, products, views, gradients."""
     numbers = np.array([[1.5, -2.25], [0.5, 3.0]])
     x = ex.tensor(numbers, fixed)
     assert repr(x.type) == "2×2 fixed8"
@@ -676,9 +701,9 @@ def test_copies_between_devices_are_seen() -> None:
         assert "RecreateConstantOnDevice" in {decision.rule for decision in taken}
 
 
-@pytest.mark.spec("M-E10")
+@pytest.mark.spec("M-E10", headline=True)
 def test_a_plan_for_each_device() -> None:
-    """Each device has a default plan, and a plan of a device refuses values that live elsewhere."""
+    """Keep a default plan for each device; a plan of a device refuses values that are elsewhere."""
     x, here = ex.tensor([1.0, 2.0], device=there), ex.tensor([1.0])
     handles = [(x + x).eval_register(), (here + here).eval_register()]
     ex.default_plan(there).eval()
@@ -845,10 +870,10 @@ def test_the_element_type_is_the_given_scalars() -> None:
 NAMED = {"length": {1: 0}, "rows": {2: 0, 3: 1}, "columns": {2: 1, 3: 2}, "channels": {3: 0}}
 
 
-@pytest.mark.spec("M-D12")
+@pytest.mark.spec("M-D12", headline=True)
 @pytest.mark.parametrize("rank", range(5))
 def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
-    """A matrix has rows and columns, a vector a length, a three-d array channels; elsewhere the error says which."""
+    """Read sizes by the names of the category: length, rows and columns, channels; others are an error."""
     shape = (5, 6, 7, 8)[:rank]
     x = ex.tensor(np.ones(shape))
     for value in (x, x + 1, ex.ZeroTensor(shape)):

@@ -127,6 +127,40 @@ def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[s
 
 
 @pytest.mark.spec("M-O4")
+def test_every_combination_of_an_operation_is_asked(cell: dict[str, Any]) -> None:
+    """Of two combinations the second takes what the first refuses; what none takes is refused by the rules of both."""
+
+    class RowDots(ex.Operation, extends=ex.matmul):
+        """Rows of two matrices of one shape: a dot product each."""
+
+        examples = (ex.Example(ex.real(2, 3), ex.real(2, 3)),)
+        nondifferentiable = "a test's operation"
+        unbatchable = "a test's operation"
+
+        def infer(self, a: Any, b: Any) -> Any:
+            if a.shape != b.shape or a.rank != 2:
+                raise self.refuse((a, b), "both have one shape")
+            return a.with_shape(a.shape[:1])
+
+        def flops(self, result: Any, a: Any, b: Any) -> int:
+            return 2 * a.size
+
+        def kernel(self, out: Any, a: Any, b: Any) -> Any:
+            return np.sum(a * b, axis=1, out=out)
+
+    x = ex.tensor(MATRIX)
+    np.testing.assert_array_equal(ex.evaluate(x @ x), (MATRIX * MATRIX).sum(axis=1))
+    np.testing.assert_array_equal(ex.evaluate(2.0 @ x), 2 * MATRIX)
+    assert [(x @ x).operation.name, (x @ 2.0).operation.name, (x @ x.T).operation.name] == [
+        "row_dots", "matmul_of_scalar", "matmul"
+    ]  # fmt: skip
+    with pytest.raises(ex.OperandError) as caught:
+        _ = x @ ex.tensor(np.ones((2, 4)))
+    assert "for matmul_of_scalar, one of the operands is a scalar" in caught.value.rule
+    assert "for row_dots, both have one shape" in caught.value.rule
+
+
+@pytest.mark.spec("M-O4")
 def test_a_combination_has_the_attributes_of_the_operation_that_it_extends(cell: dict[str, Any]) -> None:
     """Attributes are handed on by name: a sum of truth values' opposite, say; another attribute is refused at once."""
     from explorer.ops.manipulation.reshape import Cast

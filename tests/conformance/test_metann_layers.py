@@ -77,10 +77,10 @@ ONE: dict[str, tuple[type[layers.Layer], Callable[..., Array], float, float]] = 
 }
 
 
-@pytest.mark.spec("M-L1")
+@pytest.mark.spec("M-L1", headline=True)
 @pytest.mark.parametrize("name", ONE)
 def test_layers_of_one_input(name: str) -> None:
-    """Every one-input layer of MetaNN equals float64's value, and its gradient finite differences, at ranks 0 to 3."""
+    """Compute every one-input layer of MetaNN and its gradient as float64 and finite differences do."""
     kind, value, low, high = ONE[name]
     layer = kind("layer", policies=[FEEDBACK], train=True)
     for shape in [(), (3,), (2, 3), (2, 1, 3), (0, 2)]:
@@ -104,10 +104,10 @@ def test_softmax_and_permute_read_dimension_policies() -> None:
 PAIRS = [((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((), (2, 2)), ((2, 1), (1, 3)), ((2, 1, 2), ())]
 
 
-@pytest.mark.spec("M-L2")
+@pytest.mark.spec("M-L2", headline=True)
 @pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply"])
 def test_layers_of_two_inputs_broadcast_both_ways(name: str) -> None:
-    """Add, Subtract and Multiply layers broadcast on either side; a gradient is reduced to its operand's shape."""
+    """Broadcast layers of two inputs on either side; a gradient is reduced to its operand's shape."""
     layer = getattr(layers, name)("layer", policies=[FEEDBACK], train=True)
     for left, right in PAIRS:
         inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
@@ -159,10 +159,10 @@ def test_metanns_ports_have_names_here() -> None:
     assert layers.Tanh.outputs == layers.Linear.outputs == ("output",)
 
 
-@pytest.mark.spec("M-L3")
+@pytest.mark.spec("M-L3", headline=True)
 @pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
 def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: type[layers.ParamSource]) -> None:
-    """A source begins with the load buffer's value, else the initializer's by name, else a filler's, else raises."""
+    """Begin parameters and constants with the load buffer's value, else a named one, else a filler's, else raise."""
     initializer = layers.Initializer({"w": [2.0, 2.0]}, filler=layers.Constant(3.0))
     held: dict[str, Any] = {"w": np.ones(2)}
     cases = [
@@ -197,9 +197,9 @@ def test_an_init_that_fails_changes_nothing() -> None:
         layer["weight"](np.ones(2))
 
 
-@pytest.mark.spec("M-L5", "M-L7")
+@pytest.mark.spec("M-L5", "M-L7", headline=True)
 def test_types_of_inputs_make_a_training_layer() -> None:
-    """Given the types of its inputs, or train=True, a layer trains; else it only infers, and cannot be fed backward."""
+    """Make a training layer by the types of its inputs or train=True; another one refuses to be fed backward."""
     type_ = ex.TensorType((2,), np.dtype(np.float32))
     typed = layers.Tanh("t", inputs={"input": type_}, policies=[FEEDBACK])
     assert typed.train
@@ -232,8 +232,9 @@ def test_containers_are_set_in_any_order_and_read_by_name() -> None:
         full.set(left=3)
     with pytest.raises(ex.OperandError, match=r"'right' has no value\n.*left, right"):
         empty.set(left=1)["right"]
-    with pytest.raises(ex.UnknownNameError, match="'lft'"):
-        full["lft"]
+    for wrong in (lambda: full["lft"], lambda: full.get("lft"), lambda: full.get("lft", 7)):
+        with pytest.raises(ex.UnknownNameError, match="'lft'"):
+            wrong()
     layer = layers.Subtract("s")
     for given in (
         layer(np.ones(1), np.zeros(1)),
@@ -279,9 +280,9 @@ def test_containers_take_any_keys_and_values() -> None:
             call()
 
 
-@pytest.mark.spec("M-L7")
+@pytest.mark.spec("M-L7", headline=True)
 def test_feeding_records_and_computes_nothing() -> None:
-    """Feeding forward and backward returns expressions, of which each layer is one call; no value is read."""
+    """Feed forward and backward without computing: both return expressions, in which each layer is one call."""
     bad = np.full((2, 2), np.nan)
     layer = layers.Linear("l", 2, 2, policies=[layers.PUpdate, FEEDBACK], train=True)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
@@ -294,9 +295,9 @@ def test_feeding_records_and_computes_nothing() -> None:
     assert {"input", "weight/parameter", "bias/parameter"} == {p.label for p in y.operation.body.parameters}
 
 
-@pytest.mark.spec("M-L8")
+@pytest.mark.spec("M-L8", headline=True)
 def test_every_layer_has_the_whole_interface() -> None:
-    """Init, LoadWeights, SaveWeights, GradCollect, NeutralInvariant are there for all layers, which may do nothing."""
+    """Give every layer the whole interface: init, weights, gradients, neutrality; each may do nothing."""
     layer = layers.Tanh("t", train=True)
     layer.init()
     layer.load_weights({"other": np.ones(1)})
@@ -380,9 +381,9 @@ def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
     assert layer.save_weights()["l/bias/parameter"].dtype == np.float32
 
 
-@pytest.mark.spec("M-L9")
+@pytest.mark.spec("M-L9", headline=True)
 def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() -> None:
-    """A layer fed forward several times, with any types, is fed backward as often, last first; then it is neutral."""
+    """Feed a layer forward several times and backward as often, last first; it is neutral afterwards."""
     layer = layers.Square("s", policies=[FEEDBACK], train=True)
     inputs = [RANDOM.normal(size=shape) for shape in ((2,), (2, 3), ())]
     for given in inputs:
@@ -450,9 +451,9 @@ def test_row_vector_inputs_are_one_row() -> None:
         row(np.ones((2, 2)), weight)
 
 
-@pytest.mark.spec("M-L14")
+@pytest.mark.spec("M-L14", headline=True)
 def test_gradients_of_a_shared_parameter_are_summed() -> None:
-    """Layers that share a parameter, by a map of names or a load buffer, collect one gradient: the sum of theirs."""
+    """Share a parameter by a map of names or a load buffer, and collect one gradient, the sum of all."""
     first, second = (layers.Linear(name, 2, 3, policies=[layers.PUpdate], train=True) for name in "ab")
     initializer = layers.Initializer(filler=layers.Uniform(), names={"b/weight/parameter": "a/weight/parameter"})
     buffer: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from explorer import layers
 from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.policy_operations import Adjustable, Adjusted
 from explorer.core.ir.traversal import reachable
+from explorer.plan.planner import Options
 from explorer.plan.planner import plan as planned
 from explorer.run.plan_cache import structure
 from tests.support.refusals import refused
@@ -353,7 +354,7 @@ def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
     x = Parameter(ex.TensorType((2, 32, 15, 14), np.dtype(np.float32)), "x")()
     w = ex.tensor(RANDOM.normal(size=(32, 32, 3, 3)).astype(np.float32))
     for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
-        result = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.decisions
+        result = planned([ex.conv2d(x, w, padding=1, policies=chosen)], Options(inference=True)).graph.decisions
         assert [decision.code for decision in result if decision.rule == "Winograd"] == expected
 
 

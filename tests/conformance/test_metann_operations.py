@@ -264,9 +264,9 @@ def test_nll_loss_and_its_gradient() -> None:
             wrong()
 
 
-@pytest.mark.spec("M-O1")
+@pytest.mark.spec("M-O1", headline=True)
 def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
-    """An expression is data and an operand at once: shape, dtype and category are known, no kernel has run."""
+    """Record an expression without computing it; shape, dtype and category are known at once."""
 
     class Untouched(ex.Elementwise):
         """x, by a kernel that must not run."""
@@ -286,9 +286,9 @@ def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
         del registry.operations["untouched"], registry.functions["untouched"]
 
 
-@pytest.mark.spec("M-O2")
+@pytest.mark.spec("M-O2", headline=True)
 def test_illegal_operands_are_refused_when_they_are_written() -> None:
-    """Each error names the operation, the operands' types and the rule, before anything is computed."""
+    """Refuse illegal operands when they are written, by operation, types and rule, before anything is computed."""
     matrix, vector = ex.tensor(np.ones((2, 3))), ex.tensor(np.ones(2, np.float32))
     for write, operation, rule in (
         (lambda: matrix + vector, "add", "aligned at their last axes"),
@@ -306,18 +306,18 @@ def test_illegal_operands_are_refused_when_they_are_written() -> None:
             write()
 
 
-@pytest.mark.spec("M-O3")
+@pytest.mark.spec("M-O3", headline=True)
 def test_a_matrix_plus_a_three_d_array_is_a_three_d_array() -> None:
-    """Trailing dimensions align: 3×4 + 2×3×4 is 2×3×4, written either way."""
+    """Broadcast over leading dimensions: 3×4 + 2×3×4 is 2×3×4, written either way."""
     matrix, solid = ex.Matrix(np.ones((3, 4))), ex.ThreeDArray(np.ones((2, 3, 4)))
     for total in (matrix + solid, solid + matrix):
         assert total.type.category == "three-d array"
         np.testing.assert_array_equal(ex.evaluate(total), np.full((2, 3, 4), 2.0))
 
 
-@pytest.mark.spec("M-O5")
+@pytest.mark.spec("M-O5", headline=True)
 def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> None:
-    """The identity permutation, a sum over no dimension, a reshape to the own shape: each is told as a decision."""
+    """Replace an operation with nothing to do by its operand, as a decision."""
     x = ex.tensor(np.arange(6.0).reshape(2, 3))
     for y in (ex.transpose(x, (0, 1)), x.sum(axis=()), x.reshape(2, 3), ex.broadcast_to(x, (2, 3)), x[:], ex.pad(x, 0)):
         plan = ex.EvalPlan()
@@ -344,9 +344,9 @@ def test_an_int_matrix_plus_a_half() -> None:
         assert ex.evaluate(y).dtype == expected
 
 
-@pytest.mark.spec("M-O7")
+@pytest.mark.spec("M-O7", headline=True)
 def test_the_nested_form_of_a_loss_is_read() -> None:
-    """print(y) shows the nesting of any expression with the category of each value."""
+    """Print any expression in its nested form, with the category of each value."""
     w = ex.Matrix(np.ones((3, 2)))
     text = str(ex.nll_loss(ex.tensor(np.ones(2)), ex.softmax(ex.tensor(np.ones(3)) @ w)))
     assert [line.split(":")[0].strip().split("(")[0] for line in text.splitlines()] == [

@@ -45,9 +45,9 @@ def collected(layer: layers.Layer) -> dict[str, Any]:
     return {parameter.name: gradient for parameter, gradient in collector}
 
 
-@pytest.mark.spec("M-L11")
+@pytest.mark.spec("M-L11", headline=True)
 def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> None:
-    """Values of one minor class conflict, the order of policies is irrelevant, unused ones are harmless."""
+    """Choose policies by major and minor class: defaults, conflicts of two values, any order, unused are harmless."""
     defaults = layers.Tanh("t")
     assert (defaults.select(GradPolicy).update, defaults.select(GradPolicy).feedback_output) == (False, False)
     assert defaults.select(layers.ParameterPolicy).dtype == np.float32
@@ -123,9 +123,9 @@ class Twice(layers.Composite):
         return {"second": {"offset": self.offset}}
 
 
-@pytest.mark.spec("M-L15")
+@pytest.mark.spec("M-L15", headline=True)
 def test_policies_of_ones_own_are_values_types_and_choices() -> None:
-    """A user's own policies, by value, by type, among choices or parametrised, are read by major class.
+    """Declare custom policies: by value, by type, among choices or parametrised, read by their major class.
 
     Constructor arguments of a composite go to chosen sublayers.
     """
@@ -195,9 +195,9 @@ class Positive(layers.Parameter):
         super().assign(np.maximum(array, 0))
 
 
-@pytest.mark.spec("M-L16")
+@pytest.mark.spec("M-L16", headline=True)
 def test_parameters_are_made_as_their_policies_say() -> None:
-    """Policies of a parameter: its type, initializer (one of the Initializer's fillers by name), dtype and filler."""
+    """Make parameters as their policies say: type, initializer, element type and filler."""
     chosen = [
         layers.ParameterPolicy.type(Positive),
         layers.ParameterPolicy.initializer("small"),
@@ -250,9 +250,9 @@ def test_the_distribution_of_varscale_is_chosen_by_policy() -> None:
     assert (drawn(layers.PNormVarScale, filler=layers.Constant(2.0)) == 2).all()
 
 
-@pytest.mark.spec("M-L12")
+@pytest.mark.spec("M-L12", headline=True)
 def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
-    """A composite's policies reach sublayers at any depth; nested Subs override them, and it is known who gave one."""
+    """Inherit a composite's policies at any depth and override them by nested Subs; each knows who gave it."""
     chosen = [PUpdate, Sub("linear", PNoUpdate, Sub("weight", PUpdate, Sub("parameter", PNoUpdate)))]
     chosen.append(layers.PerceptronPolicy.activation(layers.Tanh))
     layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, train=True)
@@ -292,9 +292,9 @@ def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:
     return results
 
 
-@pytest.mark.spec("M-L13")
+@pytest.mark.spec("M-L13", headline=True)
 def test_feedback_is_inferred_and_a_gradient_that_nobody_needs_is_never_built() -> None:
-    """Where A updates or feeds back and feeds B, B must feed back; a gradient that nobody needs is never recorded."""
+    """Infer which sublayers feed back; a gradient that nobody needs is never recorded."""
     inferred = {
         (): {"weight": False, "bias": False},
         (PUpdate,): {"weight": False, "bias": True},

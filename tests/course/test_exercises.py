@@ -23,13 +23,13 @@ ALL = exercises()
 
 
 @cache
-def verdicts() -> dict[str, list[dict[str, Any]]]:
+def verdicts() -> dict[str, Any]:
     """Verdicts of all exercises, those of a notebook in a process of its own: answers define operations and rules."""
     numbers = dict.fromkeys(exercise.number[:2] for exercise in ALL)
     command = [sys.executable, ROOT / "tests/support/exercise_runs.py", *numbers]
     ended = subprocess.run(command, cwd=NOTEBOOKS, capture_output=True, text=True, check=False, timeout=600)
     assert ended.returncode == 0, ended.stderr
-    result: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
+    result: dict[str, Any] = json.loads(ended.stdout)
     return result
 
 
@@ -60,6 +60,17 @@ def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
         assert not said["right"], said["text"]
         assert "✗" in said["text"]
         assert said["text"] != solved["text"]
+
+
+@pytest.mark.spec("H-12", headline=True)
+@pytest.mark.parametrize("notebook", sorted({exercise.number[:2] for exercise in ALL}))
+def test_no_object_of_the_notebook_passes_its_exercises(notebook: str) -> None:
+    """No exercise is passed with an object that the notebook's own cells define, or by an answer that breaks its task;
+    a wrong answer prints at most 30 lines."""
+    said = verdicts()[f"own {notebook}"]
+    assert said or notebook in ("07", "19"), "no cell defines an object of a type that an exercise accepts"
+    assert [row for row in said if row[2]] == []
+    assert max([row[3] for row in said], default=0) <= 30
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.number)

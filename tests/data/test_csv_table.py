@@ -17,9 +17,9 @@ def table(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.spec("I-17")
+@pytest.mark.spec("I-17", headline=True)
 def test_tables_are_loaded_with_headers_and_empty_cells(tmp_path: Path) -> None:
-    """`ex.load_csv` loads a table: a header is seen, empty cells become what is asked for."""
+    """Load a CSV table with its header and empty cells."""
     path = table(tmp_path, 'length,"width, cm"\n1,2.5\n,-4e1\n\n 3 ,\n')
     nan = float("nan")
     result = ex.load_csv(path)
@@ -41,7 +41,7 @@ def test_whether_the_first_row_is_a_header_can_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "said"),
     [
-        ("1,2\n3\n", {}, "line 2: 1 cells\n  rule: every row must have as many cells as the first: 2"),
+        ("1,2\n3\n", {}, "line 2: 1 cell\n  rule: every row must have as many cells as the first: 2"),
         ("1,2\n3,x\n", {}, "line 2: the cell 'x'\n  rule: a cell must be a number of dtype float32"),
         ("1,2\n3,\n", {"dtype": np.int64}, "line 2: an empty cell"),
         ("1\n300\n", {"dtype": np.uint8}, "line 2: the cell '300'"),

@@ -95,11 +95,11 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
     )
 
 
-@pytest.mark.spec("C-12", "C-20")
+@pytest.mark.spec("C-12", "C-20", headline=True)
 @settings(max_examples=60)
 @given(definitions())
 def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
-    """Arguments to the bit and to the type, dtypes, unknown lengths, versions, words: JSON loses none of them."""
+    """Write any net as JSON and read it back exactly: arguments to the bit and type, dtypes, lengths, versions."""
     text = dumps(definition)
     again = loads(text)
     placeless = replace(again, operators=tuple(replace(operator, line=0) for operator in again.operators))
@@ -109,9 +109,9 @@ def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
     jsonschema.validate(json.loads(text), json_schema())
 
 
-@pytest.mark.spec("C-12", "C-20")
+@pytest.mark.spec("C-20", "C-12", headline=True)
 def test_the_published_schema_is_that_of_the_code() -> None:
-    """The JSON Schema is a file of the package, and fits every net that is saved."""
+    """Publish the JSON Schema of nets as a file of the package, which every saved net fits."""
     assert json.loads(SCHEMA.read_text()) == json_schema()
     for name in ("digits.pnnx.param", "digits_opt1.pnnx.param", "digits.onnx"):
         jsonschema.validate(to_json(ex.open(ASSETS / name).definition), json.loads(SCHEMA.read_text()))

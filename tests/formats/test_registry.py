@@ -110,5 +110,6 @@ def test_what_is_no_format_is_refused() -> None:
         ex.register_format("a", ".a", read_words, operators="onxx")
     assert "a" not in FORMATS
     assert endings() == (
-        ".pnnx.param", ".param", ".onnx", ".tflite", ".lite", ".pt2", ".json", ".safetensors", ".gguf", ".npz", ".npy",
+        ".pnnx.param", ".param", ".onnx", ".tflite", ".lite", ".pt2", ".json", ".safetensors",
+        ".safetensors.index.json", ".gguf", ".npz", ".npy",
     )  # fmt: skip

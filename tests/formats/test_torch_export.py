@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -30,6 +31,12 @@ class Stand:
         """Itself."""
         return [self]
 
+    def parameters(self) -> tuple[Any, ...]:
+        """None."""
+        return ()
+
+    buffers = parameters
+
     def eval(self) -> None:
         """Leave training mode."""
         self.training = False
@@ -43,12 +50,25 @@ class Stand:
     __call__ = forward
 
 
+def leaves(values: Any) -> list[Any]:
+    """Return what tuples and dicts hold."""
+    if isinstance(values, dict):
+        values = tuple(values.values())
+    return [leaf for value in values for leaf in leaves(value)] if isinstance(values, tuple) else [values]
+
+
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """A stand-in for torch whose exporter refuses every module."""
     stand: Any = ModuleType("torch")
-    for name in ("torch", "torch.export", "torch.onnx", "onnxscript"):
+    for name in ("torch", "torch.export", "torch.onnx", "onnxscript", "torch.utils._pytree"):
         monkeypatch.setitem(__import__("sys").modules, name, stand)
+    stand.tree_leaves = leaves
+    stand.tree_map = lambda convert, given: (
+        tuple(map(convert, given[0])),
+        {name: convert(each) for name, each in given[1].items()},
+    )
+    stand.jit = SimpleNamespace(ScriptModule=str)
 
     def export(model: Stand, *arguments: Any, **options: Any) -> None:
         model.modes.append(model.training)
@@ -149,6 +169,76 @@ def test_without_onnxscript_the_pip_command_is_named(torch: ModuleType, monkeypa
     monkeypatch.delitem(__import__("sys").modules, "onnxscript")
     with pytest.raises(ex.OperandError, match=r"(?s)onnxscript cannot be imported.*pip install"):
         ex.open(Stand(), x)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [
+        ((x, {"k": x}), ((x, {"k": x}), {})),
+        (({"k": x},), (({"k": x},), {})),
+        ({"y": x, "x": {"k": x}}, ((), {"y": x, "x": {"k": x}})),
+        (x, ((x,), {})),
+    ],
+)
+def test_the_last_argument_of_an_export_is_the_dict_of_keywords(torch: Any, inputs: Any, given: Any) -> None:
+    """torch takes a dict at the end of the arguments for keywords, which would be another program."""
+    asked = []
+
+    def export(model: Stand, arguments: Any, *options: Any, **more: Any) -> None:
+        asked.append((arguments, more.get("kwargs")))
+        raise ValueError("no")
+
+    torch.onnx.export = export
+    with pytest.raises(ex.OperandError):
+        ex.open(Stand(), inputs)
+    ((arguments, keywords),) = asked
+    np.testing.assert_equal(arguments, (*given[0], given[1]))
+    assert keywords is None
+
+
+@dataclass
+class Pair:
+    """A type that torch does not take apart."""
+
+    x: Any
+
+
+def packed() -> None:
+    """Fail as a recurrent layer does whose sequence is packed."""
+    batch_sizes = ()
+    raise TypeError(f"zeros(): {batch_sizes}")
+
+
+def on_values() -> None:
+    """Fail as torch does at an ``if`` on values."""
+    raise type("GuardOnDataDependentSymNode", (Exception,), {})("Eq(u0, 1)")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "result", "fail", "message"),
+    [
+        ((x, Pair(x)), x, None, r"(?s)input of Own is a Pair.*tensor or a number.*register_dataclass\(Pair\)"),
+        ((x, {1, 2}), x, None, "(?s)input of Own is a set.*a module around this one"),
+        ((x,), (x, Pair(x)), None, r"(?s)result of forward of Own is a Pair.*register_dataclass\(Pair\)"),
+        ((x,), {"n": 3}, None, "(?s)result of forward of Own is an int.*must be a tensor, or.*none of type int"),
+        ((x,), x, None, r"(?s)ValueError: no\n.*draft_export\(module, args\) reports"),
+        ((x,), x, on_values, r"(?s)Eq\(u0, 1\).*for all values.*torch\.cond in place of an if on values"),
+        ((x,), x, packed, "(?s)zeros.*padded sequences.*without pack_padded_sequence"),
+    ],
+)
+def test_a_refusal_names_the_fix_of_its_cause(torch: Any, inputs: Any, result: Any, fail: Any, message: str) -> None:
+    """torch.cond helps an if on values, and nothing else."""
+
+    def export(*arguments: Any, **options: Any) -> None:
+        if fail is not None:
+            fail()
+        raise ValueError("no")
+
+    torch.onnx.export = export
+    own = type("Own", (Stand,), {"__call__": lambda self, *arguments: result})
+    with pytest.raises(ex.OperandError, match=message) as raised:
+        ex.open(own(), inputs)
+    assert ("torch.cond" in raised.value.fix) == (fail is on_values)
 
 
 def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:

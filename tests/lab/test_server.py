@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Generator
-from dataclasses import dataclass
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -30,71 +29,21 @@ import explorer as ex
 from explorer.lab import model_worker
 from explorer.record import to_json
 from explorer.view.payload.payload import payload
-from explorer_jupyter import ExplorerFiles, ModelHandler
+from explorer_jupyter import ENDINGS, ExplorerFiles, ModelHandler
+from tests.support.jupyter_server import TOKEN, Server, large_view, started
 
-ROOT = Path(__file__).parents[2]
-ASSETS = ROOT / "assets"
-TOKEN = "a-token-of-these-tests"
+ASSETS = Path(__file__).parents[2] / "assets"
+UNOPENED = ("model.pt2", "MODEL.PT2", "model.pt", "model.zip", "model.onnx.pt2", "weights.txt", "model", "model.csv")
 HOSTILE = '<img src=x onerror=alert(1)>"];evil[label="\u202e.onnx'
-
-
-@dataclass(frozen=True)
-class Server:
-    """A Jupyter server and the folder that it serves."""
-
-    url: str
-    root: Path
-
-    def get(self, path: str, *, token: str = TOKEN, query: str = "", **headers: str) -> tuple[int, list[Any]]:
-        """Return the status and the lines of an answer; the path is sent as it is."""
-        request = urllib.request.Request(f"{self.url}/explorer/view/{path}{query}", headers=headers)
-        if token:
-            request.add_header("Authorization", f"token {token}")
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return response.status, [json.loads(line) for line in response.read().splitlines() if line]
-        except HTTPError as error:
-            with error:
-                return error.code, [json.loads(error.read())]
-
-    def answer(self, path: str, query: str = "") -> dict[str, Any]:
-        """Return the last line about a file of the folder."""
-        status, lines = self.get(quote(path), query=query)
-        assert status == 200, lines
-        assert all(list(line) == ["progress"] for line in lines[:-1])
-        result: dict[str, Any] = lines[-1]
-        return result
-
-    def problem(self, path: str) -> dict[str, str]:
-        """Return the problem with a file of the folder."""
-        result: dict[str, str] = self.answer(path)["problem"]
-        assert set(result) == {"given", "rule", "fix"}
-        return result
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A Jupyter server with nothing of the user's settings; its folder has a model, a link out of it, and more."""
+    """A Jupyter server; its folder has a model, a link out of it, and more."""
     home = tmp_path_factory.mktemp("jupyter")
-    root = home / "models"
-    _fill(root)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    folders = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")}
-    environment = {**os.environ, **folders, "PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
-    command = [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
-    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
-    command += [f"--IdentityProvider.token={TOKEN}", "--ServerApp.jpserver_extensions=explorer_jupyter=True"]
-    log = home / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        _wait(f"http://127.0.0.1:{port}/api/status?token={TOKEN}", process, log)
-        yield Server(f"http://127.0.0.1:{port}", root)
-    finally:
-        process.terminate()
-        process.wait(20)
+    _fill(home / "models")
+    with started(home, home / "models") as server:
+        yield server
 
 
 def _fill(root: Path) -> None:
@@ -108,7 +57,9 @@ def _fill(root: Path) -> None:
     (root / ".hidden.onnx").write_bytes((ASSETS / "digits.onnx").read_bytes())
     (root / "unhidden.onnx").symlink_to(root / ".hidden.onnx")
     (root / "folder.onnx").mkdir()
-    (root / "weights.txt").write_text("no model")
+    for name in UNOPENED:
+        (root / name).write_bytes((ASSETS / "digits.onnx").read_bytes())
+    large_view(root / "large.onnx", 1500)
     (root / "damaged.onnx").write_bytes(b"\xff\x00not a model")
     (root / HOSTILE.replace("/", "_")).write_bytes(_model_of_hostile_names())
     recording = ex.explore(ex.tanh(ex.tensor(np.ones(3)))).recording
@@ -123,18 +74,6 @@ def _model_of_hostile_names() -> bytes:
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
     return data
-
-
-def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except OSError:
-            assert process.poll() is None, log.read_text()[-3000:]
-            assert time.monotonic() < end, log.read_text()[-3000:]
-            time.sleep(0.1)
 
 
 @pytest.mark.spec("V-17")
@@ -168,9 +107,9 @@ def test_a_recording_is_shown_as_it_was_written(server: Server) -> None:
     assert "schema" in server.problem("old.explorer.json")["given"]
 
 
-@pytest.mark.parametrize("name", ["damaged.onnx", "weights.txt", "old.explorer.json"])
+@pytest.mark.parametrize("name", ["damaged.onnx", "old.explorer.json"])
 def test_a_file_that_is_no_model_is_a_problem_with_its_rule(server: Server, name: str) -> None:
-    """An unknown ending and a damaged file are answered by what was given, the rule, and the fix."""
+    """A damaged file is answered by what was given, the rule, and the fix."""
     result = server.problem(name)
     assert name in result["given"]
     assert result["rule"]
@@ -218,6 +157,63 @@ def test_nobody_without_the_token_is_answered(server: Server) -> None:
     assert server.get("digits.onnx", token="")[0] == 403
     assert server.get("digits.onnx", token="wrong")[0] == 403
     assert server.get("digits.onnx", token="", Origin="https://example.org")[0] in (403, 404)
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_only_endings_that_the_extension_opens_are_read(server: Server, name: str) -> None:
+    """A file of another ending is refused before a process reads it: a .pt2 never reaches torch's unpickler."""
+    status, (answer,) = server.get(quote(name))
+    assert status == 404
+    assert ".onnx" in answer["problem"]["rule"]
+    assert "explorer show" in answer["problem"]["fix"]
+    assert {".pt2", ".pt"}.isdisjoint(ENDINGS)
+
+
+def test_pages_of_other_sites_are_not_answered(server: Server) -> None:
+    """With the reader's cookies only pages of the server, by its XSRF token or as the referrer, are answered."""
+    jar = CookieJar()
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    browser.open(f"{server.url}/login?token={TOKEN}", timeout=30).close()
+    (token,) = [cookie.value for cookie in jar if cookie.name == "_xsrf"]
+
+    def status(**headers: str) -> int:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        try:
+            with browser.open(urllib.request.Request(f"{server.url}/explorer/view/digits.onnx", headers=names)) as got:
+                return int(got.status)
+        except HTTPError as error:
+            with error:
+                return error.code
+
+    assert status(Referer=f"{server.url}/lab") == status(X_XSRFToken=token or "") == 200
+    for headers in (
+        {}, {"Referer": "http://evil.example/", "Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"}, {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Referer": "null"},
+        {"Referer": f"{server.url}.evil.example/"}, {"Referer": "http://localhost:1/"}, {"X_XSRFToken": "wrong"},
+        {"Referer": f"http://evil.example/{server.url}"}, {"Referer": server.url.replace("http:", "")[2:] + "@evil"},
+    ):  # fmt: skip
+        assert status(**headers) in (403, 404), headers
+
+
+def test_the_server_opens_files_after_tabs_left_large_views(server: Server) -> None:
+    """Tabs that are closed while their view is sent give their slots back."""
+    for _ in range(3):
+        client = server.ask("large.onnx")
+        received = 0
+        while received < 300_000:
+            received += len(client.recv(1 << 14))
+        client.close()
+    assert "payload" in server.answer("digits.onnx")
+
+
+@pytest.mark.parametrize(("begin", "item", "end"), [('{"stages":[', "{},", "{}]}"), ("[", "[],", "[]]")])
+def test_a_file_that_needs_too_much_memory_is_a_problem(tmp_path: Path, begin: str, item: str, end: str) -> None:
+    """The process of a file has a limit of memory, and the problem says how to raise it."""
+    (tmp_path / "lists.json").write_text(begin + item * 10_000_000 + end)
+    request = {"root": str(tmp_path), "path": "lists.json", "node": None}
+    ((line,),) = read(ExplorerFiles(memory=1 << 29), request)
+    assert line["problem"]["given"] == "reading the file takes more than 512 MB"
+    assert line["problem"]["fix"] == "jupyter lab --ExplorerFiles.memory=2147483648"
 
 
 def test_nothing_can_be_written(server: Server) -> None:
@@ -288,6 +284,59 @@ def test_a_file_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 def test_a_process_that_dies_is_a_problem(code: str, capfd: pytest.CaptureFixture[str]) -> None:
     ((line,),) = read(ExplorerFiles(worker=worker(code)), REQUEST)
     assert "ended with status" in line["problem"]["given"]
+
+
+ENDLESS = "import os, sys; sys.stdin.readline()\nwhile 1: os.write(1, bytes(65536))"
+
+
+def test_clients_that_leave_or_do_not_read_hold_no_slot() -> None:
+    """A client that is gone gives its slot back at once, and one that does not read at the deadline."""
+
+    async def run() -> bytes:
+        files = ExplorerFiles(worker=worker(ENDLESS), deadline=60.0)
+        stuck = lambda _: asyncio.Event().wait()  # noqa: E731
+        for _ in range(20):
+            leaving = [asyncio.ensure_future(files.read(REQUEST, stuck)) for _ in range(2)]
+            await asyncio.sleep(0.2)
+            for reading in leaving:
+                reading.cancel()
+            await asyncio.wait_for(asyncio.wait(leaving), 10)
+        files.deadline = 1.0
+        slow = [asyncio.ensure_future(files.read(REQUEST, stuck)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        files._worker, parts = worker("print('{}')"), []
+
+        async def send(chunk: bytes) -> None:
+            parts.append(chunk)
+
+        await asyncio.wait_for(files.read(REQUEST, send), 10)
+        files.close()
+        await files.closed()
+        for each in await asyncio.gather(*slow, return_exceptions=True):
+            assert isinstance(each, TimeoutError)
+        return b"".join(parts)
+
+    assert asyncio.run(run()) == b"{}\n"
+
+
+@pytest.mark.parametrize("sign", ["SIGKILL", "SIGSTOP", "SIGTERM"])
+def test_a_waiting_process_that_was_ended_or_stopped_costs_no_reading(sign: str) -> None:
+    async def run() -> list[bytes]:
+        files, parts = ExplorerFiles(worker=worker("import sys; sys.stdin.readline(); print('{}')"), deadline=20.0), []
+
+        async def send(chunk: bytes) -> None:
+            parts.append(chunk)
+
+        for _ in range(3):
+            await files.read(REQUEST, send)
+            assert files._spare is not None
+            files._spare.send_signal(getattr(signal, sign))
+        await files.read(REQUEST, send)
+        files.close()
+        await files.closed()
+        return parts
+
+    assert b"".join(asyncio.run(run())).split() == [b"{}"] * 4
 
 
 def test_few_files_are_read_at_once(tmp_path: Path) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import numpy as np
 
@@ -38,7 +37,6 @@ from explorer.plan.planner import Options
 from explorer.plan.rewrite.constant_folding import Folding
 from explorer.plan.rewrite.rules import (
     batch_sums,
-    cancel_powers,
     declared_properties,
     device_copies,
     identities,
@@ -71,6 +69,8 @@ def ramp(*shape: int, dtype: str = "float64") -> Any:
     return ex.tensor(np.linspace(-1, 1, int(np.prod(shape))).reshape(shape).astype(dtype))
 
 
+FAST = {"numerics": "fast"}
+NET = {"inference": True}
 x = ex.tensor(np.linspace(-1, 1, 30).reshape(5, 6), name="x")
 y = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6), name="y")
 w = ex.tensor(np.eye(6), name="w")
@@ -231,6 +231,18 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     stability.QuotientOfExponentials.dtype: lambda: ex.exp(whole) / ex.exp(y),
     stability.QuotientOfOnePlusExp.negative: lambda: 1 / (1 + ex.exp(x)),
     stability.QuotientOfOnePlusExp.positive: lambda: ex.exp(x) / (1 + ex.exp(x)),
+    stability.QuotientOfExponentials.reciprocal: lambda: 1 / ex.exp(x),
+    stability.SoftmaxGradientOfNll.fused: lambda: ex.softmax_gradient(
+        ex.nll_loss_gradient(1.0, ex.absolute(y), s := ex.softmax(x)), s
+    ),
+    stability.LogOfOneMinusExp.log1mexp: lambda: ex.log(1 - ex.exp(-y)),
+    stability.LogOfChosen.chosen: lambda: ex.log(
+        (ex.softmax(x[:4]) * OneHotEncoding(6, np.dtype("float64"))(labels)).sum(axis=1)
+    ),
+    stability.LogOfSum.logaddexp: lambda: ex.log(ex.exp(x) + ex.exp(y)),
+    stability.LogOfSum.weights: lambda: ex.log((ex.exp(x) * y).sum(axis=1)),
+    stability.LogOfPart.part: lambda: ex.log(ex.softmax(x)[:, 1]),
+    stability.OtherLog.natural: lambda: ex.log10(ex.softmax(x)),
     stability.LogOfSoftmax.log_softmax: lambda: ex.log(ex.softmax(x)),
     stability.LogOfSigmoid.log_sigmoid: lambda: ex.log(ex.sigmoid(x)),
     stability.LogOfSigmoid.complement: lambda: ex.log(1 - ex.sigmoid(x)),
@@ -239,11 +251,15 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     stability.LogOfOnePlusExp.broadcast: lambda: ex.log(ones + ex.exp(row)),
     stability.NllOfSoftmax.nll: lambda: ex.nll_loss(ex.absolute(y), ex.softmax(x)),
     symbolic_constants.ProductWithZero.zero: lambda: x * zero,
-    symbolic_constants.ProductWithOneHot.row: lambda: ex.BiasVector(5, 1, dtype="float64") @ x,
+    symbolic_constants.ProductWithOneHot.row: (lambda: ex.BiasVector(5, 1, dtype="float64") @ x, FAST),
     symbolic_constants.ProductWithOneHot.dtype: lambda: ex.BiasVector(5, 1, dtype="float64") @ single,
-    symbolic_constants.ProductWithOneHotRows.picked: lambda: OneHotEncoding(5, np.dtype("float64"))(labels) @ x,
-    symbolic_constants.ProductWithOneHotRows.added: lambda: (
-        ex.transpose(OneHotEncoding(5, np.dtype("float64"))(labels)) @ ramp(4, 3)
+    symbolic_constants.ProductWithOneHotRows.picked: (
+        lambda: OneHotEncoding(5, np.dtype("float64"))(labels) @ x,
+        FAST,
+    ),
+    symbolic_constants.ProductWithOneHotRows.added: (
+        lambda: ex.transpose(OneHotEncoding(5, np.dtype("float64"))(labels)) @ ramp(4, 3),
+        FAST,
     ),
     symbolic_constants.ProductWithOneHotRows.dtype: lambda: OneHotEncoding(5, np.dtype("float64"))(labels) @ single,
     symbolic_constants.ProductWithOneHotRows.batched: lambda: (
@@ -257,6 +273,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Folding.impure: lambda: ex.tensor(1.0) + Aloud()(constant(2.0, 2)),
     Folding.fails: lambda: ex.tensor(1) + constant(2, dtype="int64") ** constant(-1, dtype="int64"),
     Simplify.unreached: lambda: ex.grad(x.sum(), ex.tensor([1.0])),
+    Simplify.differentiated: lambda: ex.grad(ex.log(ex.softmax(x)).sum(), x),
+    Simplify.changes_rounding: lambda: (given(5, 6) @ w) * row,
     Simplify.hidden_type: lambda: x + ex.make_dynamic(zero),
     known_conditions.KnownCondition.branch_known: lambda: ex.cond(True, ex.tanh, ex.sin, x),
     known_conditions.LoopWithoutTurns.no_turns: lambda: ex.scan(lambda h, x: (h + x, None), row, x[:0])[0],
@@ -278,9 +296,10 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     inverse_pairs.InversePair.domain: lambda: [ex.exp(ex.log(x)), ex.square(ex.sqrt(x)), ex.expm1(ex.log1p(x))],
     inverse_pairs.LogOfExp.log_exp: lambda: ex.log(ex.exp(x)),
     inverse_pairs.ExpOfLog.exp_log: lambda: ex.exp(ex.log(ex.exp2(x))),
-    inverse_pairs.SqrtOfSquare.sqrt_square: lambda: ex.sqrt(ex.square(ex.relu(x))),
+    inverse_pairs.SqrtOfSquare.sqrt_square: lambda: ex.sqrt(ex.square(ex.exp(x))),
     inverse_pairs.SqrtOfSquare.absolute: lambda: ex.sqrt(ex.square(x)),
-    inverse_pairs.SquareOfSqrt.square_sqrt: lambda: ex.square(ex.sqrt(ex.relu(x))),
+    inverse_pairs.SquareOfSqrt.square_sqrt: lambda: ex.square(ex.sqrt(ex.exp(x))),
+    inverse_pairs.SquareOfSqrt.minus_zero: lambda: ex.square(ex.sqrt(ex.sqrt(x))),
     inverse_pairs.TransposeOfTranspose.undone: lambda: ex.transpose(ex.transpose(x)),
     inverse_pairs.TransposeOfTranspose.joined: lambda: ex.transpose(ex.transpose(ramp(2, 3, 4)), (1, 0, 2)),
     inverse_pairs.ReshapeOfReshape.undone: lambda: x.reshape((30,)).reshape((5, 6)),
@@ -290,6 +309,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     sum_of_parts.SumOfParts.joined: lambda: ex.grad(ex.tanh(x[:2]).sum() + ex.exp(x[2:]).sum(), x),
     sum_of_parts.SumOfParts.gaps: lambda: ex.grad(ex.tanh(x[:3]).sum() + ex.exp(x[2:]).sum(), x),
     batch_sums.SumOfMembers.one_value: lambda: ex.add_n(*[x[index] for index in range(5)]),
+    batch_sums.SumOfMembers.in_order: lambda: functools.reduce(ex.add, [x[index] for index in range(5)]),
+    batch_sums.SumOfMembers.another_order: (lambda: x[1] + x[0] + x[3] + row + x[2] + x[4], FAST),
     batch_sums.SumOfMembers.several_values: lambda: ex.add_n(*[each[index] for each in (x, y) for index in range(5)]),
     batch_sums.SumOfMembers.not_all_members: lambda: ex.add_n(*[x[index] for index in range(4)]),
     batch_sums.SumOfMembers.mixed: lambda: ex.add_n(*[single[index] for index in range(5)], row),
@@ -310,6 +331,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     declared_properties.Idempotent.equal_operands: lambda: ex.maximum(x, x),
     declared_properties.AbsorbedOperand.taken_in: lambda: ex.maximum(ex.maximum(x, y), y),
     declared_properties.Involution.undone: lambda: ex.negative(-x),
+    declared_properties.Involution.reciprocals: lambda: ex.reciprocal(ex.reciprocal(y)),
     declared_properties.Involution.dtype: lambda: ex.logical_not(ex.logical_not(whole)),
     declared_properties.Involution.integers: lambda: ex.reciprocal(ex.reciprocal(whole + 1)),
     declared_properties.EvenOfNegative.even: lambda: ex.cos(-x),
@@ -327,24 +349,21 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     strength_reduction.DivisionByPowerOfTwo.halving: lambda: x / 4,
     strength_reduction.DivisionByPowerOfTwo.type: lambda: whole / 2,
     operations_under_policies.UnderPolicies.policies: lambda: ex.sum(x, policies=[ex.PAccumulateIn("float64")]),
-    cancel_powers.PowersThatCancel.cancelled: lambda: ex.exp(x) / (ex.exp(x) + ex.exp(y)),
-    cancel_powers.PowersThatCancel.too_many_terms: lambda: ex.exp(x) / (ex.exp(x) + ex.exp(y)),
-    cancel_powers.LogOfPowers.from_exponents: lambda: ex.log(ex.exp(x) * ex.exp(y)),
-    cancel_powers.LogOfPowers.difference: lambda: ex.log(1 - ex.softmax(x)),
-    cancel_powers.LogOfPowers.weights: lambda: ex.log(ex.exp(x) - ex.exp(2 * x) + ex.exp(x * y)),
-    cancel_powers.LogOfPowers.tensor_weights: lambda: ex.log(ex.exp(x) @ w),
-    scale_into_weights.FactorIntoWeights.moved: lambda: (given(5, 6) @ w) * row,
+    scale_into_weights.FactorIntoWeights.moved: (lambda: (given(5, 6) @ w) * row, FAST),
+    scale_into_weights.FactorIntoWeights.checked: (lambda: (given(5, 6) @ w) * row, NET),
+    scale_into_weights.TermsOfWeights.checked: (lambda: given(5, 6) @ w + row + ramp(6), NET),
+    scale_into_weights.IntoWeights.harmful: (lambda: (given(5, 6) @ w) * (row * 1e200), NET),
     scale_into_weights.FactorIntoWeights.shape: lambda: (given(5, 6) @ w) * ramp(5, 1),
     scale_into_weights.FactorIntoWeights.exact: lambda: (
         (given(5, 6, dtype="uint8").astype("float32") @ ramp(6, 6, dtype="int8").astype("float32"))
         * ramp(6, dtype="float32")
     ),
-    scale_into_weights.TermsOfWeights.merged: lambda: given(5, 6) @ w + row + ramp(6),
+    scale_into_weights.TermsOfWeights.merged: (lambda: given(5, 6) @ w + row + ramp(6), FAST),
     scale_into_weights.IntoWeights.other_consumers: lambda: [(made := given(5, 6) @ w) * row, ex.tanh(made)],
     scale_into_weights.IntoWeights.price: lambda: (ramp(50, 60) @ ramp(60, 60)) * ramp(60),
     scale_into_weights.IntoWeights.dtype: lambda: (given(5, 6) @ w) * ramp(6, dtype="float32"),
     scale_into_weights.IntoWeights.not_constant: lambda: (given(5, 6) @ w) * given(6),
-    norm_before_product.NormIntoWeights.moved: normed,
+    norm_before_product.NormIntoWeights.moved: (normed, FAST),
     norm_before_product.NormIntoWeights.padding: lambda: ex.conv2d(
         images + ramp(32, 1, 1, dtype="float32"), filters(8, 32, 3, 3), padding=1
     ),
@@ -395,7 +414,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     BatchReasons.same_operands: (lambda: [product(x), product(x)], {"without": ("dedup",)}),
     BatchReasons.depth: lambda: product(product(x)),
     BatchReasons.other_body: lambda: [product(x), product(x[:2])],
-    Algorithms.tiles: lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1),
+    Algorithms.tiles: (lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1), NET),
+    Algorithms.changes_rounding: lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1),
     Algorithms.windows: lambda: ex.conv2d(images, filters(32, 32, 3, 3), strides=2),
     Algorithms.grouped: lambda: ex.conv2d(given(1, 64, 16, 16, dtype="float32"), filters(32, 32, 3, 3), groups=2),
     Algorithms.few_channels: lambda: ex.conv2d(given(1, 3, 32, 32, dtype="float32"), filters(32, 3, 3, 3)),
@@ -446,11 +466,6 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     BuffersReasons.in_place: lambda: ex.tanh(x @ w @ w).sum(axis=1) + ex.sin(x @ w @ w)[:, 0],
 }
 """reason → a program, or one with the options of its plan"""
-
-LIMITS: dict[Reason, Callable[[], AbstractContextManager[Any]]] = {
-    cancel_powers.PowersThatCancel.too_many_terms: lambda: patch.object(cancel_powers, "_MOST", 2),
-}
-"""reason → what sets a limit so low that a small program exceeds it"""
 
 
 def occasion(reason: Reason) -> Planned:

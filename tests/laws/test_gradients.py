@@ -14,10 +14,10 @@ from tests.laws.cases import every_case, parameters
 CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]
 
 
-@pytest.mark.spec("M-O4", "C-18")
+@pytest.mark.spec("C-18", "M-O4", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradient_equals_finite_difference(case: Case) -> None:
-    """The gradient of every operation for every floating operand equals central differences."""
+    """Hold the gradient of every registered operation for every floating operand against central differences."""
     assert gradient_equals_differences(case)
 
 
@@ -37,14 +37,10 @@ def test_gradients_keep_the_operands_dtype(case: Case) -> None:
         np.testing.assert_allclose(rough, exact, rtol=2e-4, atol=2e-5)
 
 
-def twice(case: Case) -> bool:
-    """Whether the operation's gradient can be differentiated: pooling's choice of the largest pixel cannot."""
-    return case.operation.name != "max_pool2d"
-
-
-@pytest.mark.parametrize("case", parameters(filter(twice, CASES)))
+@pytest.mark.spec("U-9")
+@pytest.mark.parametrize("case", parameters(CASES))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
-    """Gradients are expressions, so they have gradients: those equal differences of the first ones."""
+    """First and second gradients exist for every differentiable operation: they equal differences."""
     assert second_gradient_equals_differences(case)
 
 
@@ -63,11 +59,3 @@ def test_operations_without_a_gradient_say_why(case: Case) -> None:
         return
     for gradient in ex.evaluate(ex.grad(case.operation(*operands).sum(), [operands[place] for place in places])):
         assert not gradient.any()
-
-
-def test_the_gradient_of_max_pooling_is_differentiated_in_its_upstream_only() -> None:
-    """The second gradient of max pooling is refused by name, not silently zero."""
-    x = ex.tensor(np.arange(16.0).reshape(1, 1, 4, 4))
-    first = ex.grad((ex.max_pool2d(x, 2) ** 2).sum(), x)
-    with pytest.raises(ex.OperandError, match="largest"):
-        ex.grad(first.sum(), x)

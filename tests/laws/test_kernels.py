@@ -158,10 +158,10 @@ def test_a_call_is_run_by_planning_its_body() -> None:
         call.kernel(None)
 
 
-@pytest.mark.spec("T-10")
+@pytest.mark.spec("T-10", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_an_operation_makes_a_new_tensor_and_keeps_the_old_ones(case: Case) -> None:
-    """Nothing but copyto and an assignment writes to a tensor: every operation leaves its operands as they were."""
+    """Make a new tensor in every operation; its operands stay as they were."""
     arrays = [np.asarray(array) for array in case.arrays()]
     tensors = [ex.tensor(array) for array in arrays]
     before = [tensor.array.tobytes() for tensor in tensors]

@@ -69,10 +69,10 @@ def check(recording: ex.Recording) -> None:
         assert account.stands == (now(node) if now(node) in live else -1), (node, account)
 
 
-@pytest.mark.spec("P-16")
+@pytest.mark.spec("P-16", headline=True)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_golden_programs_are_accounted_for(name: str) -> None:
-    """Every kernel names the recorded nodes that it computes and lines, every recorded node its kernels or end."""
+    """Trace every kernel to its recorded nodes and lines, and every recorded node to its kernels or its end."""
     check(recorded(name))
 
 

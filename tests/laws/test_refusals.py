@@ -72,10 +72,10 @@ def check_calls(plan: ex.EvalPlan) -> None:
             assert call.uid in uids or reads & uids, f"{call!r} is not grouped, and nothing is said of it"
 
 
-@pytest.mark.spec("P-15")
+@pytest.mark.spec("P-15", headline=True)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> None:
-    """Every operation that is not fused, duplicate that is not merged, call that is not grouped has a coded reason."""
+    """Give every operation not fused, duplicate not merged and call not batched a coded reason."""
     build, options = PROGRAMS[name]
     plan = prepared(*build(), **options)
     check(plan)

@@ -30,10 +30,10 @@ def check(plan: ex.EvalPlan) -> None:
             assert (decision.rule, decision.code) in names["taken"]
 
 
-@pytest.mark.spec("P-19")
+@pytest.mark.spec("P-19", headline=True)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_decision_of_golden_programs_has_a_reproducer(name: str) -> None:
-    """From any decision comes a cell of its own: a small graph, seeded leaves, a plan, and the decision asserted."""
+    """Write a self-contained cell for any decision: a small graph, seeded leaves, a plan and an assertion."""
     build, options = PROGRAMS[name]
     check(prepared(*build(), **options))
 

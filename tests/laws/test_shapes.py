@@ -47,7 +47,7 @@ def gelu(x: Any, approximate: bool) -> Any:
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "add_n": lambda *terms: sum(terms),
-    "clip": lambda x, low, high: np.clip(x, low, high),
+    "clip": lambda x, low, high, is_open: np.clip(x, low, high),
     "erf": erf,
     "gelu": gelu,
     "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
@@ -59,6 +59,7 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "sigmoid": sigmoid,
     "sigmoid_gradient": lambda g, y: g * y * (1 - y),
     "silu": lambda x: x * sigmoid(x),
+    "log1mexp": lambda x: np.log(1 - np.exp(x)),
     "softplus": lambda x: np.logaddexp(x, 0),
     "where": np.where,
 }

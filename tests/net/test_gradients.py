@@ -44,6 +44,10 @@ def test_gradients_have_caffe2s_names_and_ex_grads_values() -> None:
         **{name: f"{name}_grad" for name in ("s", "h", "w2", "b2", "x", "w1", "b1")},
     }
     added = net.definition.operators[4:]
+    assert {(operator.file.split("/")[-1], operator.text) for operator in added} == {
+        ("test_gradients.py", 'gradients = net.add_gradient_operators(["loss"])')
+    }
+    assert len({operator.line for operator in added} - {None, 0}) == 1
     assert [operator.type for operator in added] == [
         "ConstantFill",
         "SoftmaxWithLossGradient",
@@ -111,9 +115,9 @@ def test_a_gradient_that_needs_an_overwritten_version_is_refused_with_its_histor
     assert net.definition == before
 
 
-@pytest.mark.spec("C-8")
+@pytest.mark.spec("C-8", headline=True)
 def test_an_operator_type_gives_one_of_three_answers() -> None:
-    """None flows through a StopGradient; an update must not be differentiated; some are not written."""
+    """Answer a request for a gradient in three ways: none flows, it must not be taken, it is not written yet."""
     net = ex.Net("stopped")
     net.input("x", (3,), "float64")
     net.StopGradient("x", "s")

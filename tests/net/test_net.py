@@ -223,9 +223,9 @@ def test_threads_may_run_one_net() -> None:
     assert not wrong
 
 
-@pytest.mark.spec("I-14")
+@pytest.mark.spec("I-14", headline=True)
 def test_any_operands_are_ends() -> None:
-    """`net.cut(inputs, outputs)` is the net between any named operands."""
+    """Cut a net between any named operands: net.cut(inputs, outputs)."""
     net = digits()
     tail = net.cut(["11"], ["14"])
     assert list(tail.operators) == ["fc1", "relu3", "fc2"]
@@ -252,9 +252,9 @@ def test_a_cut_net_takes_what_its_outputs_need_or_what_is_named() -> None:
     assert list(net.cut(outputs=["d", "c"]).inputs) == ["a", "b"]
 
 
-@pytest.mark.spec("I-15")
+@pytest.mark.spec("I-15", headline=True)
 def test_weights_are_read_replaced_and_released() -> None:
-    """`net["conv2"].weight` is read, replaced where shape and dtype are right, and released."""
+    """Read, replace and release weights by name, net["conv2"].weight; shape and dtype are checked."""
     net = digits()
     weight = net["conv2"].weight
     assert (weight.name, weight.shape, weight.array.flags.writeable) == ("conv2.weight", (12, 8, 3, 3), False)
@@ -311,9 +311,9 @@ def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
         np.testing.assert_allclose(together[name], value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.spec("I-5")
+@pytest.mark.spec("I-5", headline=True)
 def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
-    """One error lists all unknown operators with lines and near types before anything runs; all is drawn."""
+    """List all unknown operators at once, with lines and near types, before anything runs; draw the graph."""
     path = write(
         tmp_path,
         INPUT,

@@ -27,9 +27,9 @@ def table() -> OperatorTable:
     return OperatorTable("mine", rewrites=True)
 
 
-@pytest.mark.spec("C-6")
+@pytest.mark.spec("C-6", headline=True)
 def test_one_declaration_gives_constructor_schema_help_and_gradient() -> None:
-    """A function with a signature is all that a new operator type needs; its gradient is that of its expressions."""
+    """Declare an operator type by one function: constructor, schema, help and gradient follow from it."""
     mine = table()
 
     @mine.declare(in_place=True)
@@ -168,9 +168,9 @@ def test_a_wrong_operator_is_refused_when_it_is_added(wrong: Callable[[ex.Net], 
     assert net.definition == before
 
 
-@pytest.mark.spec("C-7")
+@pytest.mark.spec("C-7", headline=True)
 def test_a_schema_is_verified_when_a_net_is_built() -> None:
-    """A definition that came from elsewhere is held to its types' schemas before anything is computed."""
+    """Verify the schemas of operators when a net is built, before anything is computed."""
     operator = OperatorDefinition("Softmax", "s", ("x",), ("y",), {"axs": 1})
     types = {"x": BlobType((2, 3), "float32")}
     net = ex.Net(NetDefinition.of("n", [operator], ["x"], ["y"], types, dialect="explorer", rewrites=True))
@@ -224,9 +224,9 @@ def test_every_weight_that_a_type_needs_is_there() -> None:
             schema.check(OperatorDefinition("Weighted", "n", ("x",), ("y",), weights=given))
 
 
-@pytest.mark.spec("C-19")
+@pytest.mark.spec("C-19", headline=True)
 def test_every_registered_type_is_a_method_with_completion_help_and_list() -> None:
-    """Each operator type is there as a method by itself: listed, completed, with its signature and its words."""
+    """Call every registered operator type as a method of nets, with completion, signature, help and list."""
     net = ex.Net("n")
     assert net.types() == TABLE.types()
     assert set(net.types()) <= set(dir(net))

@@ -74,6 +74,20 @@ def test_an_operand_has_the_parameters_that_its_file_notes(tmp_path: Path) -> No
 
 
 @pytest.mark.spec("I-2")
+def test_a_graph_that_is_built_is_not_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The second build for the same inputs is the first one, and logged as such; an edit builds anew."""
+    net = opened(tmp_path, "nn.ReLU relu 1 1 x y")
+    with caplog.at_level("INFO", logger="explorer"):
+        first = net.build((1, 4, 2))
+        assert "built already" not in caplog.text
+        again = net.build((1, 4, 2))
+    assert again.operation is first.operation
+    assert [record.getMessage() for record in caplog.records if "built" in record.getMessage()] == [
+        "net 'net' is built already for these inputs"
+    ]
+
+
+@pytest.mark.spec("I-2")
 def test_a_graph_that_cannot_be_built_names_net_or_operator(tmp_path: Path) -> None:
     """An empty graph, an operator that reads nothing where it must, one whose making fails: an error each, by name."""
     with pytest.raises(ex.OperandError, match="'empty' has no operators"):
@@ -92,9 +106,9 @@ def test_lists_of_what_pnnx_has_no_word_for_are_others(value: Any) -> None:
     assert argument_kind(value) is ArgumentKind.OTHER
 
 
-@pytest.mark.spec("I-19")
+@pytest.mark.spec("I-19", headline=True)
 def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None:
-    """Each argument tells its kind, 0 null to 8 others, and is written back letter for letter."""
+    """Tell the kind of each argument, 0 null to 8 others, and write it back letter for letter."""
     line = "my.Kinds k 1 1 x y a=None b=True c=3 d=2.5 e=word f=(1,2) g=(1.5,2.0) h=(u,v) i=1.0+2.0j j=(1,2.5) l=()"
     net = opened(tmp_path, line)
     kinds = net["k"].arguments.kinds
@@ -110,9 +124,9 @@ def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None
     assert again["k"].arguments == net["k"].arguments == net.definition.operator("k").arguments
 
 
-@pytest.mark.spec("I-18")
+@pytest.mark.spec("I-18", headline=True)
 def test_graph_and_weights_are_opened_from_files_apart(tmp_path: Path) -> None:
-    """``ex.open(path, weights=path)``; both files are read from the net, and set anew before init, not after."""
+    """Open a graph and its weights from two files, which are read from the net and set before init."""
     folders = [tmp_path / name for name in ("graphs", "weights")]
     for folder in folders:
         folder.mkdir()
@@ -203,14 +217,21 @@ def test_an_empty_weight_is_not_taken() -> None:
         net["fill"].weights.take("values")
 
 
-@pytest.mark.spec("I-3")
+@pytest.mark.spec("I-3", headline=True)
 def test_a_list_of_samples_is_stacked() -> None:
-    """``net.run([x0, x1])`` stacks samples to one array."""
+    """Run any number of inputs and outputs by name or order, any batch, and a list of samples."""
     net = digits()
     np.testing.assert_array_equal(net.run([images[0], images[1]]), net.run(images[:2]))
+    part, draw = net.cut(["8", "5"], ["10", "9"]), np.random.default_rng(0)
+    for batch in (1, 5):
+        first, second = draw.normal(size=(2, batch, 12, 4, 4)).astype(np.float32)
+        for result in (part.run(first, second), part.run({"5": second, "8": first})):
+            assert list(result) == ["10", "9"]
+            np.testing.assert_array_equal(result["9"], first + second)
+            np.testing.assert_array_equal(result["10"], np.maximum(first + second, 0))
 
 
-@pytest.mark.spec("I-17", "I-10", headline=True)
+@pytest.mark.spec("I-17", "I-10")
 @pytest.mark.parametrize("executor", ["simple", "dag"])
 def test_a_run_logs_each_operator_where_debug_is_on(executor: str, caplog: pytest.LogCaptureFixture) -> None:
     """With the logger at DEBUG each operator's name, shapes and time are logged as it runs; else nothing is."""

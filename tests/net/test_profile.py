@@ -12,9 +12,9 @@ import explorer as ex
 ASSETS = Path(__file__).parents[2] / "assets"
 
 
-@pytest.mark.spec("C-16")
+@pytest.mark.spec("C-16", headline=True)
 def test_each_operator_and_each_type_has_its_time() -> None:
-    """A net's profile has time, arithmetic and bytes of each operator, fused ones together, and of each type."""
+    """Observe the time, arithmetic and bytes of each operator of a net, fused ones together, and of each type."""
     net = ex.open(ASSETS / "digits.onnx")
     images = np.load(ASSETS / "digits.npz")["images"]
     profile = net.profile(images, runs=3)

@@ -62,9 +62,9 @@ def test_a_type_has_one_meta() -> None:
     assert len({id(meta) for meta in values}) == 1
 
 
-@pytest.mark.spec("C-3")
+@pytest.mark.spec("C-3", headline=True)
 def test_elements_are_constructed_copied_and_destructed_in_order_and_then_freed() -> None:
-    """The destructor frees nothing: the memory goes back to its device when the last holder is gone, after all ends."""
+    """Construct, copy and destruct a block's elements in order; the memory is freed after all of them ended."""
     meta = ex.TypeMeta.make(Counter, destruct=_end)
     Counter.made = 0
     block = meta.allocate(3, Telling("telling"))

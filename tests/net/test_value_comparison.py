@@ -30,9 +30,9 @@ def changed() -> Net:
     return net
 
 
-@pytest.mark.spec("I-20")
+@pytest.mark.spec("I-20", headline=True)
 def test_the_first_operator_that_differs_is_named_with_both_values() -> None:
-    """`net.compare(reference, x)` names the first operator whose value differs, with both values' statistics."""
+    """Compare a net's values with a reference's, and name the first operator that differs, with both values."""
     comparison = changed().compare(opened(), images)
     first = comparison.first
     assert isinstance(comparison, ValueComparison)

@@ -18,9 +18,9 @@ def positive(name: str = "positive") -> Any:
     return net
 
 
-@pytest.mark.spec("C-11")
+@pytest.mark.spec("C-11", headline=True)
 def test_nets_read_and_leave_blobs() -> None:
-    """Blobs are fed and fetched by name; a net that runs reads its inputs there, and leaves what it wrote."""
+    """Feed and fetch blobs of a workspace by name; a net that runs reads them there and leaves its results."""
     workspace = ex.Workspace()
     workspace.feed_blob("x", [1.0, -2.0])
     workspace.create_net(positive())
@@ -107,6 +107,8 @@ def test_a_blob_holds_one_value_of_any_type() -> None:
     blob.reset([1])
     assert blob.get(list) == [1]
     assert blob.is_type(list)
+    assert not blob.is_type(dict)
+    assert blob.value_type is list
     with pytest.raises(ex.OperandError, match=r"holds a list\n.*must hold a dict"):
         blob.get(dict)
     blob.get_mutable(dict)["k"] = 1
@@ -166,10 +168,10 @@ def adam(net: Any, workspace: Any, name: str, gradient: str) -> None:
     net.Adam([*blobs, gradient, "rate", "iteration"], blobs)
 
 
-@pytest.mark.spec("C-13", "C-5")
+@pytest.mark.spec("C-13", "C-5", headline=True)
 @pytest.mark.parametrize("update", [momentum, adam])
 def test_a_model_is_trained_by_the_names_of_its_operators(update: Any) -> None:
-    """Forward operators, gradients by name and updates are one net of a workspace, which trains as ex.train does."""
+    """Train a model by the names of its parameters, their gradients and updates, as ex.train does."""
     model, workspace, losses = digits_by_name(update)
     assert model.params_to_grad == {name: f"{name}_grad" for name in ("w1", "w2", "b1", "b2")}
     rate = ex.train.Exp(0.1, 0.99)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.ops.nn.training_modes import batch_norm_by_batch
 
 generator = np.random.default_rng(0)
 SOLID = generator.normal(size=(3, 4, 5))
@@ -243,3 +244,19 @@ def test_where_it_is_the_number_itself_an_exponential_that_overflows_spoils_no_g
 )
 def test_what_is_no_number_stays_none(activation: Any) -> None:
     assert np.isnan(ex.evaluate(activation(ex.tensor([np.nan, 1.0])))).tolist() == [True, False]
+
+
+@pytest.mark.spec("U-6")
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
+def test_the_variance_of_rows_far_from_zero(offset: float) -> None:
+    """Variances over leading axes of float32, and a batch normalization's in training, are those of float64."""
+    x = (generator.normal(size=(20_000, 4)) + offset).astype(np.float32)
+    exact = x.astype(np.float64)
+    variance, mean = exact.var(0), exact.mean(0)
+    np.testing.assert_allclose(ex.evaluate(ex.var(ex.tensor(x), 0)), variance, rtol=1e-3)
+    np.testing.assert_allclose(ex.evaluate(ex.std(ex.tensor(x), 0, ddof=1)), exact.std(0, ddof=1), rtol=1e-3)
+    zeros, ones = ex.tensor(np.zeros(4, np.float32)), ex.tensor(np.ones(4, np.float32))
+    done = batch_norm_by_batch(ex.tensor(x), zeros, ones, ones, zeros, 0.0, 0.9, "a test")
+    normalized, found = ex.evaluate([done.value, done.variance])
+    np.testing.assert_allclose(found, variance, rtol=1e-3)
+    np.testing.assert_allclose(normalized, (exact - mean) / np.sqrt(variance), rtol=1e-3, atol=1e-2)

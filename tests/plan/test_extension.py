@@ -50,6 +50,7 @@ from explorer.ops.elementwise.arithmetic import Add
 
 class Mine(ex.Rule):
     "A rule in a file of its own."
+    numerics = "exact"
     roots = (Add,)
 
     def match(self, node, graph): ...
@@ -61,6 +62,7 @@ def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
     class ProductOfThree(ex.Rule):
         """(x·x)·x is x³."""
 
+        numerics = "exact"
         roots = (Multiply,)
 
         def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -107,6 +109,7 @@ def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
     class Scaled(ex.Rule):
         """tanh is something else here."""
 
+        numerics = "exact"
         roots = (Tanh,)
 
         def match(self, node: Any, graph: Any) -> Any:
@@ -145,6 +148,7 @@ def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
         class Same(ex.Rule):
             """Nothing."""
 
+            numerics = "exact"
             roots = (Tanh,)
 
             def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -170,6 +174,7 @@ def test_a_link_is_checked_when_it_is_declared() -> None:
     with pytest.raises(ex.DeclarationError, match="docstring"):
 
         class WithoutWords(ex.Rule):
+            numerics = "exact"
             roots = (Tanh,)
 
             def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -180,6 +185,7 @@ def answering(answer: Any) -> None:
     class Answering(ex.Rule):
         """Answers what the test says."""
 
+        numerics = "exact"
         roots = (Tanh, Add)
 
         def match(self, node: ex.Expr, graph: Any) -> Any:

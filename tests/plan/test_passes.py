@@ -26,7 +26,7 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 @pytest.mark.spec("P-2", "M-E2", headline=True)
 def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
-    """Equal expressions are computed once, and the flops and bytes saved are told."""
+    """Merge equal expressions into one computation; the decision has the flops and bytes saved."""
     products = [ex.tanh(x) * 2.0 for _ in range(1000)]
     planned = plan([ex.add_n(*products)])
     assert len([c for c in planned.graph.decisions if c.code == "merged"]) == 2
@@ -50,9 +50,9 @@ def test_values_that_only_look_equal_are_not_merged() -> None:
     assert codes(plan([ex.cast(ex.tanh(single), "float64") + ex.tanh(x)]), "dedup") == []
 
 
-@pytest.mark.spec("P-3")
+@pytest.mark.spec("P-3", headline=True)
 def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
-    """What no root needs is dropped, and the decision tells how many nodes and what read them."""
+    """Drop what no root needs; the decision has the number of nodes and what read them."""
     planned = plan([ex.log(ex.exp(x + 1))])
     assert codes(planned, "prune") == ["unneeded"]
     assert facts(planned, "unneeded")["count"] == 1
@@ -77,9 +77,9 @@ def outer(a: Any) -> Any:
     return first * second
 
 
-@pytest.mark.spec("P-5")
+@pytest.mark.spec("P-5", headline=True)
 def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
-    """Calls are opened where that helps, those inside them too, and the picture keeps their box."""
+    """Open calls where that helps, those inside them too; the picture keeps their box."""
     planned = plan([outer(x), outer(x + 1.0)], Options(without=("batch",)))
     opened = [c for c in planned.graph.decisions if c.code == "inlined"]
     assert [c.facts["name"] for c in opened] == ["outer", "pair"]
@@ -133,14 +133,20 @@ def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -
     np.testing.assert_array_equal(run(planned)[1], np.tanh(x.array))
 
 
-@pytest.mark.spec("P-6")
+@pytest.mark.spec("P-6", headline=True)
 def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
+    """Fuse elementwise chains and trees, epilogues into products, producers into reductions, with the bytes saved."""
     w, b = ex.tensor(np.ones((4, 5))), ex.tensor(np.ones(5))
     planned = plan([ex.relu(x @ w + b), ex.exp(ex.tanh(x) * ex.sin(x))])
     assert codes(planned, "fuse") == ["epilogue", "chain"]
     assert facts(planned, "epilogue")["count"] == 3
     assert facts(planned, "epilogue")["saved_bytes"] == 2 * 3 * 5 * 8
     assert (facts(planned, "chain")["count"], facts(planned, "chain")["temporaries"]) == (4, 3)
+    assert facts(planned, "chain")["saved_bytes"] == 3 * x.size * 8
+    reduced = plan([(ex.tanh(x) * ex.sin(x)).sum(axis=1)])
+    (code,) = codes(reduced, "fuse")
+    assert facts(reduced, code)["saved_bytes"] == 3 * x.size * 8
+    assert [len(kernel.nodes) for kernel in reduced.schedule.kernels] == [4]
     assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from explorer.record import from_json, render, to_json
+from explorer.record.reasons import counted_text
 from tests.view import sample
 
 
@@ -16,6 +17,8 @@ def label(node: int) -> str:
         ("in {count:place}", {"count": 1}, "in 1 place"),
         ("in {count:place}", {"count": 3000}, "in 3,000 places"),
         ("in {count:place}", {"count": 0}, "in 0 places"),
+        ("{n:process} of {k:box}", {"n": 2, "k": 1}, "2 processes of 1 box"),
+        ("{n:batch} of {k:axis|axes}", {"n": 1, "k": 3}, "1 batch of 3 axes"),
         ("{n:temporary|temporaries} of {n_bytes}", {"n": 1, "n_bytes": 6144}, "1 temporary of 6 KB"),
         ("{n:temporary|temporaries} of {n_bytes}", {"n": 2, "n_bytes": 1}, "2 temporaries of 1 B"),
         ("{count:equal expression}: {of}", {"count": 2, "of": {"node": 7}}, "2 equal expressions: node 7"),
@@ -24,6 +27,21 @@ def label(node: int) -> str:
 )
 def test_facts_are_counted_with_their_noun(template, facts, said):
     assert render(template, facts, label) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [
+        (2, "process", "2 processes"),
+        (1, "process", "1 process"),
+        (0, "box", "0 boxes"),
+        (3, "batch", "3 batches"),
+        (2, "mesh", "2 meshes"),
+        (1000, "value", "1,000 values"),
+    ],
+)
+def test_things_are_counted(count: int, noun: str, said: str) -> None:
+    assert counted_text(count, noun) == said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -37,8 +38,9 @@ broken = Broken()
 a = ex.tensor(np.arange(6.0).reshape(2, 3), name="a")
 
 
-@pytest.mark.spec("M-E1")
+@pytest.mark.spec("M-E1", headline=True)
 def test_three_ways_to_a_value() -> None:
+    """Evaluate at once, by a plan's handle, or by registering in the default plan: the same value."""
     y = ex.tanh(a) @ ex.transpose(a)
     expected = np.tanh(a.array) @ a.array.T
     assert np.array_equal(ex.evaluate(y), expected)
@@ -273,6 +275,78 @@ def test_parameters_need_a_value_of_their_type() -> None:
     assert plan.eval() is plan
 
 
+@pytest.mark.parametrize("record", ["off", "times", "values"])
+def test_threads_that_share_a_plan_get_right_values_or_a_refusal(record: Any) -> None:
+    """Six threads use one plan as fast as they can: whatever is computed is right, and each refusal names the rule."""
+    plan, x = ex.EvalPlan(record=record), ex.tensor(np.ones(3))
+    begin, refusals, values, others = threading.Barrier(6), list[str](), list[bool](), list[BaseException]()
+
+    def work(seed: int) -> None:
+        begin.wait()
+        for number in range(1000 * seed, 1000 * seed + 100):
+            try:
+                handle = plan.register(x * number + 1)
+                plan.eval()
+                values.append(bool((handle.data() == number + 1).all()))
+            except ex.StateError as error:
+                refusals.append(error.given)
+            except BaseException as error:
+                others.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not others
+    assert values
+    assert all(values)
+    assert len(values) + len(refusals) == 600
+    assert {*refusals} <= {f"{name}() of a plan that another thread is using" for name in ("register", "eval")}
+
+
+def test_calls_of_another_thread_are_refused_while_a_plan_runs() -> None:
+    """They are refused before anything is computed, and the run is not disturbed."""
+    plan, x = ex.EvalPlan(), ex.tensor([1.0])
+    refusals: list[str] = []
+
+    def call() -> None:
+        for method, arguments in (
+            (plan.register, (x,)),
+            (plan.bind, ({},)),
+            (plan.prepare, ()),
+            (plan.eval, ()),
+            (plan.explore, ()),
+        ):
+            with pytest.raises(ex.StateError, match="one thread at a time") as error:
+                method(*arguments)
+            refusals.append(error.value.given)
+
+    class Calling(ex.Data):  # type: ignore[misc]
+        """A number whose value is asked for in a run, when another thread calls the plan."""
+
+        type = ex.TensorType((), np.float64)
+
+        def evaluate(self) -> Any:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+            return np.asarray(2.0)
+
+    handle = plan.register(x * Calling())
+    plan.eval()
+    assert handle.data() == 2
+    names = ("register", "bind", "prepare", "eval", "explore")
+    assert refusals == [f"{name}() of a plan that another thread is using" for name in names]
+    plan.register(x)
+    plan.eval()
+
+
 def test_each_thread_has_a_default_plan_and_two_plans_run_side_by_side() -> None:
     seen: list[Any] = []
     shared = ex.function(lambda x: ex.tanh(x @ x) + ex.exp(ex.tanh(x)))
@@ -308,8 +382,9 @@ def test_options_are_checked() -> None:
             ex.EvalPlan(**wrong)
 
 
-@pytest.mark.spec("P-17")
+@pytest.mark.spec("P-17", headline=True)
 def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it() -> None:
+    """Preview a plan with estimates before the run; the run adds measurements to the same recording."""
     plan = ex.EvalPlan(title="demo")
     plan.register(ex.log(ex.exp(a)))
     before = plan.prepare().recording

@@ -40,9 +40,9 @@ def anew() -> None:
     Counted.runs = 0
 
 
-@pytest.mark.spec("M-E3", "P-2")
+@pytest.mark.spec("M-E3", "P-2", headline=True)
 def test_a_value_that_is_held_is_taken_by_later_plans() -> None:
-    """The default plan, and plans with recall, take what was evaluated before while it is held, and say so."""
+    """Reuse a value while it is held, in ex.evaluate, the default plan and plans with recall=True, and say so."""
     y = Counted()(ex.tensor(np.zeros(3)))
     first = y.eval_register()
     ex.default_plan().eval()
@@ -130,7 +130,7 @@ def test_results_of_a_copy_and_its_original_are_the_same_while_they_live() -> No
     assert ex.same(ex.evaluate(y), ex.evaluate(y + 0.5)) is False
 
 
-@pytest.mark.spec("P-2", "M-E3", headline=True)
+@pytest.mark.spec("P-2", "M-E3")
 def test_an_equal_expression_that_is_written_again_is_recalled() -> None:
     """A @ A of one plan is not computed again below A @ A + 1 of another while its value is held, and that is said."""
     given = np.random.default_rng(0).random((32, 32))

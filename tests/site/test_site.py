@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import re
 import sys
+import time
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +23,7 @@ import explorer as ex
 from assets import course
 from explorer.cli import main
 from explorer.core.errors import ExplorerError, FileError
+from explorer.site import clean_body
 from explorer.site.build import build_site
 from explorer.site.chapter import Chapter
 from explorer.view.payload import stored as stored_views
@@ -164,13 +167,196 @@ def test_hostile_text_is_text(tmp_path: Path) -> None:
     assert EVIL in json.dumps(restored(held)["recording"], ensure_ascii=False).replace('\\"', '"')
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"nbformat": 4}', "\xff", "[" * 100_000])
+def bare(**changes: object) -> str:
+    """A notebook's file with one cell and whatever is wrong with it."""
+    cell = {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": 1, "source": "1", "outputs": []}
+    whole = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    cell |= {name: changes.pop(name) for name in set(cell) & set(changes)}
+    return json.dumps(whole | changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1]", '{"nbformat": 4}', "\xff", "[" * 100_000, "3", "null", '"x"', bare(nbformat="4"),
+     bare(nbformat=[]), bare(nbformat=99), bare(nbformat=3), bare(cells=3), bare(cells=[3]), bare(cells=[[]]),
+     bare(cells=None), bare(cells={"a": 1}), bare(outputs=3), bare(outputs=[3]), bare(outputs=[None]),
+     bare(outputs=[{"output_type": "display_data", "data": 3, "metadata": {}}]), bare(outputs={"a": 1}),
+     bare(metadata=3), bare(metadata=None), bare(source=3), bare(source=[[3]]), bare(cell_type=3)],
+)  # fmt: skip
 def test_what_is_no_notebook_is_refused_before_anything_is_written(tmp_path: Path, text: str) -> None:
     good = notebook(tmp_path / "good.ipynb", new_markdown_cell("# Good"))
     (tmp_path / "bad.ipynb").write_text(text, encoding="latin-1")
     with pytest.raises(FileError, match="it is no notebook"):
         build_site([good, tmp_path / "bad.ipynb"], tmp_path / "out", "Two")
     assert not (tmp_path / "out").exists()
+
+
+WIDGET, STATE = "application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json"
+WIDGETS = [
+    {STATE: {}}, {STATE: None}, {STATE: {"abc": {"model_name": "IntSlider"}}}, {STATE: {"state": {}}}, {STATE: 3},
+    {}, None, 3, [], "x", {"other": {}}, {STATE: []}, {STATE: {"state": None}}, {STATE: {"state": {"a": 3}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("widgets", WIDGETS, ids=repr)
+def test_widgets_of_any_form_are_left_out(tmp_path: Path, widgets: object) -> None:
+    """Pages show no widgets, so their state, which programs write in several forms, refuses no notebook."""
+    data = {WIDGET: {"model_id": "abc", "version_major": 2, "version_minor": 0}, "text/plain": "in its place"}
+    output = {"output_type": "display_data", "data": data, "metadata": {}}
+    whole = json.loads(bare(outputs=[output]))
+    whole["metadata"]["widgets"] = widgets
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(whole))
+    build_site([path], tmp_path, "One")
+    assert "in its place" in page(tmp_path, "a")
+    assert main(["strip", str(path)]) == 0
+    nbformat.validate(json.loads(path.read_text()))
+
+
+PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///ywAAAAAAQABAAAC")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    """A folder with images to embed, and what must never be in a page: each holds SECRET."""
+    folder = tmp_path / "book"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "sub").mkdir()
+    for path in ("a b.gif", "sub/b.gif", "c.png"):
+        (folder / path).write_bytes(PIXEL)
+    for path in (".env", ".env.png", ".git/x.png", "notes.txt", "../out.png", "../secret.txt", "no_ending"):
+        (folder / path).write_text("SECRET")
+    for name, target in {
+        "inside.gif": "sub/b.gif", "out.png": "../out.png", "far.png": "../secret.txt", "env.png": ".env.png",
+        "git.png": ".git/x.png", "text.png": "notes.txt", "zero.png": "/dev/zero", "self.png": "self.png",
+        "gone.png": "absent", "up": "..", "etc.png": "/etc/passwd",
+    }.items():  # fmt: skip
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe.png")
+    with (folder / "huge.png").open("wb") as file:
+        file.truncate(1 << 40)
+    return folder
+
+
+def shown(folder: Path, *cells: object) -> tuple[Elements, str]:
+    """The elements and the text of the page of some cells."""
+    build_site([notebook(folder / "x.ipynb", *cells)], folder / "out", "One")
+    text = page(folder / "out", "x")
+    return Elements(text), text
+
+
+@pytest.mark.parametrize("written", ["![x](<{}>)", '<img src="{}" alt="x">', '<p><img src="{}"></p>'])
+@pytest.mark.parametrize("source", ["a b.gif", "a%20b.gif", "sub/b.gif", "./c.png", "sub/../c.png", "inside.gif"])
+def test_visible_images_below_the_folder_are_in_the_page(images: Path, source: str, written: str) -> None:
+    elements, _ = shown(images, new_markdown_cell(written.format(source)))
+    (image,) = elements.of("img")
+    kind = "png" if "png" in source else "gif"
+    assert image["src"] == f"data:image/{kind};base64,{base64.b64encode(PIXEL).decode()}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [".env", ".env.png", ".git/x.png", "notes.txt", "no_ending", "../out.png", "../secret.txt", "out.png", "far.png",
+     "env.png", "git.png", "text.png", "zero.png", "self.png", "gone.png", "up/out.png", "etc.png", "/etc/passwd",
+     "pipe.png", "huge.png", "sub", ".", "absent.png", "%2e%2e/out.png", "sub/%2e%2e/%2e%2e/out.png", "%00.png",
+     "\\\\server/x.png", "file:///etc/passwd", "http://127.0.0.1:1/x.png", "//127.0.0.1:1/x.png", "n" * 5000,
+     "http://[", "attachment:none", "attachment:", "attachment:empty", "attachment:odd", "data:text/html,x",
+     "javascript:alert(1)", "data:image/png;base64,\"onerror=x", "~/.ssh/id", "/dev/stdin", "\u202e.png"],
+)  # fmt: skip
+def test_other_images_are_a_message_in_the_page(images: Path, source: str) -> None:
+    """Links out, hidden files, devices, pipes, folders, other types, sizes: a message for one image; the rest stays."""
+    cell = new_markdown_cell(f"before ![x](<{source}>) ![y](sub/b.gif) after")
+    cell.attachments = {"empty": {}, "odd": {"text/html": "<b>"}}
+    outputs = [new_output("display_data", data={"text/html": f"<img src='{source}'>"})]
+    elements, text = shown(images, cell, new_code_cell("1", outputs=outputs))
+    said = "".join(elements.texts)
+    assert len(re.findall("image '.*?' is not shown: .", said)) == 2
+    assert "before" in said
+    assert "after" in said
+    assert len(elements.of("img")) == 1
+    assert base64.b64encode(b"SECRET").decode().rstrip("=")[:-1] not in text
+    assert "SECRET" not in text
+    assert str(images) not in said
+
+
+def test_the_images_of_a_page_have_a_limit_together(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clean_body, "IMAGES", 2 * len(PIXEL))
+    elements, _ = shown(images, new_markdown_cell("![x](c.png) ![x](c.png) ![x](sub/b.gif)"))
+    assert len(elements.of("img")) == 2
+    assert "at most 60 bytes in all" in "".join(elements.texts)
+
+
+# fmt: off
+LEADING = [
+    '<meta http-equiv="refresh" content="0;url=http://127.0.0.1:1/">', '<META HTTP-EQUIV=Refresh CONTENT="0">',
+    '<base href="http://127.0.0.1:1/">', '<base target="_blank">',
+    '<form action="http://127.0.0.1:1/"><input name="a">',
+    '<input type="image" src="http://127.0.0.1:1/">', '<button formaction="http://127.0.0.1:1/">b</button>',
+    '<iframe src="http://127.0.0.1:1/"></iframe>', '<iframe srcdoc="<script>1</script>"></iframe>',
+    "<script>1</script>",
+    '<object data="http://127.0.0.1:1/"></object>', '<embed src="http://127.0.0.1:1/">', '<applet code="x">',
+    '<link rel="stylesheet" href="http://127.0.0.1:1/">', '<link rel="prefetch" href="http://127.0.0.1:1/">',
+    "<style>@import 'http://127.0.0.1:1/';</style>", '<p style="background:url(http://127.0.0.1:1/)">p</p>',
+    '<p style="position:fixed;inset:0">p</p>', '<video src="http://127.0.0.1:1/" poster="http://127.0.0.1:1/"></video>',
+    '<a href="javascript:alert(1)">a</a>', '<a href=" java&#10;script:alert(1)">a</a>',
+    '<a href="data:text/html,x">a</a>',
+    '<a href="/x" ping="http://127.0.0.1:1/" target="_top">a</a>', '<img srcset="http://127.0.0.1:1/ 2x">',
+    '<svg><script>1</script><image href="http://127.0.0.1:1/"/></svg>', '<svg onload="x"><a href="http://x/">a</a></svg>',
+    '<math><maction actiontype="statusline#http://x/">m</maction></math>', "<p onclick='x' autofocus onfocus=y>p</p>",
+    '<noscript><meta http-equiv="refresh" content="0"></noscript>', '<template><meta http-equiv="refresh"></template>',
+    '<table background="http://127.0.0.1:1/"><tr><td>t</table>', '<body onload="x" background="http://127.0.0.1:1/">',
+    '<frameset onload="x"><frame src="http://127.0.0.1:1/"></frameset>', '<figure class="book-view">f</figure>',
+    '<div class="a book-contents">d</div>', '<!--><meta http-equiv="refresh" content="0">-->',
+    "<dialog open>d</dialog>",
+    '<xmp><meta http-equiv="refresh"></xmp>', "</main></div></body><meta http-equiv='refresh' content='0;url=//x'>",
+    '<textarea></textarea><meta http-equiv="refresh" content="0">', '<marquee onstart="x">m</marquee>',
+    "<portal src=x>",
+    '<a id="</title><meta http-equiv=refresh>">', "<plaintext><meta http-equiv=refresh>",
+    '<area href="x"><map name="m">',
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("markup", LEADING)
+def test_pages_lead_nowhere_by_themselves(tmp_path: Path, markup: str) -> None:
+    """Of what notebooks hold, in Markdown and outputs, no element stays that loads, runs, sends or leads elsewhere."""
+    attack = [new_markdown_cell(f"text\n\n{markup}"), new_markdown_cell(f"in {markup} line")]
+    forms = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "text/vnd.mermaid", "text/plain")
+    outputs = [new_output("display_data", data={mime: markup, "text/plain": "t"}) for mime in forms]
+    outputs.append(
+        new_output("display_data", data={"image/png": "AAAA"}, metadata={"image/png": {"width": "1 onload=x"}})
+    )
+    outputs.append(new_output("display_data", data={"application/javascript": "location = '//x'"}))
+    raw = nbformat.v4.new_raw_cell(markup, metadata={"raw_mimetype": "text/html"})
+    elements, text = shown(tmp_path, *attack, new_code_cell("1", outputs=outputs), raw)
+    own = [("meta", {"charset"}), ("meta", {"http-equiv", "content"}), ("meta", {"name", "content"})]
+    assert [(tag, attributes.keys()) for tag, attributes in elements.tags if tag == "meta"] == [*own, own[-1]]
+    allowed = clean_body._TAGS | {"html", "head", "meta", "title", "style", "body", "main", "article", "nav"}
+    assert {tag for tag, _ in elements.tags} <= allowed
+    names = {name for _, attributes in elements.tags for name in attributes}
+    assert names.isdisjoint({"action", "ping", "target", "srcset", "background", "poster", "autofocus", "formaction"})
+    assert not [name for name in names if name.startswith("on")]
+    assert all((image["src"] or "").startswith("data:image/") for image in elements.of("img"))
+    assert not [a for a in elements.of("a") if re.match(r"\s*(java|data|vb)", a.get("href") or "")]
+    assert not re.search(r'<(p|td|div|table)[^>]* style="[^"]*(url|fixed)', text)
+
+
+PATTERNS = [
+    "[", "![", "[a](", "![](", "[[]", "<", "<!--", "<a ", "*a ", "**a", "_a ", "`", "``` ", "$", "$$", "\\\\[", "\\\\(",
+    "\\begin{a}", "> ", "- ", "~~", "|a", "&", "<div>", "<b>", "<ul><li>", "<table><tr><td>", "<svg", "](",
+    "<b id=1><i>",
+    "<p>", "</div>", "<img src=a>", "\t", "1. ", "[a]: b\n", "<a><div>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_hostile_prose_takes_limited_time(tmp_path: Path, pattern: str) -> None:
+    """Of what begins and never ends, 20,000 characters take a second or two in Markdown and in outputs."""
+    long = pattern * (20_000 // len(pattern))
+    outputs = [new_output("display_data", data={"text/html": long}), new_output("stream", text=long)]
+    begin = time.process_time()
+    shown(tmp_path, new_markdown_cell(long), new_code_cell("1", outputs=outputs))
+    assert time.process_time() - begin < 5
 
 
 def packed(text: str) -> dict[str, str]:

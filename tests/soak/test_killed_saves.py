@@ -70,9 +70,9 @@ else:
 """
 
 
-@pytest.mark.spec("C-17")
+@pytest.mark.spec("C-17", headline=True)
 def test_trainers_killed_at_any_moment_leave_the_last_checkpoint(tmp_path: Path) -> None:
-    """Training that writes a checkpoint after each batch is killed after a random while: the last complete one loads.
+    """Load the last complete checkpoint of a training that was killed at any moment.
 
     It holds exactly the steps that were made, in mid-epoch too.
     """

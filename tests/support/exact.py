@@ -72,7 +72,13 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "softmax": lambda op, x: _softmax(x, op.axes),
     "softmax_gradient": lambda op, g, y: y * (g - _sum(g * y, op.axes)),
     "log_softmax": lambda op, x: _log(_softmax(x, op.axes)),
-    "logsumexp": lambda op, x: _log(_sum(_exp(x), op.axes, op.keepdims)),
+    "logsumexp": lambda op, x: _log(_sum(_exp(x), op.axes, op.keepdims) * mpf(op.scale)),
+    "log1mexp": lambda op, x: _log(1 - _exp(x)),
+    "not_equal": lambda op, a, b: np.not_equal(a, b).astype(bool),
+    "take_along": lambda op, x, places: np.take_along_axis(x, _places(places), op.axis),
+    "take_along_gradient": lambda op, g, places: _scattered(op, g, _places(places)),
+    "one_hot": lambda op, labels: _number(np.eye(op.classes)[_places(labels)]),
+    "take": lambda op, x, places: np.take(x, _places(places), op.axis),
     "nll_loss": lambda op, t, p: -_sum(t * _log(p), None, False) / _sum(t, None, False),
     "nll_loss_gradient": lambda op, g, t, p: -g * t / (p * _sum(t, None, False)),
     "sum": lambda op, x: _sum(x, op.axes, op.keepdims),
@@ -90,6 +96,20 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "cast": lambda op, x: _number(x),
     "stack": lambda op, *members: np.stack(members),
 }
+
+
+def _places(x: Any) -> Any:
+    return np.asarray(x, float).astype(int)
+
+
+def _scattered(op: Any, g: Any, places: Any) -> Any:
+    """The gradient of elements chosen along an axis, at their places; of equal places, their sum."""
+    shape = (*g.shape[: op.axis], op.length, *g.shape[op.axis + 1 :])
+    result = np.full(shape, mpf(0))
+    for index in np.ndindex(g.shape):
+        place = (*index[: op.axis], places[index] % op.length, *index[op.axis + 1 :])
+        result[place] += g[index]
+    return result
 
 
 def _number(x: Any) -> Any:
@@ -130,5 +150,9 @@ def _value(node: Expr, operands: list[Any]) -> Any:
     if operation.view:
         return operation.kernel(None, *operands)
     if operation.linear and "conv" not in operation.name:  # these kernels are of BLAS
-        return operation.kernel(np.full(node.shape, mpf(0)), *operands)
+        given = [
+            _places(value) if operand.dtype.kind in "iu" else value
+            for operand, value in zip(node.operands, operands, strict=True)
+        ]
+        return operation.kernel(np.full(node.shape, mpf(0)), *given)
     raise NotImplementedError(f"{operation.name} in mpmath")

@@ -1,7 +1,8 @@
 """Run the solution of exercises, and the solution with each usual mistake; print what checks say.
 
-``python exercise_runs.py 06 07`` prints JSON: number → verdicts, that of the solution first. The exercises of a
-notebook are run in a process of their own, a fork: answers define operations and rules.
+``python exercise_runs.py 06 07`` prints JSON: number → verdicts, first the one of the solution. The exercises of a
+notebook run in a process of their own, a fork: answers define operations and rules. Under "own 06" is what checks say
+of each object that the cells of notebook 06 define, as [exercise, name, right, lines].
 """
 
 from __future__ import annotations
@@ -9,10 +10,16 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import linecache
 import os
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+from IPython.core.interactiveshell import InteractiveShell
 
 import explorer as ex
 from explorer.core.ir.operation_checks import OperationRedefined
@@ -45,15 +52,38 @@ def verdicts(notebook: str) -> dict[str, list[dict[str, object]]]:
     return results
 
 
-def forked(notebook: str) -> str:
-    """Run the exercises of a notebook in a fork; its verdicts as JSON."""
+def own_objects(notebook: str) -> dict[str, list[list[object]]]:
+    """Run the cells of a notebook, and check every object that they define as an answer to each of its exercises."""
+    (path,) = Path().glob(f"{notebook}_*.ipynb")
+    mine = [exercise for exercise in exercises() if exercise.number.startswith(notebook)]
+    names: dict[str, object] = {"__name__": "__main__", "display": str, "get_ipython": InteractiveShell}
+    checked: dict[int, object] = {}
+    said: list[list[object]] = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type != "code" or cell.source.startswith("ex.exercise("):
+            continue
+        linecache.cache[cell.id] = (len(cell.source), None, cell.source.splitlines(keepends=True), cell.id)
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(cell.source, cell.id, "exec"), names)
+            for name, value in names.items():
+                if id(value) in checked or name.startswith("__"):
+                    continue
+                checked[id(value)] = value
+                for exercise in [each for each in mine if isinstance(value, each.accepts)]:
+                    verdict = exercise.check(value)
+                    said.append([exercise.number, name, verdict.right, repr(verdict).count("\n") + 1])
+    return {f"own {notebook}": said}
+
+
+def forked(notebook: str, work: Callable[[str], object]) -> str:
+    """Return the result of work on a notebook in a fork, as JSON."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
             with os.fdopen(write, "w") as pipe:
-                json.dump(verdicts(notebook), pipe)
+                json.dump(work(notebook), pipe)
             status = 0
         except BaseException:
             traceback.print_exc()
@@ -71,5 +101,6 @@ def forked(notebook: str) -> str:
 if __name__ == "__main__":
     found = {}
     for argument in sys.argv[1:]:
-        found.update(json.loads(forked(argument)))
+        found.update(json.loads(forked(argument, verdicts)))
+        found.update(json.loads(forked(argument, own_objects)))
     json.dump(found, sys.stdout)

@@ -174,6 +174,7 @@ def rule(roots: tuple[str, ...], match: Any, name: str = "OwnRule") -> type[ex.R
     body = {
         "__doc__": "A rule of a test.",
         "__module__": __name__,
+        "numerics": "exact",
         "roots": tuple(ex.operation(root) for root in roots),
         "reason": ex.Reason("own_rule", "`{x}` is replaced."),
         "match": match,

@@ -37,6 +37,7 @@ RULE = '''
 class OwnRuleInACell(ex.Rule):
     """a − b, written otherwise."""
 
+    numerics = "exact"
     roots = (ex.operation("subtract"),)
     other = ex.Reason("other_in_a_cell", "`{{a}}` is written otherwise.")
 

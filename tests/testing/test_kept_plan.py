@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +115,33 @@ def test_a_file_that_is_not_there_or_no_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ex.OperandError, match="without a schedule"):
         ex.testing.assert_same_plan(Recording(), path, update=True)
     assert path.read_text(encoding="utf-8") == "{"
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EIO])
+def test_a_disk_that_cannot_be_written_keeps_the_file(kept: Path, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a read-only or full disk the update is one clear error; the old file stays, and no scratch file does."""
+    before, names, real = kept.read_bytes(), sorted(kept.parent.iterdir()), os.open
+
+    def refused(path: Any, flags: int, *rest: Any, **options: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(code, os.strerror(code), str(path))
+        return real(path, flags, *rest, **options)
+
+    plan = ex.EvalPlan(title="another")
+    plan.register(ex.exp(ex.tensor([1.0, 2.0])) * 3)
+    plan.prepare()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        with pytest.raises((FileError, OSError), match=os.strerror(code)) as error:
+            ex.testing.assert_same_plan(plan, kept, update=True)
+    assert kept.name in str(error.value)
+    assert (kept.read_bytes(), sorted(kept.parent.iterdir())) == (before, names)
+
+
+@pytest.mark.parametrize("path", ["/proc/plan.json", "/dev/null/plan.json", "/sys/kernel/plan.json"])
+def test_a_folder_that_takes_no_files_is_a_clear_error(path: str) -> None:
+    with pytest.raises((FileError, OSError), match=re.escape(path)):
+        ex.testing.assert_same_plan(planned().prepare(), path, update=True)
 
 
 @pytest.mark.spec("V-22")

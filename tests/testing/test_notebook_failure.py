@@ -79,10 +79,10 @@ def lax(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
     return reports(tmp_path_factory.mktemp("lax"), stored, ["program"], "--nbval-lax", "-n", "1")
 
 
-@pytest.mark.spec("V-22")
+@pytest.mark.spec("V-22", headline=True)
 @pytest.mark.parametrize("session", ["strict", pytest.param("lax", marks=pytest.mark.soak)])
 def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.FixtureRequest, session: str) -> None:
-    """Under nbval a cell that fails names the decisions that differ, and shows no picture."""
+    """Name the decisions that differ where a notebook under nbval fails, without a picture."""
     text = request.getfixturevalue(session)["program"]
     assert "Cell 1: the outputs are not those stored in the notebook" in text
     assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\]; was: .*; now: ", text, re.M)

@@ -34,8 +34,9 @@ class Counted:
         self.freed[sample[1]] += 1
 
 
-@pytest.mark.spec("T-9")
+@pytest.mark.spec("T-9", headline=True)
 def test_batches_cover_the_dataset() -> None:
+    """Load a dataset of len, get and free in batches that cover it, and free each sample once."""
     data = Counted(7)
     loader = T.DataLoader(data, 3)
     batches = [*loader]
@@ -43,6 +44,7 @@ def test_batches_cover_the_dataset() -> None:
     assert [len(images) for images, _ in batches] == [3, 3, 1]
     assert np.concatenate([labels for _, labels in batches]).tolist() == [*range(7)]
     assert batches[1][0].tolist() == [[3, 3], [4, 4], [5, 5]]
+    assert data.got == data.freed == Counter(range(7))
     assert len([*T.DataLoader(data, 3, drop_last=True)]) == 2
     assert [*T.DataLoader(Counted(0), 3)] == []
 

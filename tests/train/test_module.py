@@ -41,8 +41,9 @@ def data(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
     return generator.normal(size=(count, 2, 3)), generator.normal(size=(count, 2))
 
 
-@pytest.mark.spec("T-1")
+@pytest.mark.spec("T-1", headline=True)
 def test_a_module_is_built_in_order() -> None:
+    """Build a module in order, loss, optimizer, layers, attach; a call out of order says what is missing."""
     module = T.Module("m")
     with pytest.raises(ex.StateError, match="has no loss"):
         module.add_node(ex.relu)
@@ -130,8 +131,9 @@ def test_a_step_is_planned_once_and_reused() -> None:
     assert len(module._steps) == 2
 
 
-@pytest.mark.spec("T-13")
+@pytest.mark.spec("T-13", headline=True)
 def test_a_module_of_float64_computes_in_it_throughout() -> None:
+    """Compute a module in float64 throughout by one switch: parameters, state, outputs, every value of a step."""
     x, label = data()
     module = built(T.Adam(0.01), "float64")
     module.train_on(x.astype("float32"), label.astype("float32"))
@@ -142,8 +144,9 @@ def test_a_module_of_float64_computes_in_it_throughout() -> None:
     assert {dtype for dtype in dtypes if dtype.startswith("float")} == {"float64"}
 
 
-@pytest.mark.spec("T-8", "T-12")
+@pytest.mark.spec("T-8", "T-12", headline=True)
 def test_samples_may_lie_last() -> None:
+    """Train with samples first, or last by a switch: outputs and losses are the same."""
     x, label = data()
     first, last = built(dtype="float64"), built(dtype="float64", samples="last")
     turned, turned_label = x.transpose(1, 2, 0), label.T
@@ -180,9 +183,9 @@ def test_a_loss_reads_classes_beside_samples_that_lie_last(loss: Any, rows: bool
         np.testing.assert_allclose(last.gradients[name], gradient, rtol=1e-12)
 
 
-@pytest.mark.spec("T-8", "T-12")
+@pytest.mark.spec("T-12", "T-8", headline=True)
 def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
-    """Output Wᵀ I + b, dW = I Gᵀ, db = Σ G over samples, dI = W G."""
+    """Compute a linear layer with samples last: Wᵀ I + b, dW = I Gᵀ, db = Σ G over samples, dI = W G."""
     generator = np.random.default_rng(0)
     node = _node(T.Linear("l", 6, 2, "last"), "last")
     w, b = (node.parameters[name].array for name in ("l/weight", "l/bias"))
@@ -196,8 +199,8 @@ def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
     np.testing.assert_allclose(node.gradients["l/bias"], g.sum(1), rtol=1e-12)
 
 
-def _node(layer: Any, samples: str = "first") -> Any:
-    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1), dtype="float64", samples=samples)
+def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1), dtype=dtype, samples=samples)
     node = module.add_node(layer)
     module.attach()
     return node
@@ -214,19 +217,24 @@ def test_whole_numbers_have_a_gradient_of_zeros() -> None:
     np.testing.assert_array_equal(node.gradients["l/weight"], [[3, 3], [1, 1], [3, 3]])
 
 
-@pytest.mark.spec("T-7")
-def test_relu_masks_and_keeps_the_shape() -> None:
-    node = _node(ex.relu)
-    x = np.array([[-1.0, 0.0, 2.0], [3.0, -4.0, 0.5]])
-    assert node.forward(x).tolist() == [[0, 0, 2], [3, 0, 0.5]]
-    assert node.backward(np.full((2, 3), 5.0)).tolist() == [[0, 0, 5], [5, 0, 5]]
+@pytest.mark.spec("T-7", headline=True)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_relu_masks_and_keeps_the_shape(dtype: str) -> None:
+    """Keep what is above 0 in ReLU, and multiply the gradient by that mask; the shape stays."""
+    node = _node(ex.relu, dtype=dtype)
+    x = np.array([[-1.0, 0.0, 2.0], [3.0, -4.0, 0.5]], dtype)
+    output = node.forward(x)
+    assert output.dtype == dtype
+    assert output.tolist() == [[0, 0, 2], [3, 0, 0.5]]
+    assert node.backward(np.full((2, 3), 5.0, dtype)).tolist() == [[0, 0, 5], [5, 0, 5]]
     assert node.parameters == {}
     assert node.input_size == node.output_size == 3
     assert node.type == "relu"
 
 
-@pytest.mark.spec("T-5")
+@pytest.mark.spec("T-5", headline=True)
 def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
+    """Keep a layer's last input and a copy of its last output from one forward to the next."""
     node = _node(T.Linear("l", 6, 2))
     assert node.last_input is None
     assert node.last_output is None
@@ -245,9 +253,9 @@ def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
         node.forward(np.ones((2, 5)))
 
 
-@pytest.mark.spec("T-14")
+@pytest.mark.spec("T-14", headline=True)
 def test_a_training_tensor_is_one_contiguous_block() -> None:
-    """What a node keeps is contiguous: of a view the elements are copied; strides count elements, not bytes."""
+    """Keep training tensors as one contiguous block with strides in elements; a view is copied first."""
     node = _node(T.Linear("l", 6, 2))
     whole = np.arange(24.0).reshape(6, 4)
     node.forward(whole.T)
@@ -277,18 +285,25 @@ def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
     with pytest.raises(ex.StateError, match="not fed forward"):
         node.backward(g)
     node.forward(x)
-    upstream = ex.tensor(g)
-    one, two = node.backward(upstream), node.backward(upstream)
-    assert one is not two
-    assert (one == two).all()
+    before = g.copy()
+    for upstream in (ex.tensor(g), g):
+        one = node.backward(upstream)
+        kept = one.copy()
+        two = node.backward(2 * g)
+        assert not np.shares_memory(one, two)
+        assert (one == kept).all()
+        np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
+        assert (np.asarray(upstream) == before).all(), "the upstream gradient is only read"
+    node.backward(g)
     assert one.shape == x.shape
     assert {name: array.shape for name, array in node.gradients.items()} == {"l/bias": (2,), "l/weight": (6, 2)}
     with pytest.raises(ex.OperandError, match="last output's shape"):
         node.backward(np.ones((8, 3)))
 
 
-@pytest.mark.spec("T-2")
+@pytest.mark.spec("T-2", headline=True)
 def test_a_module_keeps_and_releases() -> None:
+    """Keep a module's last output, and release it, its layers, loss and optimizer when it is closed."""
     x, _label = data()
     loss, optimizer = T.MeanSquaredError(), T.SGD(0.1)
     with T.Module("one", loss=loss, optimizer=optimizer) as module:

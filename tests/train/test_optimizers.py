@@ -31,7 +31,7 @@ def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
     return np.stack(values)
 
 
-@pytest.mark.spec("T-4")
+@pytest.mark.spec("T-4", headline=True)
 @pytest.mark.parametrize(
     ("name", "optimizer"),
     [
@@ -47,8 +47,7 @@ def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
     ],
 )
 def test_a_rule_reaches_what_torch_reaches(name: str, optimizer: Any) -> None:
-    """Gradient descent, momentum, Nesterov's, Adagrad, Adam, AdamW, AMSGrad, weight decay and clipping reach what
-    PyTorch's reach, step by step."""
+    """Train by gradient descent, momentum, Nesterov, Adagrad, Adam, AdamW and AMSGrad to PyTorch's weights."""
     # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
     rtol = 1e-6 if name in ("adam", "adamw", "amsgrad") else 1e-12
     np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6)
@@ -294,7 +293,7 @@ def test_an_optimizer_refers_and_does_not_own() -> None:
     held = Parameter("p", ex.tensor([1.0, 2.0]))
     optimizer = T.SGD(0.5)
     optimizer.attach({"p": held})
-    before = held.read() * 1
+    before = held.value * 1
     optimizer.step({"p": np.array([1.0, 1.0])})
     assert held.array.tolist() == [0.5, 1.5]
     held.assign([10.0, 20.0])

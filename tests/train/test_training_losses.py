@@ -36,8 +36,9 @@ def test_a_gradient_is_that_of_differences(loss: Any, shape: tuple[int, ...]) ->
         assert gradient[index] == pytest.approx(difference, rel=1e-5, abs=1e-8)
 
 
-@pytest.mark.spec("T-3")
+@pytest.mark.spec("T-3", headline=True)
 def test_values_are_those_of_the_formulas() -> None:
+    """Compute mean squared error, cross-entropy, NLL and binary cross-entropy as their formulas say."""
     output, label = case(LOSSES[0])
     assert LOSSES[0](output, label) == pytest.approx(((output - label) ** 2).mean())
     softmax = np.exp(output) / np.exp(output).sum(-1, keepdims=True)

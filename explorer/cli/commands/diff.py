@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from explorer.cli.support.output import check_output, ending_error
 from explorer.cli.support.terminal import report, tell
@@ -13,6 +12,9 @@ from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
 from explorer.record import Recording
 from explorer.record.reasons import bytes_text
+
+if TYPE_CHECKING:
+    from explorer.run.evalplan import EvalPlan
 
 HELP = "tell what differs between two models, or two recordings"
 DESCRIPTION = """\
@@ -39,28 +41,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print or write the comparison."""
-    from explorer.cli.support.weight_diff import compare_weights
+    from explorer.api import compare
     from explorer.view.compare.comparison_html import page_html
-    from explorer.view.compare.comparison_view import Compared
 
     output: Path | None = options.output
     if output is not None:
         if output.suffix.lower() not in (".html", ".txt"):
             raise ending_error(output, ".html or .txt", ".html")
         check_output(output, (options.before, options.after))
-    recording, nodes = _read(options.before)
-    other, others = _read(options.after)
-    compared = Compared.of(recording, other)
+    before, after = _read(options.before), _read(options.after)
+    try:
+        compared = compare(before, after, weights=not options.no_weights)
+    except FileError as error:
+        raise FileError(
+            error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
+            fix=f"{error.fix}; or compare the graphs alone with --no-weights",
+        ) from error  # fmt: skip
     text, equal = compared.text(), compared.equal
-    if nodes and others and not options.no_weights:
-        try:
-            weights = compare_weights(compared, nodes, others)
-        except FileError as error:
-            raise FileError(
-                error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
-                fix=f"{error.fix}; or compare the graphs alone with --no-weights",
-            ) from error  # fmt: skip
-        text, equal = text + weights.text, equal and not weights.differ
     if output is None:
         tell(text)
     else:
@@ -69,17 +66,16 @@ def execute(options: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
-    """Return a model's plan with the expressions of its nodes, or the recording in a file, without expressions."""
+def _read(path: Path) -> EvalPlan | Recording:
+    """Return a model's plan, or the recording in a file."""
     from explorer.formats import open
     from explorer.formats.recording_file import stored_recording
-    from explorer.run.recording.recorder import expressions
 
     recording = stored_recording(path)
     if recording is not None:
-        return recording, ()
+        return recording
     try:
-        plan = open(path).preview_plan()
+        return open(path).preview_plan()
     except FileError as error:
         if path.suffix.lower() != ".json":
             raise
@@ -89,4 +85,3 @@ def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
             rule=f"a .json file must hold a net or a recording; {error.rule}",
             fix=f"write a recording with: explorer show FILE -o {path.name}",
         ) from error
-    return plan.recording, expressions(plan.planned)

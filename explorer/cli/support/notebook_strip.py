@@ -54,15 +54,18 @@ def _strip_outputs(cell: dict[str, Any]) -> int:
 def strip_widgets(notebook: dict[str, Any]) -> int:
     """Remove the widgets that have a picture beside them, and their state; return the number of changes.
 
-    Widgets without a picture keep their state, since nothing else of them would be left to see.
+    Widgets without a picture keep their state, since nothing else of them would be left to see. State that is no object
+    is removed: nothing can read it.
     """
     outputs = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
     pictured = [data for data in outputs if WIDGET in data and any(mime in data for mime in _PICTURES)]
     for data in pictured:
         del data[WIDGET]
-    if any(WIDGET in data for data in outputs) or _STATE not in notebook["metadata"].get("widgets", {}):
+    metadata = notebook["metadata"]
+    has_state = isinstance(metadata.get("widgets"), dict) and isinstance(metadata["widgets"].get(_STATE), dict)
+    if "widgets" not in metadata or (has_state and any(WIDGET in data for data in outputs)):
         return len(pictured)
-    del notebook["metadata"]["widgets"]
+    del metadata["widgets"]
     return len(pictured) + 1
 
 
@@ -84,8 +87,9 @@ def stripped(path: Path) -> tuple[int, str]:
             rule="a notebook must be JSON of Jupyter's format 4",
             fix="open it in JupyterLab and save it, which converts older formats",
         )
-    # As nbformat writes it, so that nothing else in the file changes.
-    return changes, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    # As nbformat writes it, so that nothing else in the file changes; lone surrogates stay escaped.
+    text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return changes, text.encode("utf-8", "backslashreplace").decode()
 
 
 def strip_files(paths: list[Path], *, write: bool = True) -> list[Path]:

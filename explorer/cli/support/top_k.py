@@ -13,6 +13,7 @@ from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import content
 from explorer.core.types.tensor_type import Array
 from explorer.record.escape import visible
+from explorer.record.reasons import counted_text
 
 SOFTMAX = ("auto", "yes", "no")
 _EXACT = 1e-3
@@ -37,7 +38,7 @@ def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[A
     """Raise FileError unless there are as many labels as an output's last axis, if known, has classes."""
     if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
         raise FileError(
-            f"{len(labels)} labels for the {shape[-1]} classes of output {name!r}", path=str(path),
+            f"{counted_text(len(labels), 'label')} for the {shape[-1]} classes of output {name!r}", path=str(path),
             rule="the file must have one label per class, one per line", fix="complete the file, or omit --labels",
         )  # fmt: skip
 

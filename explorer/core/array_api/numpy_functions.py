@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.core.array_api.numpy_compositions import COMPOSED, HINTS
+
 REDUCTIONS: Mapping[str, str] = {
     "add": "sum",
     "multiply": "prod",
@@ -41,6 +43,8 @@ class Recorded(NamedTuple):
     """names of arguments that do not change the result, so that they are dropped"""
     arrays: bool = False
     """whether Python numbers become arrays first, as in NumPy: an int is then an int64, not a weak scalar"""
+    function: Callable[..., Any] | None = None
+    """records it by other functions; None for the one of that name"""
 
 
 _FIRST = dict.fromkeys(("a", "array", "arr", "m", "A"), "x")
@@ -64,7 +68,8 @@ FUNCTIONS: Mapping[str, Recorded] = {
     "amin": _recorded("min"),
     "argsort": _recorded("argsort", "kind", "stable"),
     "clip": _recorded("clip", a_min="low", a_max="high", min="low", max="high"),
-    "einsum": _recorded("einsum", "optimize"),
+    **{name: Recorded(name, arrays=True, function=function) for name, function in COMPOSED.items()},
+    "einsum": Recorded("einsum", free=frozenset(["optimize"]), function=COMPOSED["einsum"]),
     "sort": _recorded("sort", "kind", "stable"),
     "std": _recorded("std", correction="ddof"),
     "var": _recorded("var", correction="ddof"),
@@ -88,13 +93,21 @@ REFUSED: Mapping[str, str] = {
 }
 """NumPy function → why it is not recorded, where the reason is not simply that no operation has its name"""
 
-DESCRIBED = frozenset(("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"))
+DESCRIBED = frozenset(
+    ("can_cast", "iscomplexobj", "isrealobj", "ndim", "ones_like", "result_type", "shape", "size", "zeros_like")
+)
 """functions that read shape and dtype only, so that they are answered without a value"""
 
 
 def _known(names: Any) -> dict[Callable[..., Any], str]:
-    return {getattr(np, name): name for name in names if hasattr(np, name)}  # older releases lack some
+    found = {}
+    for name in names:
+        module, _, own = name.rpartition(".")
+        function = getattr(np.linalg if module else np, own, None)  # older releases lack some
+        if function is not None:
+            found[function] = name
+    return found
 
 
-NAMES: Mapping[Callable[..., Any], str] = _known((*FUNCTIONS, *REFUSED, *DESCRIBED))
+NAMES: Mapping[Callable[..., Any], str] = _known((*HINTS, *FUNCTIONS, *REFUSED, *DESCRIBED))
 """NumPy function → its name in the tables; looked up by identity, since np.linalg has functions of the same names"""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core import registry
+from explorer.core.array_api.numpy_compositions import HINTS
 from explorer.core.array_api.numpy_functions import DESCRIBED, FUNCTIONS, NAMES, REDUCTIONS, REFUSED, UFUNCS, Recorded
 from explorer.core.errors import OperandError, UnknownNameError
 
@@ -44,10 +45,10 @@ class NumpyProtocol:
     ) -> Any:
         name = NAMES.get(func)
         if name in DESCRIBED:
-            return func(*[_described(value) for value in args], **kwargs)
+            return func(*map(_described, args), **{key: _described(value) for key, value in kwargs.items()})
         recorded = FUNCTIONS.get(name) if name is not None else None
         if name is None or recorded is None:
-            raise _unknown(func, "" if name is None else REFUSED[name])
+            raise _unknown(func, REFUSED.get(name or "", ""), HINTS.get(name or "", ""))
         return _call(recorded, f"np.{name}", func, args, kwargs)
 
 
@@ -61,10 +62,12 @@ def _of_ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
     return registry.functions[name]
 
 
-def _unknown(func: Callable[..., Any], reason: str = "") -> Exception:
+def _unknown(func: Callable[..., Any], reason: str = "", hint: str = "") -> Exception:
     module = getattr(func, "__module__", None) or "numpy"
     name = f"{module.replace('numpy', 'np', 1)}.{func.__name__}"
     fix = f"evaluate first: {name}(ex.evaluate(x))"
+    if hint:
+        reason, fix = "a function of NumPy must be one that is recorded", f"write {hint}; or {fix}"
     if reason:
         return OperandError(f"{name} of an expression", rule=reason, fix=fix)
     recorded_names = [
@@ -79,7 +82,7 @@ def _call(
     recorded: Recorded, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Record a NumPy function: bind its arguments by NumPy's signature and pass each on by name."""
-    record = registry.functions[recorded.name]
+    record = recorded.function or registry.functions[recorded.name]
     signature, parameters = _signature(func, name), inspect.signature(record).parameters
     try:
         bound = signature.bind(*args, **kwargs)
@@ -123,7 +126,7 @@ def _call(
     return record(*spread, **named)
 
 
-_OPERANDS = ("a", "b", "arrays")
+_OPERANDS = ("a", "b", "arrays", "tup")
 
 
 def _as_array(value: Any) -> Any:
@@ -151,6 +154,7 @@ def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
 _IN_C: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "np.concatenate": (("arrays",), {"axis": 0, "out": None, "dtype": None, "casting": "same_kind"}),
     "np.dot": (("a", "b"), {"out": None}),
+    "np.inner": (("a", "b"), {}),
     "np.where": (("condition",), {"x": None, "y": None}),
 }
 """arguments of functions written in C: required ones, and optional ones with their defaults"""

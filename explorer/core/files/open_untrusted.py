@@ -61,7 +61,18 @@ def opened(
                 rule=f"the file must lie in {printable(within)}",
                 fix=fix,
             )
+        if os.read(descriptor, len(_POINTER)) == _POINTER:
+            raise FileError(
+                f"{what} cannot be read: this is a pointer of Git LFS",
+                path=shown,
+                rule="the file must hold the content that the pointer stands for",
+                fix="git lfs pull",
+            )
+        os.lseek(descriptor, 0, os.SEEK_SET)
         return os.fdopen(descriptor, "rb")
+    except OSError as error:
+        os.close(descriptor)
+        raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
     except BaseException:
         os.close(descriptor)
         raise
@@ -130,6 +141,8 @@ def printable(path: str | os.PathLike[str]) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
+"""first bytes of the text that Git LFS keeps in the place of a large file"""
 _SHOWN = 1024
 _SEARCHED, _NEAR, _NEAR_ENDING = 1000, 0.8, 0.7
 """most files of a folder that are looked at for a near name; likeness from which a name is near, and an ending"""

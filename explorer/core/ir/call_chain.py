@@ -26,6 +26,9 @@ class CalledCode:
     def __init__(self, code: CodeType, calls: tuple[tuple[CodeType, int], ...]) -> None:
         self.code, self.calls = code, calls
 
+    def __repr__(self) -> str:
+        return f"<code of {self.code.co_name}>"
+
     def callers(self) -> tuple[Place, ...]:
         """Return the lines of the calls, the innermost first."""
         return tuple([place_of(code, instruction) for code, instruction in self.calls])

@@ -159,9 +159,9 @@ class ToGraphviz(Protocol):
 
 
 class Compare(Protocol):
-    """Comparison of a plan with another plan, or with a recording."""
+    """Comparison of a plan with another plan, or with a recording; of two plans also of their weights."""
 
-    def __call__(self, before: Any, after: Any, /) -> ComparedPlans: ...
+    def __call__(self, before: Any, after: Any, /, *, weights: bool = False) -> ComparedPlans: ...
 
 
 class LanesPicture(Protocol):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.core import registry
 from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError
+from explorer.core.ir.accumulation import compute_widened, is_widened
 from explorer.core.registry_base import Registry
 from explorer.core.types.custom_dtypes import ElementType, element_of, is_text, numbers_of
 from explorer.core.types.device import Device, cpu
@@ -81,6 +82,8 @@ def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable
             element = element_of(part.dtype)
             if element is not None and not operation.view and not operation.takes_elements:
                 return _on_elements(operation, element)
+            if is_widened(operation, part.dtype):
+                return functools.partial(compute_widened, operation)
     return operation.kernel
 
 
@@ -91,7 +94,7 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
     if operation.count_operands() == 0:
         return functools.partial(_described, operation, device)
     if (operation.view and device.addressable) or (operation.portable and device.runs_numpy):
-        return operation.kernel
+        return functools.partial(compute_widened, operation) if operation.accumulates else operation.kernel
     raise DeclarationError(
         f"{operation.name} on {device.name}",
         rule="an operation must have a kernel registered for the device that it runs on",

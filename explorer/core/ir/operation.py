@@ -264,7 +264,11 @@ class Operation(Tiling, metaclass=Interning):
             raise self.refuse(types, *rule_of_devices(devices, types))
         if not self.takes_tuples:
             self._check_texts(types)
-        inferred = type_on_elements(self, types) or self.infer(*types)
+        try:
+            inferred = type_on_elements(self, types) or self.infer(*types)
+        except np.exceptions.DTypePromotionError:
+            rule, fix = "operands must have dtypes that NumPy promotes to a common one", "x.astype(np.float32)"
+            raise self.refuse(types, rule, fix) from None
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_texts(self, types: tuple[AnyType, ...]) -> None:

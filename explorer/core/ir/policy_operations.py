@@ -107,7 +107,7 @@ class Adjusted(Operation, abstract=True):
         # by.
         object.__setattr__(self, "_standing", standing)
         object.__setattr__(self, "name", self.operation.name)
-        for facet in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure"):
+        for facet in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
             object.__setattr__(self, facet, getattr(standing, facet))
 
     @property

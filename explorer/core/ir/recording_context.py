@@ -43,6 +43,13 @@ class Scope:
         return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
 
 
+def operator_of(scope: Scope | None) -> Any:
+    """Return the operator of a file in whose box a scope is, as the net defines it; None outside of nets."""
+    while scope is not None and (scope.kind != "file" or scope.payload is None):
+        scope = scope.parent
+    return None if scope is None else scope.payload
+
+
 def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
     """Return the innermost scope that all of some scopes are, or are inside of; None for the top."""
     shared: list[Scope] | None = None
@@ -66,6 +73,8 @@ class _State(threading.local):
     """code and instruction, or place, that nodes are attributed to instead of the user's line"""
     traces: tuple[int, ...] = ()
     """first uid of each function that is being traced"""
+    watches_draws: bool = False
+    """whether a body is being traced whose random draws are reported (tracing/random_draws.py)"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
     device: Device = cpu

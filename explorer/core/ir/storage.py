@@ -32,6 +32,9 @@ class Storage:
         self.token = next(_tokens)
         self.version = 0
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.device.name}, written {self.version} times>"
+
     def peek(self) -> Any:
         """Return the array for a single look; a storage that reads a file keeps nothing for it."""
         return self.array

@@ -151,7 +151,7 @@ class TensorFunctions:
                 raise OperandError(
                     f"{counted_text(array.size, 'element')} for a tensor of {self.size}",
                     rule="there must be one number, or as many as the tensor has elements",
-                    fix=f"a list of {self.size} numbers",
+                    fix=f"a list of {counted_text(self.size, 'number')}",
                 )
             channels, rows, columns = self.shapes
             ordered = array.reshape((channels, rows, columns) if row_major else (channels, columns, rows))

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, Shape
 
@@ -49,6 +50,9 @@ class Tiling:
     """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
     follows_format: ClassVar[bool] = False
     """whether tiles are computed fastest where the result lies in memory as the last operand, an image, does"""
+    accumulates: ClassVar[bool] = False
+    """whether the kernel adds or multiplies elements up: float16 and other floats narrower than float32 are converted
+    to float32 before it, and its result is rounded once (``accumulator_dtype``)"""
 
     # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
 
@@ -80,8 +84,8 @@ class Tiling:
         return None
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of partial results: single precision for half, in which they would overflow."""
-        return np.dtype(np.float32) if result == np.float16 else result
+        """Return the dtype of partial results."""
+        return accumulator_dtype(result) if self.accumulates else result
 
     def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
         """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
@@ -89,7 +93,7 @@ class Tiling:
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:
         """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
-        np.copyto(out, joined)
+        np.copyto(out, joined, casting="unsafe")
         return out
 
 

@@ -20,7 +20,9 @@ from explorer.core.ir.source_location import INTERNAL
 
 _STDLIB = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_COMPUTED = frozenset({"getattr", "hasattr", "vars", "__dict__", "attrgetter", "asdict", "astuple", "fields"})
+_COMPUTED = frozenset(
+    {"getattr", "hasattr", "vars", "__dict__", "attrgetter", "methodcaller", "format", "format_map"}
+).union(("asdict", "astuple", "fields", "replace", "copy", "deepcopy"))
 """names whose use means that attributes are looked up by computed names"""
 _COMPARING = frozenset[str]().union(
     ("eq", "ne", "lt", "le", "gt", "ge", "hash", "contains", "indexOf", "countOf"),
@@ -68,8 +70,6 @@ class Reads(NamedTuple):
     computed: bool
     """whether attributes are read by names that are computed"""
     comparisons: Comparisons
-    members: dict[str, frozenset[str]]
-    """outer variables of which nothing but attributes is read, with these"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -80,21 +80,11 @@ def reads(code: CodeType) -> Reads:
     modules: dict[str, None] = {}
     texts: set[str] = set()
     comparisons: Comparisons = {}
-    members: dict[str, frozenset[str]] = {}
-    passed_on: set[str] = set()
-    before = held = ""
+    before = ""
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
         if name == "EXTENDED_ARG":
             continue
-        # ``module.name``: if a variable is only ever read so, these attributes are all that counts of it
-        if held and name in ("LOAD_ATTR", "LOAD_METHOD"):
-            members[held] = members.get(held, frozenset()) | {value}
-        elif held:
-            passed_on.add(held)
-        held = value if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF") else ""
-        if not held and instruction.opcode in dis.hasfree and name != "LOAD_CLOSURE":
-            passed_on.add(value)
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
             variables[value] = None
         elif name == "IMPORT_NAME":
@@ -113,9 +103,6 @@ def reads(code: CodeType) -> Reads:
             attributes |= inner.attributes
             texts |= inner.texts
             merge(comparisons, inner.comparisons)
-            for variable, names in inner.members.items():
-                members[variable] = members.get(variable, frozenset()) | names
-            passed_on.update({*inner.variables, *constant.co_freevars} - inner.members.keys())
         elif isinstance(constant, tuple):
             texts |= {item for item in constant if isinstance(item, str)}
     mentioned = {*variables, *attributes}
@@ -126,7 +113,6 @@ def reads(code: CodeType) -> Reads:
         frozenset(texts),
         not mentioned.isdisjoint(_COMPUTED),
         comparisons if mentioned.isdisjoint(_COMPARING) else dict.fromkeys(COMPARING, Comparison.ANY),
-        {variable: names for variable, names in members.items() if variable not in passed_on},
     )
 
 

@@ -33,11 +33,11 @@ def too_large_to_compare(function: str, value: Any, path: str, size: str) -> Dec
 
 
 def unseen_variables(function: str, name: str, caller: str = "") -> DeclarationError:
-    """The error for a builtin that reads variables whose names do not stand in the code."""
+    """The error for a builtin or an attribute that reads variables whose names are not in the code."""
     return DeclarationError(
-        f"{function} calls {name}(…)" + (f", in {caller}" if caller not in ("", function) else ""),
-        rule="the variables that a function reads must stand in its code by name: it runs once for many calls, "
-        "and once more when one of them has changed",
+        f"{function} uses {name}" + (f", in {caller}" if caller not in ("", function) else ""),
+        rule="a function must read variables by their names: it runs once for many calls, and again when one of them "
+        "has changed",
         fix="name the variable itself, or pass its value as an argument",
     )
 

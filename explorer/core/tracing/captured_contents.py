@@ -9,30 +9,35 @@ from __future__ import annotations
 
 import functools
 import os
-from array import array as packed
-from collections import deque
-from collections.abc import Iterable
+import sys
+from collections import ChainMap, UserDict, UserList, UserString, deque
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
+from io import IOBase
 from operator import eq, is_
+from random import Random
 from types import MappingProxyType
-from typing import Any
-from weakref import ReferenceType
+from typing import Any, get_origin
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
+from explorer.core.bit_keys import exact
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor
+from explorer.core.tracing.static_attributes import is_fixed_class
+from explorer.record.reasons import counted_text
 
 ARRAY_BYTES = 1 << 16
 """most bytes of a writable array whose contents are compared at each call"""
 ITEMS = 10_000
 """most items of a container that are compared at each call"""
 
-_BUFFERS = (bytearray, memoryview, packed)
 _SEQUENCES = (list, set, deque)
 _EXPRESSIONS = {Expr, Tensor}
+_VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _MAPPINGS = (dict, MappingProxyType)
 
 
@@ -58,8 +63,8 @@ def _reader(value: Any) -> Read | None:
         return functools.partial(_mapping, value, [*value], [*value.values()])
     if isinstance(value, _SEQUENCES):
         return functools.partial(_sequence, value, [*value])
-    if isinstance(value, _BUFFERS):
-        return functools.partial(_buffer, value, bytes(value))
+    if _is_buffer(value):
+        return functools.partial(_buffer, value, memoryview(value).tobytes())
     return None
 
 
@@ -71,6 +76,14 @@ def parts(value: Any) -> Iterable[Any]:
         return [*value]
     if isinstance(value, np.ndarray) and value.dtype.hasobject:
         return [*value.flat]
+    if isinstance(value, _VIEWS):
+        return [value.mapping]
+    if isinstance(value, np.vectorize):
+        return [value.pyfunc]
+    if isinstance(value, property):
+        return [value.fget]
+    if get_origin(value) is not None:  # C[int], which reads attributes of C
+        return [get_origin(value)]
     if isinstance(value, functools.partial):
         return [value.func, value.args, value.keywords]
     if isinstance(value, (ReferenceType, ContextVar)):
@@ -83,9 +96,44 @@ def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
     return value() if isinstance(value, ReferenceType) else value.get(None)
 
 
+def attribute_with_contents(value: Any) -> str | None:
+    """Return the attribute in which a container that is written in Python keeps its items; None for another value."""
+    if isinstance(value, ChainMap):
+        return "maps"
+    kinds = (UserDict, UserList, UserString, WeakKeyDictionary, WeakSet, WeakValueDictionary)
+    return "data" if isinstance(value, kinds) else None
+
+
+def is_stream(value: Any) -> bool:
+    """Whether an object gives another value each time: an iterator, a generator of random numbers."""
+    # NumPy's only where something has imported them, since that is slow.
+    numpy_random = sys.modules.get("numpy.random")
+    generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
+    is_iterator = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
+    return is_iterator or isinstance(value, generators)
+
+
 def environment(snapshot: dict[str, str]) -> Any:
     """Return the environment while it equals ``snapshot``, and None otherwise."""
     return os.environ if os.environ.copy() == snapshot else None
+
+
+def attributes(held: Any, own: dict[str, Any], count: int) -> Any:
+    """Return the attributes of an object while there are as many, in the same dict."""
+    return own if held.__dict__ is own and len(own) == count else None
+
+
+def same_number(read: Read, key: Any) -> bool:
+    """Whether an attribute that is another object each time is the same number or string."""
+    return bool(exact(read()) == key)
+
+
+def contents_of(cell: Any) -> Any:
+    """Return the value of a closure variable, None while it is not bound."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def excess(value: Any) -> str:
@@ -95,8 +143,8 @@ def excess(value: Any) -> str:
             return ""
         return f"{'×'.join(map(str, value.shape))} {value.dtype}, {value.nbytes:,} bytes"
     if isinstance(value, (*_MAPPINGS, *_SEQUENCES)) and len(value) > ITEMS:
-        return f"{len(value):,} items"
-    if isinstance(value, _BUFFERS):
+        return counted_text(len(value), "item")
+    if _is_buffer(value):
         nbytes = memoryview(value).nbytes
         return f"{nbytes:,} bytes" if nbytes > ARRAY_BYTES else ""
     return ""
@@ -159,4 +207,12 @@ def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:
 
 
 def _buffer(value: Any, snapshot: bytes) -> Any:
-    return value if bytes(value) == snapshot else None
+    return value if memoryview(value).tobytes() == snapshot else None
+
+
+def _is_buffer(value: Any) -> bool:
+    """Whether an object shows its memory: a ``bytearray``, an object of ``ctypes``."""
+    try:
+        return not memoryview(value).readonly or isinstance(value, memoryview)
+    except (TypeError, ValueError, BufferError):
+        return False

@@ -15,15 +15,13 @@ import builtins
 import functools
 import os
 import sys
-from collections import ChainMap, UserDict, UserList
-from collections.abc import Iterator
 from contextvars import ContextVar
-from io import IOBase
 from operator import attrgetter, methodcaller
-from random import Random
 from types import (
     BuiltinFunctionType,
     FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
     MemberDescriptorType,
     MethodType,
     ModuleType,
@@ -35,11 +33,24 @@ from weakref import ReferenceType
 import numpy as np
 
 from explorer.core.attributes import class_attribute, stands_for_expression
+from explorer.core.bit_keys import exact
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read
+from explorer.core.ir.source_location import INTERNAL
 from explorer.core.tracing.bytecode_names import Comparisons, is_fixed, merge, reads
 from explorer.core.tracing.capture_errors import stream, too_large_to_compare, too_many_readers, unseen_variables
-from explorer.core.tracing.captured_contents import environment, excess, parts, reader, referred
+from explorer.core.tracing.captured_contents import (
+    attribute_with_contents,
+    attributes,
+    contents_of,
+    environment,
+    excess,
+    is_stream,
+    parts,
+    reader,
+    referred,
+    same_number,
+)
 from explorer.core.tracing.implicit_methods import (
     CONSTRUCTING,
     comparing_methods,
@@ -51,18 +62,23 @@ from explorer.core.tracing.static_attributes import (
     functions_of,
     has_attributes,
     is_fixed_class,
+    is_fixed_module,
     is_known,
     is_traced,
     slots,
 )
 
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
-_CLASSES_OF_STANDARD_CONTAINERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names of the ``os`` module's that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
-_UNSEEN = frozenset({"globals", "eval", "exec"})
-"""builtins that read variables whose names do not stand in the code"""
+_UNSEEN = frozenset({"globals", "eval", "exec", "__import__"})
+"""builtins that read variables whose names are not in the code"""
+_UNSEEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "import_module"})
+"""attributes through which such variables are read; ``sys.modules`` is another one"""
+
+_CALLED = (FunctionType, MethodType, functools.partial, dict, MappingProxyType)
+"""what a decorator of an installed package holds of the functions that it was given"""
 _MOST = 20_000
 """readers of one function"""
 
@@ -99,20 +115,24 @@ class Survey:
                 if current is not os:
                     self._names.add("environ")
             elif isinstance(current, FunctionType):
-                self._enter(current, pending)
+                self._enter(current, path, pending)
             elif isinstance(current, MethodType):
                 pending += [(current.__func__, path), (current.__self__, path)]
             elif current is builtins:
                 self._builtins = True
             elif isinstance(current, BuiltinFunctionType):
                 if current.__self__ is builtins and current.__name__ in _UNSEEN:
-                    raise unseen_variables(self._name, current.__name__)
+                    raise unseen_variables(self._name, f"{current.__name__}(…)")
                 pending.append((current.__self__, path))
             elif isinstance(current, type):
                 self._class(current, path, pending, CONSTRUCTING)
             elif isinstance(current, ModuleType):
-                if not is_fixed(getattr(current, "__file__", None) or "<frozen module>"):
+                if not is_fixed_module(current):
                     self._objects.append((current, path))
+                    # A module's own ``__getattr__``, and the properties of a subclass of modules.
+                    pending.append((vars(current).get("__getattr__"), path))
+                    if type(current) is not ModuleType:
+                        self._class(type(current), path, pending, ())
             else:
                 self._value(current, path, pending)
 
@@ -133,8 +153,13 @@ class Survey:
             for held, name, path in fresh:
                 noted.add((id(held), name))
                 self._attribute(held, name, f"{path}.{name}" if path else name)
+        for held, path in self._objects:
+            own = getattr(held, "__dict__", None)
+            # An attribute that is added may be one that was looked for in vain; of modules a name is looked up.
+            if isinstance(own, dict) and not is_traced(held):
+                self._add(functools.partial(attributes, held, own, len(own)), own, path)
         for name in sorted(self._names & _UNSEEN) if self._builtins else ():
-            raise unseen_variables(self._name, name)
+            raise unseen_variables(self._name, f"{name}(…)")
         if self._environment and not self._names.isdisjoint(_ENVIRONMENT):
             self._add(functools.partial(environment, dict(os.environ)), os.environ, "os.environ")
 
@@ -167,16 +192,24 @@ class Survey:
         if not self._computed:
             return self._names
         own = getattr(held, "__dict__", ()) if not isinstance(held, (type, ModuleType)) else ()
-        return {*self._names, *self._texts, *own, *slots(type(held))}
+        fields = slots(type(held)) if not isinstance(held, FunctionType) else ()
+        return {*self._names, *self._texts, *own, *fields}
 
-    def _enter(self, function: FunctionType, pending: list[tuple[Any, str]]) -> None:
-        wrapped = getattr(function, "__wrapped__", None)
-        if wrapped is not None:
-            pending.append((wrapped, ""))
+    def _enter(self, function: FunctionType, path: str, pending: list[tuple[Any, str]]) -> None:
         code = function.__code__
+        pending.append((getattr(function, "__wrapped__", None), ""))
+        if not is_generated(function) and not code.co_filename.startswith(INTERNAL):
+            self._objects.append((function, path or function.__name__))
         if is_fixed(code.co_filename):
+            # A decorator of an installed package: the function that it was given is in its closure.
+            cells = [contents_of(cell) for cell in function.__closure__ or ()]
+            pending += [(value, "") for value in cells if isinstance(value, _CALLED)]
             return
         read = reads(code)
+        unseen = sorted(_UNSEEN_ATTRIBUTES.intersection((*read.variables, *read.attributes)))
+        reads_sys = "sys" in read.modules or any(function.__globals__.get(name) is sys for name in read.variables)
+        if unseen or ("modules" in read.attributes and reads_sys):
+            raise unseen_variables(self._name, unseen[0] if unseen else "sys.modules", function.__name__)
         self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
         if is_generated(function):
             self._compared |= read.attributes
@@ -186,20 +219,18 @@ class Survey:
         self._texts |= read.texts
         self._computed |= read.computed
         variables: dict[str, Read] = {
-            name: functools.partial(_contents, cell)
+            name: functools.partial(contents_of, cell)
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False)
         }
         for name in read.variables:
             if name in _UNSEEN and name not in function.__globals__:
-                raise unseen_variables(self._name, name, function.__name__)
+                raise unseen_variables(self._name, f"{name}(…)", function.__name__)
             if name in function.__globals__:
                 variables[name] = functools.partial(function.__globals__.get, name)
+            else:  # a builtin, which a global may hide, or a name that is bound later
+                self._add(functools.partial(function.__globals__.get, name), None, name)
         for name, value_of in variables.items():
-            if name in read.members and value_of() is builtins:  # nothing but attributes is read of it
-                for member in sorted(read.members[name] & _UNSEEN):
-                    raise unseen_variables(self._name, member, function.__name__)
-            else:
-                self._note(value_of, name, pending)
+            self._note(value_of, name, pending)
         pending += [(sys.modules.get(name), name) for name in read.modules]
         for attribute in ("__defaults__", "__kwdefaults__"):
             if getattr(function, attribute):
@@ -210,6 +241,9 @@ class Survey:
         self._classes.setdefault(cls, path)
         if not is_fixed_class(cls):
             self._objects.append((cls, path))
+        metaclass = type(cls)
+        if metaclass is not type and metaclass not in self._classes and not is_fixed_class(metaclass):
+            self._class(metaclass, f"type({path})", pending, ("__call__",))
         for name, base, method in implicit_methods(cls, further):
             pending += [(part, path) for part in functions_of(method)]
             if not is_fixed_class(base) and method is class_attribute(cls, name):
@@ -226,8 +260,7 @@ class Survey:
                     self.visit(method, path)
 
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
-        is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
-        if is_stream or isinstance(value, _streams()):
+        if is_stream(value):
             raise stream(self._name, value, path)
         size = excess(value)
         if size:
@@ -237,9 +270,9 @@ class Survey:
             self._add(*contents, path)
         if isinstance(value, Expr):
             return
-        for base, name in _CLASSES_OF_STANDARD_CONTAINERS.items():
-            if isinstance(value, base):
-                pending.append((getattr(value, name), path))
+        contents_name = attribute_with_contents(value)
+        if contents_name is not None:
+            self._note(functools.partial(getattr, value, contents_name), path, pending)
         if isinstance(value, (ReferenceType, ContextVar)):
             self._add(functools.partial(referred, value), referred(value), path)
         pending += [(part, f"{path}[…]") for part in parts(value)]
@@ -256,6 +289,8 @@ class Survey:
             pending.append((wrapped, path))
         if isinstance(value, (attrgetter, methodcaller)):
             self._names |= {part for name in value.__reduce__()[1] if isinstance(name, str) for part in name.split(".")}
+        if is_traced(value):
+            self._objects.append((value, path))
         if has_attributes(value):
             if not is_fixed_class(type(value)):
                 self._add(functools.partial(type, value), type(value), path)
@@ -267,7 +302,7 @@ class Survey:
         values: list[tuple[Any, str]] = []
         cls = type(held)
         own = getattr(held, "__dict__", None)
-        if isinstance(held, type):
+        if isinstance(held, type) and any(name in vars(base) for base in held.__mro__):
             for base in held.__mro__:
                 if name in vars(base) and not is_fixed_class(base):
                     self._note(functools.partial(class_attribute, held, name), path, values)
@@ -276,8 +311,8 @@ class Survey:
             self._note(functools.partial(own.get, name), path, values)
         else:
             method = class_attribute(cls, name)
-            if isinstance(method, MemberDescriptorType):
-                self._note(functools.partial(getattr, held, name, None), path, values)
+            if isinstance(method, (MemberDescriptorType, GetSetDescriptorType)):
+                self._descriptor(held, name, path, values)
             elif method is not None:
                 shadowed = functools.partial(class_attribute, cls, name)
                 if isinstance(own, dict):
@@ -291,6 +326,14 @@ class Survey:
         for value, where in values:
             self.visit(value, where)
 
+    def _descriptor(self, held: Any, name: str, path: str, pending: list[tuple[Any, str]]) -> None:
+        """Note an attribute that code in C reads: a slot, or a field of an object of C."""
+        read = functools.partial(getattr, held, name, None)
+        if read() is read():
+            self._note(read, path, pending)
+        elif type(read()) in _PLAIN:
+            self._add(functools.partial(same_number, read, exact(read())), True, path)
+
     def _note(self, read: Read, path: str, pending: list[tuple[Any, str]]) -> None:
         value = read()
         if not isinstance(value, ModuleType):
@@ -301,16 +344,3 @@ class Survey:
         self.readers.append((read, value))
         if len(self.readers) > _MOST:
             raise too_many_readers(self._name, path, _MOST)
-
-
-def _streams() -> tuple[type, ...]:
-    """Return the classes of random streams; NumPy's only where something has imported them, since that is slow."""
-    numpy_random = sys.modules.get("numpy.random")
-    return (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # the variable is not bound yet
-        return None

@@ -66,6 +66,9 @@ class Function(Generic[_Parameters, _Result]):
         self._active: set[tuple[int, Any]] = set()
         """threads that are recording, each with the key of its call"""
 
+    def __repr__(self) -> str:
+        return f"<function {self.name}>"
+
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
         kinds: list[Any] = []
@@ -92,6 +95,10 @@ class Function(Generic[_Parameters, _Result]):
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         """The function bound to an object, as methods are; the object is then a static argument."""
         return self if owner is None else functools.partial(self, owner)
+
+    def retrace(self) -> None:
+        """Forget all traces: the next call of each combination of types traces the body again."""
+        self._known.clear()
 
     def body_for(self, *types: AnyType) -> Body:
         """Return the body for operands of these types by position, for operations whose attributes are bodies."""
@@ -158,16 +165,18 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     """Trace a Python function once per combination of operand types: each call is then one node, one box.
 
     Arguments that are neither expressions nor arrays are static: each value has its own body. Expressions that the body
-    reads from outside become hidden operands. Everything else that it reads is compared at each call, and the body is
-    recorded again where something has changed: variables and attributes (of ``self`` too) bound to another object;
-    items of lists, dicts, sets and other containers of the standard library, nested ones too; elements of NumPy arrays;
-    defaults; all of these also where a function, method or class that the body uses reads them.
+    reads from outside become hidden operands.
 
-    Raises DeclarationError where it reads a writable array of more than 64 KB or a container of more than 10,000 items,
-    which are too large to compare (make it an ``ex.tensor``, or pass it as an argument), or an iterator or a random
-    generator, which give another value each time. Not seen are changes inside installed packages and inside objects of
-    other libraries written in C, variables read through ``globals()``, and files, clocks and random numbers: what
-    Python computes from these is computed once, when the body is recorded.
+    The body runs when it is traced, and reads everything else then. What your own code names is compared at each call,
+    and the body is traced again where it has changed: variables and attributes that the body names, or a function,
+    method or class outside installed packages that it uses; items of containers and elements of arrays behind them;
+    parameters, nets, blobs and learning rates of Explorer.
+    Refused when traced, by DeclarationError, is what cannot be compared: a writable array of more than 64 KB, a
+    container of more than 10,000 items, an iterator, a random generator, and variables that are read without their
+    names (``globals()``, ``eval``, ``sys.modules``). All the rest is read once, when traced, and again after
+    ``retrace()``: what Python and installed packages keep or compute themselves (settings, registries, files, clocks,
+    random numbers). Draws from the global generators of ``random`` and NumPy are reported by the warning
+    ``RandomTraced``.
 
     >>> @ex.function
     ... def norm(x):

@@ -16,8 +16,6 @@ from explorer.core.tracing.bytecode_names import COMPARING, Comparison, Comparis
 from explorer.core.tracing.static_attributes import is_fixed_class
 
 CONSTRUCTING = ("__init__", "__new__", "__post_init__")
-_APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__format__")
-"""methods with names of Python's that no expression calls"""
 
 
 def implicit_methods(cls: type, further: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
@@ -35,7 +33,7 @@ def implicit_methods(cls: type, further: tuple[str, ...]) -> Iterator[tuple[str,
     if class_attribute(cls, "__expr__") is not None:
         names["type"] = None
     for name in [*names, *further]:
-        if name in _APART or name in COMPARING:
+        if name == "__del__" or name in COMPARING:
             continue
         for base in cls.__mro__:
             method = vars(base).get(name)

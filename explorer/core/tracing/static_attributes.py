@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from explorer.core.attributes import class_attribute
@@ -39,6 +39,15 @@ def is_traced(value: Any) -> bool:
 def is_fixed_class(cls: type) -> bool:
     """Whether a class's methods never change: explorer's, the standard library's, or an installed package's."""
     return is_fixed(_file_of(cls))
+
+
+def is_fixed_module(module: ModuleType) -> bool:
+    """Whether a module never changes: explorer's, the standard library's, or an installed package's.
+
+    One that a program makes (``types.ModuleType``) has no file, and neither has a built-in one, which has a loader.
+    """
+    path = getattr(module, "__file__", None)
+    return is_fixed(path) if path else getattr(module, "__spec__", None) is not None
 
 
 def _file_of(cls: type) -> str:

@@ -19,6 +19,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.tracing.random_draws import watched_draws
 
 
 def trace(
@@ -47,7 +48,8 @@ def trace(
         with one_deeper(f"a call of {name}"), scope(name, kind) as inside:
             parameters = tuple(Parameter(node.type, title)() for node, title in zip(operands, titles, strict=True))
             traced_args, traced_kwargs = _replace((args, kwargs), parameters)
-            result = function(*traced_args, **traced_kwargs)
+            with watched_draws(name):
+                result = function(*traced_args, **traced_kwargs)
     finally:
         state.traces = state.traces[:-1]
         state.scope, state.origin = outer

@@ -7,6 +7,7 @@ NumPy refuses arithmetic on it.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, ClassVar
 
@@ -136,7 +137,29 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype are real numbers, which have gradients."""
-    return dtype.kind == "f" or element_of(dtype) is not None
+    return dtype.kind == "f" or _is_narrow_float(dtype) or element_of(dtype) is not None
+
+
+@functools.cache
+def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is a float that another package registers with NumPy: bfloat16 and narrower ones."""
+    if dtype.isbuiltin != 2:
+        return False
+    try:
+        # integers of such packages have no exponential function
+        return np.exp.resolve_dtypes((dtype, None))[-1] == dtype
+    except TypeError:
+        return False
+
+
+@functools.cache
+def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which elements are added up: float32 for narrower floats, else the dtype itself.
+
+    A sum of float16 overflows at 65,504 and stays at 2,048 when ones are added. bfloat16 has even fewer digits.
+    """
+    is_narrow = dtype.itemsize < 4 and (dtype.kind == "f" or _is_narrow_float(dtype))
+    return np.dtype(np.float32) if is_narrow else dtype
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -16,6 +16,7 @@ from explorer.course.evidence import (
     kernel_names,
     kernels,
     labels,
+    laws_of,
     operations,
     planned,
     recording_of,
@@ -129,8 +130,8 @@ answer = plan
 
 
 class NodeByHand(Exercise):
-    """Find the node that adds the two halves of `scores`, the sum of `tanh` and `multiply`: click it in the widget
-    `view`, or point at it with `view.focus(…)`. Hand in `view.selected_expression`.
+    """Find the node that doubles the matrix product, which has no name in the program: click it in the widget `view`,
+    or point at it with `view.focus(…)`. Hand in `view.selected_expression`.
     """
 
     number = "01.3"
@@ -139,8 +140,8 @@ class NodeByHand(Exercise):
     answer = "an expression"
     accepts = (Expr,)
     hints = (
-        "There are two nodes called `add`; one of them reads `tanh`.",
-        "Without a mouse: `view.focus(scores)`, since `scores` is that sum.",
+        "It is called `multiply`, and reads `matmul` and the number 2.",
+        "Without a mouse: `view.focus(scores.operands[1])`, since `scores` is the sum that reads it.",
     )
     source = (
         PROGRAM
@@ -148,23 +149,23 @@ class NodeByHand(Exercise):
 plan = ex.EvalPlan()
 plan.register(loss)
 view = plan.explore()
-view.focus(scores)
+view.focus(scores.operands[1])
 answer = view.selected_expression
 """
     )
-    mistakes = (("view.focus(scores)", "view.focus(loss)"), ("view.focus(scores)", "view.focus(scores.operands[0])"))
+    mistakes = (("operands[1]", "operands[0]"), ("scores.operands[1]", "scores"))
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
         """Look at the operation and at what it reads."""
         names = [operand.operation.name for operand in answer.operands]
-        is_sum = answer.operation.name == "add" and sorted(names) == ["multiply", "tanh"]
+        is_double = answer.operation.name == "multiply" and sorted(names) == ["full", "matmul"]
         reads = f"reads {' and '.join(f'`{name}`' for name in names)}" if names else "reads nothing"
-        yield Finding(is_sum, f"The expression is `{answer.operation.name}`, which {reads}.")
+        yield Finding(is_double, f"The expression is `{answer.operation.name}`, which {reads}.")
 
 
 class KnownBranch(Exercise):
-    """Write a choice with `ex.cond` between `ex.tanh` and `ex.sin` of a tensor, such that the plan knows which side
-    is taken before anything runs, and only that side is computed.
+    """Write a choice with `ex.cond` between `ex.exp` and `ex.cos` of a tensor, such that the plan knows which side is
+    taken before anything runs, and only that side is computed.
     """
 
     number = "01.4"
@@ -181,9 +182,9 @@ import numpy as np
 import explorer as ex
 
 z = ex.tensor([0.5, -1.0], name="z")
-answer = ex.cond(True, ex.tanh, ex.sin, z)
+answer = ex.cond(True, ex.exp, ex.cos, z)
 """
-    mistakes = (("cond(True,", "cond(z.sum() > 0,"), ("ex.cond(True, ex.tanh, ex.sin, z)", "ex.tanh(z)"))
+    mistakes = (("cond(True,", "cond(z.sum() > 0,"), ("ex.cond(True, ex.exp, ex.cos, z)", "ex.exp(z)"))
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
         """Ask for the decision that takes the branch, and for what is computed."""
@@ -192,7 +193,7 @@ answer = ex.cond(True, ex.tanh, ex.sin, z)
         text = sentences(recording, known) or f"No choice was decided: the kernels are {kernel_names(recording)}."
         yield Finding(bool(known), text)
         if known:
-            computed = {"tanh", "sin"} & set(operations(recording))
+            computed = {"exp", "cos"} & set(operations(recording))
             yield Finding(len(computed) == 1, f"Of the two sides the plan computes {', '.join(sorted(computed))}.")
 
 
@@ -231,7 +232,11 @@ class Cube(ex.Elementwise):
 
 answer = Cube
 """
-    mistakes = (("g * 3 * ex.square(x)", "g * 3 * x"), ("np.power(x, 3, out=out)", "np.power(x, 2, out=out)"))
+    mistakes = (
+        ("g * 3 * ex.square(x)", "g * 3 * x"),
+        ("np.power(x, 3, out=out)", "np.power(x, 2, out=out)"),
+        ("return np.power(x, 3, out=out)", "return x**3"),
+    )
     points: ClassVar = (-1.5, -0.25, 0.5, 2.0)
 
     def findings(self, answer: type) -> Iterator[Finding]:
@@ -251,5 +256,6 @@ answer = Cube
             (around[0] - around[1]) / (2 * step),
             1e-4,
         )
+        yield from laws_of(answer)
         recording = planned(cube(x + 1) * 2)
         yield Finding(len(kernels(recording)) == 1, f"With operations before and behind: {kernel_names(recording)}.")

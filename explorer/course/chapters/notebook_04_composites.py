@@ -10,7 +10,7 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.course.card import Finding
 from explorer.course.evidence import agree, kernel_names
 from explorer.course.exercise_base import Exercise
-from explorer.layers import Composite, Layer, Topology
+from explorer.layers import Composite, Layer, Linear, Topology
 from explorer.run import evaluate
 
 ROWS = TensorType((8, 4), np.dtype(np.float32))
@@ -107,6 +107,9 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
         recording = answer.explore({"input": ROWS}).recording
         rows = [row for row in recording.layers if row.name.endswith("/parameter")]
         feedback = [(row.name, decision) for row in rows for decision in row.feedback]
+        yield Finding(
+            isinstance(answer, Linear), f"The layer is of the class {type(answer).__name__}; a Linear is asked for."
+        )
         yield Finding(
             answer.train, f"The layer is for {'training' if answer.train else 'inference: train=True is missing'}."
         )

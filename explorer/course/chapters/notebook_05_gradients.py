@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
+from explorer.core.registry import functions
 from explorer.course.card import Finding
 from explorer.course.evidence import agree, decisions, kernel_names, kernels, operations, planned, record
 from explorer.course.exercise_base import Exercise
@@ -41,7 +42,11 @@ def slope(x, w):
 
 answer = slope
 """
-    mistakes = ((" * x)", ")"), ("(1 - ex.square(h))", "(1 - h)"))
+    mistakes = (
+        (" * x)", ")"),
+        ("(1 - ex.square(h))", "(1 - h)"),
+        ("(2 * h * (1 - ex.square(h)) * x).sum()", "ex.grad(ex.square(h).sum(), w)"),
+    )
 
     def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
         """Compare with ex.grad, by value and by what dedup merges."""
@@ -50,6 +55,8 @@ answer = slope
         own, built = answer(x, w), grad(loss, w)
         yield agree("Your gradient beside that of ex.grad", evaluate(own), evaluate(built))
         both, alone = planned(loss, own, built), planned(loss, built)
+        called = bool(planned(loss, own).gradients)
+        yield Finding(not called, f"`ex.grad` is {'called' if called else 'not called'} for it.")
         count, without = len(operations(both)), len(operations(alone))
         merged = decisions(both, "merged", "applied")
         yield Finding(
@@ -60,8 +67,8 @@ answer = slope
 
 
 class ThirdDerivative(Exercise):
-    """A gradient has a gradient. Write a function of a tensor `x` that returns the third derivative of `ex.sin` at
-    each of its elements, by `ex.grad` alone.
+    """A gradient has a gradient. Write `third(f, x)`, the third derivative of `f` at each element of a tensor `x`, by
+    `ex.grad` alone; `f` is a function of one expression, such as `ex.sin`.
     """
 
     number = "05.2"
@@ -71,14 +78,14 @@ class ThirdDerivative(Exercise):
     accepts = (FunctionType,)
     hints = (
         "`ex.grad` wants one number: the sum of all elements. Each element of `x` has a part in one of them only.",
-        "`ex.grad(ex.sin(x).sum(), x)` is the first; take the sum of that, and go on.",
+        "`ex.grad(f(x).sum(), x)` is the first; take the sum of that, and go on.",
     )
     source = """
 import explorer as ex
 
 
-def third(x):
-    value = ex.sin(x)
+def third(f, x):
+    value = f(x)
     for _ in range(3):
         value = ex.grad(value.sum(), x)
     return value
@@ -86,15 +93,16 @@ def third(x):
 
 answer = third
 """
-    mistakes = (("range(3)", "range(2)"), ("ex.sin(x)", "ex.cos(x)"))
+    mistakes = (("range(3)", "range(2)"), ("f(x)\n", "ex.sin(x)\n"))
 
     def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
-        """Compare with −cos x, and look at what the plan leaves."""
+        """Compare with −cos x and 24 x, and look at what the plan leaves."""
         numbers = np.array([-1.0, 0.0, 0.5, 2.0])
         x = tensor(numbers, name="x")
-        expression = answer(x)
+        expression = answer(functions.find("sin"), x)
         yield agree("The third derivative of sin is −cos", evaluate(expression), -np.cos(numbers))
-        yield Finding(True, f"The plan leaves of it: {kernel_names(planned(expression))}.")
+        yield agree("The third derivative of x⁴ is 24 x", evaluate(answer(lambda u: u**4, x)), 24 * numbers)
+        yield Finding(True, f"For sin the plan leaves: {kernel_names(planned(expression))}.")
 
 
 class NothingSaved(Exercise):

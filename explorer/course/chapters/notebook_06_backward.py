@@ -203,6 +203,10 @@ answer = plan
         recording = recording_of(answer)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
         yield Finding(len(asked) == 2, f"The plan is asked for {len(asked)} of its values: {', '.join(asked)}.")
+        shapes = [recording.type_text(root) for root in recording.roots]
+        yield Finding(
+            "8×5 float64" in shapes, f"They are of the types {', '.join(shapes)}; scores of 8 × 5 are asked for."
+        )
         joined = [d for d in recording.decisions if d.rule == "NllOfSoftmax" and d.verdict == "applied"]
         yield Finding(bool(joined), sentences(recording, joined) or "The loss takes the logarithm of a probability.")
         if joined:

@@ -10,9 +10,20 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.tracing.decorator import function
 from explorer.course.card import Finding
-from explorer.course.evidence import decisions, kernel_names, kernels, planned, recording_of, replanned, sentences
+from explorer.course.evidence import (
+    agree,
+    decisions,
+    kernel_names,
+    kernels,
+    operations,
+    planned,
+    recording_of,
+    replanned,
+    sentences,
+)
 from explorer.course.exercise_base import Exercise
 from explorer.record import Decision, Recording
+from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 
 SCORES = """
@@ -127,8 +138,8 @@ answer = plan
 
 
 class SameStructure(Exercise):
-    """Evaluate a program, then record and evaluate the same structure with other numbers, in a second plan, so
-    that the plan of the first one is used again. Hand in the second plan.
+    """Evaluate the sum of `ex.cos` of a tensor, then record and evaluate the same structure with other numbers, in a
+    second plan, so that the plan of the first one is used again. Hand in the second plan.
     """
 
     number = "08.3"
@@ -147,18 +158,21 @@ import explorer as ex
 for seed in range(2):
     x = ex.tensor(np.random.default_rng(seed).normal(size=(17, 5)))
     plan = ex.EvalPlan()
-    plan.register(ex.tanh(x).sum())
+    plan.register(ex.cos(x).sum())
     plan.eval()
 answer = plan
 """
     mistakes = (
         ("size=(17, 5)", "size=(17, 6 + seed)"),
         ("plan.eval()", "plan.prepare()"),
-        ("ex.tanh(x)", "ex.tanh(x * (seed + 2))"),
+        ("ex.cos(x)", "ex.cos(x * (seed + 2))"),
+        ("ex.cos(x)", "ex.sin(x)"),
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Ask the plan whether it was reused."""
+        """Ask the plan what it computes, and whether it was reused."""
+        computed = operations(recording_of(answer))
+        yield Finding("cos" in computed, f"The plan computes {', '.join(computed)}.")
         if answer.reused:
             yield Finding(
                 True, f"No planning was needed; the kernels are those of before: {kernel_names(answer.recording)}."
@@ -173,8 +187,9 @@ answer = plan
 
 
 class OneNode(Exercise):
-    """Record the calls of a function on 1000 samples as one node of the graph, and let the plan compute them at
-    once: hand in the expression of all results.
+    """Write a function that divides a sample by its length, the root of the sum of its squares. Record its calls on
+    1000 samples of 64 numbers as one node of the graph, and let the plan compute them at once: hand in the expression
+    of all results.
     """
 
     number = "08.4"
@@ -183,21 +198,31 @@ class OneNode(Exercise):
     answer = "the expression"
     accepts = (Expr,)
     hints = ("A loop of calls records a thousand nodes.", "`ex.map(f, samples)` records one.")
-    source = (
-        SCORES
-        + """
-answer = ex.map(scores, samples)
+    source = """
+import numpy as np
+import explorer as ex
+
+samples = np.random.default_rng(0).normal(size=(1000, 64))
+
+
+def unit(sample):
+    return sample / ex.sqrt(ex.square(sample).sum())
+
+
+answer = ex.map(unit, samples)
 """
-    )
     mistakes = (
-        ("ex.map(scores, samples)", "ex.stack([scores(sample) for sample in samples])"),
-        ("ex.map(scores, samples)", "ex.map(scores, samples[:100])"),
+        ("ex.map(unit, samples)", "ex.stack([unit(sample) for sample in samples])"),
+        ("ex.map(unit, samples)", "ex.map(unit, samples[:100])"),
+        ("ex.sqrt(ex.square(sample).sum())", "ex.square(sample).sum()"),
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
         """Count recorded nodes, and ask for the decision that computes the calls at once."""
         shape = answer.shape
-        yield Finding(shape[:1] == (1000,), f"The results have the shape {shape}.")
+        yield Finding(shape == (1000, 64), f"The results have the shape {shape}.")
+        if shape == (1000, 64):
+            yield agree("The lengths of the results", np.linalg.norm(evaluate(answer), axis=1), np.ones(1000), 1e-4)
         recording = planned(answer)
         computed = [n for n in recording.visible(0) if recording.nodes.kind[n] in ("operation", "call")]
         yield Finding(len(computed) == 1, f"{len(computed)} operations and calls were recorded.")

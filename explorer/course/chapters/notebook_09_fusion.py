@@ -15,6 +15,7 @@ from explorer.course.evidence import (
     kernel_names,
     kernels,
     labels,
+    laws_of,
     operations,
     planned,
     record,
@@ -65,6 +66,8 @@ answer = plan
             yield Finding(False, f"Nothing is declined because it was asked for: {kernel_names(recording)}.")
             return
         cost = sum(decision.facts.get("estimated_cost_us", 0.0) for decision in declined)
+        asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
+        yield Finding(asked == ["add", "multiply"], f"The plan is asked for {', '.join(asked)}.")
         yield Finding("add" in labels(recording, declined), sentences(recording, declined))
         yield Finding(
             len(kernels(recording)) > 1, f"The kernels: {kernel_names(recording)}. Price: {micros_text(cost)}."
@@ -154,6 +157,7 @@ answer = Bell
         left_out = "negative" not in operations(recording)
         reason = sentences(recording, [d for d in recording.decisions if d.rule == "EvenOfNegative"])
         yield Finding(left_out, reason or f"The negation is computed: {kernel_names(recording)}.")
+        yield from laws_of(answer)
         yield agree("f(−z) beside f(z)", evaluate(answer()(-z), without=["simplify"]), evaluate(answer()(z)))
 
 
@@ -182,6 +186,7 @@ import explorer as ex
 class OneMinusSigmoid(ex.Rule):
     \"\"\"1 − σ(x) is σ(−x), which keeps its digits where σ(x) rounds to 1.\"\"\"
 
+    numerics = "exact"
     roots = (ex.operation("subtract"),)
 
     def match(self, node, graph):
@@ -197,7 +202,11 @@ class OneMinusSigmoid(ex.Rule):
 
 answer = OneMinusSigmoid
 """
-    mistakes = (("ex.sigmoid(-x)", "ex.sigmoid(x)"), ('attributes["value"] != 1', 'attributes["value"] != 2'))
+    mistakes = (
+        ("ex.sigmoid(-x)", "ex.sigmoid(x)"),
+        ('attributes["value"] != 1', 'attributes["value"] != 2'),
+        ('        if right.operation.name != "sigmoid":\n            return None\n', ""),
+    )
 
     def findings(self, answer: type) -> Iterator[Finding]:
         """Plan the expression, look for the rule's decision, and compare values with and without it."""
@@ -216,9 +225,10 @@ answer = OneMinusSigmoid
         value = np.asarray(evaluate(1 - record("sigmoid", z)))
         yield agree("Values", value, 1 / (1 + np.exp(numbers)))
         yield Finding(0 < float(value[-1]) < 1e-16, f"At 40 the result is {value[-1]:.2g}; as written it is 0.")
-        other = planned(2 - record("sigmoid", z))
-        touched = [d for d in other.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
-        yield Finding(not touched, f"2 − σ(z) is {'changed, too' if touched else 'left alone'}.")
+        sigmoid, tanh = record("sigmoid", z), record("tanh", z)
+        for text, other in (("2 − σ(z)", 2 - sigmoid), ("σ(z) − 1", sigmoid - 1), ("1 − tanh(z)", 1 - tanh)):
+            touched = any(d.rule == answer.__name__ and d.verdict == "applied" for d in planned(other).decisions)
+            yield Finding(not touched, f"{text} is {'changed, too' if touched else 'left alone'}.")
 
 
 class Overflowing(Exercise):

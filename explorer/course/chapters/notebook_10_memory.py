@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.course.card import Finding
-from explorer.course.evidence import decisions, kernel_names, kernels, memory_counts, recording_of, replanned, sentences
+from explorer.course.evidence import (
+    decisions,
+    kernel_names,
+    kernels,
+    memory_counts,
+    operations,
+    recording_of,
+    replanned,
+    sentences,
+)
 from explorer.course.exercise_base import Exercise
 from explorer.record.reasons import bytes_text
 from explorer.run.evalplan import EvalPlan
@@ -115,8 +124,8 @@ answer = plan
 
 
 class SharedPlace(Exercise):
-    """Write a program in which three intermediate results lie one after the other in one buffer. Draw their live
-    ranges on paper first: two of them may not be needed at the same time.
+    """Write a program of matrix products alone, of which three intermediate results lie one after the other in one
+    buffer. Draw their live ranges on paper first: two of them may not be needed at the same time.
     """
 
     number = "10.3"
@@ -146,6 +155,8 @@ answer = plan
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Count the results of each buffer."""
         recording = recording_of(answer)
+        computed = set(operations(recording))
+        yield Finding(computed == {"matmul"}, f"The plan computes {', '.join(sorted(computed)) or 'nothing'}.")
         reused = decisions(recording, "reused", "applied")
         shared: dict[int, int] = {}
         for kernel in kernels(recording):
@@ -164,8 +175,8 @@ answer = plan
 
 
 class Overwritten(Exercise):
-    """Write a program of three matrix products or more, with an elementwise operation on the way that is a kernel of
-    its own and writes its result over its operand. Why must the operand have no other reader? Hand in the plan.
+    """Write a program of three matrix products or more, with `ex.tanh` on the way as a kernel of its own that writes
+    its result over its operand. Why must the operand have no other reader? Hand in the plan.
     """
 
     number = "10.4"
@@ -175,7 +186,7 @@ class Overwritten(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "Elementwise operations are fused with the product that they read. Otherwise they are kernels of their own.",
-        '`ex.EvalPlan(without=["fuse"])`, and an operation such as `ex.tanh` between two products.',
+        '`ex.EvalPlan(without=["fuse"])`, and `ex.tanh` between two products.',
     )
     source = """
 import numpy as np
@@ -200,4 +211,4 @@ answer = plan
         yield Finding(products >= 3, f"The kernels are {kernel_names(recording)}.")
         placed = [recording.label(kernel.nodes[0]) for kernel in rows if kernel.in_place and len(kernel.nodes) == 1]
         reasons = sentences(recording, decisions(recording, "in_place", "applied"))
-        yield Finding(bool(placed), reasons or "No kernel of one operation writes its result over its operand.")
+        yield Finding("tanh" in placed, reasons or "No kernel of one operation writes its result over its operand.")

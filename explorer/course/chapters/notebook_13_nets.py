@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,7 @@ answer = net
     def findings(self, answer: Net) -> Iterator[Finding]:
         """Look at the operators and at what is planned of them."""
         types = [operator.type for operator in answer.operators.values()]
-        in_place = "Tanh" in types and types.index("Softmax") == types.index("Tanh") + 1
+        in_place = ("Tanh", "Softmax") in pairwise(types)
         yield Finding(in_place, f"The operators: {', '.join(types)}.")
         if in_place:
             computed = operations(answer.plan((2, 4)).recording)

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names, kernels, operations, planned, record, sentences
+from explorer.course.evidence import agree, kernel_names, kernels, laws_of, operations, planned, record, sentences
 from explorer.course.exercise_base import Exercise
 from explorer.grad import grad
 from explorer.ops.base import Elementwise
@@ -52,7 +52,11 @@ class SmoothStep(ex.Elementwise):
 
 answer = SmoothStep
 '''
-    mistakes = (("(g / ex.square(1 + abs(x)),)", "(1 / ex.square(1 + abs(x)),)"), ("1 + np.abs(x), out", "1 + x, out"))
+    mistakes = (
+        ("(g / ex.square(1 + abs(x)),)", "(1 / ex.square(1 + abs(x)),)"),
+        ("1 + np.abs(x), out", "1 + x, out"),
+        ("return np.divide(x, 1 + np.abs(x), out=out)", "return x / (1 + np.abs(x))"),
+    )
 
     def findings(self, answer: type) -> Iterator[Finding]:
         """Compare values and gradients with the formulas."""
@@ -63,6 +67,7 @@ answer = SmoothStep
         x = tensor(numbers, name="x")
         value = answer()(x)
         yield agree("Values", evaluate(value), numbers / (1 + np.abs(numbers)))
+        yield from laws_of(answer)
         slope = evaluate(grad((3 * value).sum(), x))
         yield agree("Gradients of 3 · f", slope, 3 / (1 + np.abs(numbers)) ** 2)
 
@@ -88,6 +93,7 @@ import explorer as ex
 class ProductOfPowers(ex.Rule):
     """exp(x) · exp(y) is exp(x + y)."""
 
+    numerics = "exact"
     roots = (ex.operation("multiply"),)
     one = ex.Reason("one", "`{left}` and `{right}` are multiplied, which is one exponential of a sum.")
 
@@ -103,6 +109,7 @@ answer = ProductOfPowers
 '''
     mistakes = (
         ('{left.operation.name, right.operation.name} != {"exp"}', 'left.operation.name != "exp"'),
+        ('{left.operation.name, right.operation.name} != {"exp"}', 'right.operation.name != "exp"'),
         ("ex.exp(x + y)", "ex.exp(x * y)"),
     )
 
@@ -117,8 +124,13 @@ answer = ProductOfPowers
         count = operations(recording).count("exp")
         yield Finding(count == 1, f"Exponentials in the plan: {count}; the kernels: {kernel_names(recording)}.")
         yield agree("Values", evaluate(product), np.exp([1.5, 1.0]))
-        other = planned(record("exp", x) * y)
-        yield Finding("multiply" in operations(other), f"exp(x) · y has the kernels {kernel_names(other)}.")
+        for text, other in (
+            ("exp(x) · y", record("exp", x) * y),
+            ("tanh(y) · exp(x)", record("tanh", y) * record("exp", x)),
+        ):
+            left_alone = planned(other)
+            multiplied = "multiply" in operations(left_alone)
+            yield Finding(multiplied, f"{text} has the kernels {kernel_names(left_alone)}.")
 
 
 class Doubled(Exercise):

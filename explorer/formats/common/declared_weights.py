@@ -35,6 +35,9 @@ class KeyedWeights(FileWeights, Generic[_Entry]):
         except KeyError:
             raise UnknownNameError(key, kind="weight", known=self._entries) from None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {counted_text(len(self), 'weight')}>"
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
+from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor_of_values
 from explorer.core.ir.traversal import reachable
@@ -146,6 +147,6 @@ def _is_small(value: Expr) -> bool:
     """Whether nothing that is computed on the way to a value is large."""
     for node in reachable([value]):
         types = [operand.type for operand in node.operands]
-        if node.operands and max(node.type.nbytes, node.operation.workspace(*types)) > _ON_THE_WAY:
+        if node.operands and max(node.type.nbytes, workspace_of(node.operation, *types)) > _ON_THE_WAY:
             return False
     return True

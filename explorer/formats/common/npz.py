@@ -11,6 +11,8 @@ import math
 import os
 import zipfile
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -119,11 +121,19 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     # version 3 has field names in UTF-8, for records; an array of numbers has none
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"version {version} of the format, which no array of numbers needs")
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(file, max_header_size=_HEADER)
+    length = file.read(2 if version == (1, 0) else 4)
+    shape, dtype = _stated(version, length + file.read(min(int.from_bytes(length, "little"), _HEADER)))
     if dtype.hasobject or min(shape, default=0) < 0 or not is_addressable(shape, dtype):
         raise ValueError(f"its header states {dtype} of shape {shape[:AXES]}, which is no array of numbers")
     return shape, dtype, file.tell()
+
+
+@lru_cache(1024)
+def _stated(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return the shape and dtype of a header; most arrays of a file have one of a few headers."""
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(BytesIO(header), max_header_size=_HEADER)
+    return shape, dtype
 
 
 def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:

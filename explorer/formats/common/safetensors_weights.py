@@ -23,6 +23,7 @@ from explorer.formats.common.stored_dtypes import stored_bytes
 from explorer.net.definition.definition import WeightReference
 from explorer.net.definition.operator_definition import memory_dtype
 from explorer.record.json_form.decoder import decode, spoken
+from explorer.record.reasons import counted_text
 
 ENDING = ".safetensors"
 _DTYPES = {
@@ -144,7 +145,9 @@ class SafetensorsWeights(DeclaredWeights):
         fits = {key: self._place(reference) for key, reference in self._entries.items()}
         problems = [f"weight {key!r} {problem}" for key, problem in fits.items() if problem]
         if problems:
-            problems.append(f"the file holds {len(file)} tensors: {shorten(', '.join(file), 100, placeholder=' …')}")
+            problems.append(
+                f"the file holds {counted_text(len(file), 'tensor')}: {shorten(', '.join(file), 100, placeholder=' …')}"
+            )
             file.kept.close()
             raise file.error("\n    ".join(problems))
 

@@ -16,10 +16,8 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from explorer.core.errors import FileError
 from explorer.core.memory_budget import CALLS, budget
+from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.record.reasons import bytes_text
-
-STANDARD = ("", "ai.onnx")
-
 
 _Key: TypeAlias = tuple[str, str, str]
 """domain, name and overload of a function"""
@@ -32,11 +30,6 @@ class PlacedNode:
     node: NodeProto
     calls: tuple[str, ...]
     opsets: Mapping[str, int]
-
-
-def domain_of(domain: str) -> str:
-    """Return a domain by one name: "" for ONNX's own."""
-    return "" if domain in STANDARD else domain
 
 
 def expanded(

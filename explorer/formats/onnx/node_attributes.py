@@ -55,7 +55,7 @@ def _plain(attribute: AttributeProto) -> Plain:
         case types.GRAPHS:
             return tuple(f"a graph of {counted_text(len(graph.node), 'node')}" for graph in attribute.graphs)
         case types.TENSORS:
-            return f"{len(attribute.tensors)} tensors"
+            return counted_text(len(attribute.tensors), "tensor")
         case types.SPARSE_TENSOR | types.SPARSE_TENSORS:
             return "a sparse tensor"
         case types.TYPE_PROTO | types.TYPE_PROTOS:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from onnx import ModelProto, TensorProto, version_converter
 
-from explorer.formats.onnx.function_inlining import domain_of
 from explorer.formats.onnx.old_meanings import graphs_of, note_old_meanings, note_upsampled
+from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.formats.onnx.operators.base.opsets import OLDEST
 from explorer.formats.onnx.signatures import type_of
 

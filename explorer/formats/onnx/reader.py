@@ -19,11 +19,12 @@ from onnx.shape_inference import InferenceError, infer_shapes
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
 from explorer.formats.common.onnx_words import left_out
-from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, domain_of, expanded
+from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, expanded
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.node_attributes import arguments, constant, text
 from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
-from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
+from explorer.formats.onnx.operators.base.formal_names import domain_of, input_names, output_names
+from explorer.formats.onnx.signatures import type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
 from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, sparse, stored
 from explorer.formats.onnx.value_types import blob_type, dictionary_type, unnamed, unreadable_kind

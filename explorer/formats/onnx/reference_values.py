@@ -89,7 +89,8 @@ def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+    # for no names it returns the outputs
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True)) if names else {}
 
 
 def _evaluator(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:

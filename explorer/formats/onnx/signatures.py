@@ -1,4 +1,4 @@
-"""Signatures of ONNX operators: the names of inputs and outputs, and whether an opset can be read.
+"""Signatures of ONNX operators: whether an opset can be read, and what its words mean.
 
 ONNX versions operators by opset: a number that a file imports, for all operators at once. From opset 11 on, changes are
 additions (an attribute became an input, more dtypes), which the builders read by name; what Softmax's
@@ -9,18 +9,14 @@ type's name, so that they are shown, and not run wrongly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from onnx import defs
 
 from explorer.formats.common.onnx_words import FLATTENS
-from explorer.formats.onnx.function_inlining import PlacedNode, domain_of
+from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
-
-_KEPT = 1024
-"""signatures that are kept: the package makes every schema anew when it is asked for"""
-
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
 """operator types whose opset before the oldest one that is read says the same in other words → that opset"""
@@ -64,30 +60,3 @@ def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain
         # the attribute came with opset 16, whose default is another meaning
         return {"coordinate_transformation_mode": "output_half_pixel", **arguments}
     return arguments
-
-
-def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's inputs, by position: ``X``, ``W``; members of a list are ``inputs.0``, ``inputs.1``.
-
-    They are those of the newest opset, so that an attribute that became an input keeps one name.
-    """
-    return _names(domain, name, count, "input")
-
-
-def output_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's outputs, by position."""
-    return _names(domain, name, count, "output")
-
-
-@lru_cache(maxsize=_KEPT)
-def _names(domain: str, name: str, count: int, side: str) -> tuple[str, ...]:
-    try:
-        schema = defs.get_schema(name, domain_of(domain))
-    except defs.SchemaError:
-        return tuple([f"{side} {index}" for index in range(count)])
-    formals = schema.inputs if side == "input" else schema.outputs
-    names = [formal.name for formal in formals]
-    if formals and formals[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
-        last = names.pop().removesuffix("_0")
-        names += [f"{last}.{index}" for index in range(count - len(names))]
-    return (*names[:count], *[f"{side} {index}" for index in range(len(names), count)])

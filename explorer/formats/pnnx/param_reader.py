@@ -152,7 +152,7 @@ class _Reader:
         head = [word for _, word in zip(range(4), words, strict=False)]
         if len(head) < 4:
             raise GrammarError(
-                f"a line of {len(head)} words: {shorten(line)}",
+                f"a line of {counted_text(len(head), 'word')}: {shorten(line)}",
                 rule="an operator must be written: type name n_in n_out inputs… outputs… key=value…",
             )
         type, name, *counted = (word[0] for word in head)

@@ -36,6 +36,8 @@ _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type",
 """options that are numbers for dtypes"""
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
 """options that are numbers of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
+_BUILTIN_CODE = 10
+"""place of an operator code's newer field among the fields of its table"""
 _BORING = ("Init", "GetRootAs")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -71,8 +73,12 @@ class Schema:
 
     def operator_type(self, code: Any, text: Texts) -> str:
         """Return the type of an operator code; a custom one's is its own name behind CUSTOM."""
-        # numbers from 127 on do not fit the first schema's field, which holds 127 for them
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        # A file may state either field. The package reads the newer one only from 127 on, as it was first written.
+        place = code._tab.Offset(_BUILTIN_CODE)
+        newer = (
+            code._tab.Get(import_module("flatbuffers.number_types").Int32Flags, code._tab.Pos + place) if place else 0
+        )
+        number = max(newer, code.DeprecatedBuiltinCode())
         name = self._types.get(number, f"operator {number}")
         return f"{name} {text(code.CustomCode())}" if name == "CUSTOM" else name
 

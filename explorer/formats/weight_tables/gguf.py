@@ -93,9 +93,13 @@ def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
         raise
     tensors = [
         StatedTensor(
-            tensor.name, tensor.shape, tensor.type_name, tensor.size, _NUMBERS.get(tensor.type_name, "float32")
+            tensor.name,
+            tensor.shape,
+            tensor.type_name,
+            tensor.size,
+            _NUMBERS.get(tensor.type_name, "float32") if tensor.is_known else None,
         )
         for tensor in header.tensors
     ]
     doc = [f"{key}: {value}" for key, value in [*header.metadata.items()][:_SHOWN]]
-    return table(file.path, tensors, GgufWeights(file, header.tensors), doc)
+    return table(file.path, tensors, GgufWeights(file, filter(lambda tensor: tensor.is_known, header.tensors)), doc)

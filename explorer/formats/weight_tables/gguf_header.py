@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -55,8 +56,13 @@ class GgufTensor:
 
     @property
     def type_name(self) -> str:
-        """Name of its type: ``Q4_K``."""
-        return TYPES[self.type][0]
+        """Name of its type: ``Q4_K``; ``type 36`` for an unknown one."""
+        return TYPES[self.type][0] if self.is_known else f"type {self.type}"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its type is one of :data:`TYPES`."""
+        return self.type in TYPES
 
 
 class GgufHeader:
@@ -88,6 +94,7 @@ class GgufHeader:
             )
         # Tensors are counted from the first aligned byte behind the header.
         start = -(-self._at // alignment) * alignment
+        self._offsets = sorted([*(offset for *_, offset in stated), max(file.size - start, 0)])
         self.tensors = [self._placed(*each, start) for each in stated]
         names = [tensor.name for tensor in self.tensors]
         if len({*names}) < len(names):
@@ -108,19 +115,17 @@ class GgufHeader:
 
     def _placed(self, name: str, shape: tuple[int, ...], type: int, offset: int, start: int) -> GgufTensor:
         """Return a tensor with the bytes that it takes, which are compared with the file's."""
-        if type not in TYPES:
-            self._fail(
-                f"tensor {name!r} is of type {type}",
-                rule=f"a type must be one of those of ggml, of which {len(TYPES)} are known: 0 (F32) to {max(TYPES)}",
-                fix="convert the file with llama.cpp's llama-quantize to a type that is known, such as Q8_0",
-            )
-        word, block, block_bytes = TYPES[type]
-        if (shape[-1] if shape else 1) % block:
-            self._fail(
-                f"tensor {name!r} of {word} has rows of {counted_text(shape[-1], 'element')}",
-                rule=f"a row of {word} must be of whole blocks of {block} elements",
-            )
-        size = math.prod(shape) // block * block_bytes
+        if type in TYPES:
+            word, block, block_bytes = TYPES[type]
+            if (shape[-1] if shape else 1) % block:
+                self._fail(
+                    f"tensor {name!r} of {word} has rows of {counted_text(shape[-1], 'element')}",
+                    rule=f"a row of {word} must be of whole blocks of {block} elements",
+                )
+            size = math.prod(shape) // block * block_bytes
+        else:  # its bytes end before those of the next tensor
+            after = bisect_right(self._offsets, offset)
+            size = self._offsets[after] - offset if after < len(self._offsets) else 0
         if start + offset + size > self._file.size:
             self._fail(
                 f"tensor {name!r} takes {size} bytes from {start + offset}, the file has {self._file.size}",

@@ -4,20 +4,6 @@ const FACTORY = "Explorer";
 const PROVIDER = "explorer-graphs-unread";
 /** ms between two looks at a file that a tab shows; one that has changed is read once it has been the same for as long. */
 const LOOK = 2000;
-const TYPES = [
-  { name: "explorer-onnx", displayName: "ONNX model", extensions: [".onnx"], fileFormat: "base64" },
-  { name: "explorer-pnnx", displayName: "PNNX model", extensions: [".pnnx.param"], fileFormat: "text" },
-  { name: "explorer-pnnx-weights", displayName: "Weights of a PNNX model", extensions: [".pnnx.bin"], fileFormat: "base64" },
-  { name: "explorer-safetensors", displayName: "Tensors of a model", extensions: [".safetensors"], fileFormat: "base64" },
-  { name: "explorer-gguf", displayName: "GGUF model", extensions: [".gguf"], fileFormat: "base64" },
-  { name: "explorer-tflite", displayName: "TensorFlow Lite model", extensions: [".tflite"], fileFormat: "base64" },
-  { name: "explorer-recording", displayName: "Explorer recording", extensions: [".explorer.json"], fileFormat: "text" },
-];
-/** Types whose files another program may mean: only "Open With" shows the explorer. */
-const ASKED = [
-  { name: "explorer-param", displayName: "Parameters of a model", extensions: [".param"], fileFormat: "text" },
-  { name: "explorer-arrays", displayName: "Arrays of NumPy", extensions: [".npz", ".npy"], fileFormat: "base64" },
-];
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 16 16"><g class="jp-icon3" fill="none" stroke="#616161" stroke-width="1.4">
   <path d="M4.5 5.5v2.2l3.5 2.1m3.5-4.3v2.2L8 9.8"/><rect x="2" y="1.5" width="5" height="4" rx="1"/><rect x="9" y="1.5" width="5" height="4" rx="1"/><rect x="5.5" y="10" width="5" height="4" rx="1"/></g></svg>`;
 
@@ -192,6 +178,8 @@ function contentClass(Widget, Poll) {
  * @param {string} id @param {(name: string) => Promise<any>} shared gives JupyterLab's modules @param {() => Promise<any>} frontEnd gives the explorer's
  */
 export async function documents(id, shared, frontEnd) {
+  // Types that are asked for belong to other programs, too: only "Open With" shows the explorer.
+  const types = await (await fetch(new URL("document_types.json", import.meta.url))).json();
   const names = ["@lumino/widgets", "@lumino/polling", "@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/coreutils", "@jupyterlab/docregistry", "@jupyterlab/services", "@jupyterlab/ui-components"];
   const [{ Widget }, { Poll }, { ILayoutRestorer }, { WidgetTracker }, coreutils, { ABCWidgetFactory, DocumentWidget }, services, { LabIcon, ToolbarButton, refreshIcon }] = await Promise.all(names.map(shared));
   if (!services.IDefaultDrive) {
@@ -203,7 +191,7 @@ export async function documents(id, shared, frontEnd) {
   const activate = (app, drive, restorer) => {
     const { docRegistry, serviceManager } = app;
     const icon = new LabIcon({ name: "explorer-graphs:model", svgstr: ICON });
-    for (const type of [...TYPES, ...ASKED]) docRegistry.addFileType({ ...type, contentType: "file", icon });
+    for (const { asked, ...type } of types) if (type.name !== "json") docRegistry.addFileType({ ...type, contentType: "file", icon });
     // The browser neither fetches the file nor keeps a copy of it: the server reads it, and nothing is saved.
     const get = async (path) => ({ ...(await drive.get(path, { content: false })), writable: false, content: null });
     drive.contentProviderRegistry.register(PROVIDER, { get });
@@ -220,8 +208,8 @@ export async function documents(id, shared, frontEnd) {
         return widget;
       }
     };
-    const names = TYPES.map(({ name }) => name);
-    const factory = new Factory({ name: FACTORY, modelName: "base64", fileTypes: [...names, ...ASKED.map(({ name }) => name), "json"], defaultFor: names, readOnly: true, contentProviderId: PROVIDER });
+    const names = (chosen) => chosen.map(({ name }) => name);
+    const factory = new Factory({ name: FACTORY, modelName: "base64", fileTypes: names(types), defaultFor: names(types.filter(({ asked }) => !asked)), readOnly: true, contentProviderId: PROVIDER });
     docRegistry.addWidgetFactory(factory);
     const tracker = new WidgetTracker({ namespace: "explorer-graphs" });
     factory.widgetCreated.connect((_, widget) => {

@@ -27,6 +27,9 @@ class VarScalePolicy(PolicyClass):
 class Filler:
     """Base of fillers, which draw a parameter's elements; a user's filler overrides ``draw``."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Draw numbers of a shape; they are converted to the parameter's dtype."""
         raise DeclarationError(

@@ -85,6 +85,9 @@ class Initializer:
         self._taken: set[str] = set()
         self.filler, self.seed, self.names = filler, seed, dict(names or {})
 
+    def __repr__(self) -> str:
+        return f"Initializer({[*self.values]}, filler={self.filler!r}, seed={self.seed})"
+
     def unused(self) -> tuple[str, ...]:
         """Names of values that no parameter used: a misspelt name goes unnoticed where a filler draws the rest."""
         return tuple([name for name in self.values if name not in self._taken])

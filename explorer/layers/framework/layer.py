@@ -84,7 +84,7 @@ class Layer(LayerBase):
         parameters = self.parameters()
         try:
             with scope(self._name, "layer", type(self).__name__, self):
-                outputs = self.call(values, {path: parameter.read() for path, parameter in parameters.items()})
+                outputs = self.call(values, {path: parameter.value for path, parameter in parameters.items()})
         except ExplorerError as error:
             types = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
             error.add_note(f"while {self!r} was fed {types}")

@@ -7,7 +7,6 @@ recorded before keep the value that they were recorded with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,11 +39,9 @@ class Parameter:
     @property
     def value(self) -> Tensor:
         """The tensor; while training keeps the elements in memory of its own, a copy of them, made when it is asked
-        for."""
-        if self._value is None:
-            assert self._memory is not None
-            self._value = tensor_of_values(self._type, self._memory, self.name)
-        return self._value
+        for. A function being traced will be traced again once it is replaced."""
+        note(self._tensor)
+        return self._tensor()
 
     @value.setter
     def value(self, value: Tensor) -> None:
@@ -57,6 +54,12 @@ class Parameter:
                 fix="parameter.assign(array), which converts numbers",
             )
         self._replace(value)
+
+    def _tensor(self) -> Tensor:
+        if self._value is None:
+            assert self._memory is not None
+            self._value = tensor_of_values(self._type, self._memory, self.name)
+        return self._value
 
     def _replace(self, value: Tensor) -> None:
         self._value, self._memory, self._type = value, None, value.tensor_type
@@ -90,6 +93,7 @@ class Parameter:
     @property
     def elements(self) -> Any:
         """Elements as an array of its device, to be read only."""
+        note(self._tensor)
         return self.value.storage.array if self._memory is None else self._memory
 
     def keep_in(self, memory: Any) -> None:
@@ -102,11 +106,6 @@ class Parameter:
             self.assign(on_host(self._type, memory))
         else:
             self._memory, self._value = memory, None
-
-    def read(self) -> Tensor:
-        """Return the tensor for an expression; a function being traced will be traced again once it is replaced."""
-        note(partial(getattr, self, "value"))
-        return self.value
 
     def assign(self, array: Any) -> None:
         """Assign new elements, copied; expressions recorded before keep the old ones.
@@ -179,6 +178,9 @@ class GradCollector:
         """Add one more gradient of a parameter."""
         # By identity: parameters are shared as objects, and two may have one name.
         self._parts_of.setdefault(id(parameter), (parameter, []))[1].append(gradient)
+
+    def __repr__(self) -> str:
+        return f"GradCollector(parameters={len(self)})"
 
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
         """Iterate over parameters and their gradient expressions, in the order of collection."""

@@ -69,7 +69,7 @@ class Build:
     @property
     def outputs(self) -> dict[str, Any]:
         """The expressions of the net's outputs by name; raises an error for one that is no tensor and holds none."""
-        return {name: self.output(name) for name in self.definition.outputs}
+        return {name: self.output(blob) for name, blob in self.definition.results.items()}
 
     @property
     def roots(self) -> list[Expr]:

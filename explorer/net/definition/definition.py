@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 from numpy.typing import NDArray
@@ -121,6 +122,16 @@ class NetDefinition:
         return replace(
             self, operators=resolved.operators, inputs=resolved.inputs, outputs=resolved.outputs, rewrites=False
         )
+
+    @cached_property
+    def results(self) -> dict[str, str]:
+        """The outputs by the names under which a run returns them: ``y`` that is listed again is ``y_2``."""
+        results: dict[str, str] = {}
+        for blob in self.outputs:
+            numbered = (f"{blob}_{number}" for number in count(2))
+            names = chain([blob], (name for name in numbered if name not in self.outputs))
+            results[next(name for name in names if name not in results)] = blob
+        return results
 
     @cached_property
     def _by_name(self) -> dict[str, OperatorDefinition]:

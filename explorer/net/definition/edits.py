@@ -96,10 +96,10 @@ def splice(
 def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
     """Return the definition in which the readers of a blob (None: all, and the net's outputs) read another one."""
     operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
-    return _plain(changed(definition, operators=operators, outputs=outputs), to)
+    return plain(changed(definition, operators=operators, outputs=outputs), to)
 
 
-def _plain(definition: NetDefinition, read: str) -> NetDefinition:
+def plain(definition: NetDefinition, read: str) -> NetDefinition:
     """Replace the name of a version by the plain name if it is the current one wherever it is read."""
     blob = (split_name(read) or (read, 0))[0]
     if blob == read or not definition.rewrites:
@@ -170,7 +170,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )
     for read in replacements.values():
-        edited = _plain(edited, read)
+        edited = plain(edited, read)
     return edited
 
 

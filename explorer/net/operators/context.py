@@ -100,6 +100,9 @@ class OperatorContext:
         self._ask = ask
         self.reads = Reads()
 
+    def __repr__(self) -> str:
+        return f"<OperatorContext of {self.definition.name}>"
+
     def ask(self, name: str, nodes: Sequence[Expr], answer: Answer, operations: int = 0) -> Hashable:
         """Return what follows from the values of expressions, which are computed while the net is built.
 

@@ -43,9 +43,16 @@ class OperatorTable:
     """Operator types of one file format to their builders; users add their own."""
 
     def __init__(
-        self, format: str, *, rewrites: bool = False, remedy: Callable[[str], Remedy | None] = lambda type: None
+        self,
+        format: str,
+        *,
+        rewrites: bool = False,
+        remedy: Callable[[str], Remedy | None] = lambda type: None,
+        input_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: (),
     ) -> None:
         self.format = format
+        self.input_names = input_names
+        """names of the inputs of a type, for a number of them, as readers of its files name them; () if they do not"""
         self.remedy = remedy
         """what helps with an unknown type beside its registration: the file may be of another version of the format"""
         self.rewrites = rewrites
@@ -64,6 +71,9 @@ class OperatorTable:
         """type → module and name of the function that declares it"""
         self._near: tuple[int, NearTypes | None] = (0, None)
         """an index of the types, and the version of the table that it belongs to"""
+
+    def __repr__(self) -> str:
+        return f"OperatorTable({self.format!r}, types={len(self._builders)})"
 
     def register(
         self, *types: str, operands: Count | None = None, ignored: Ignored | None = None

@@ -18,7 +18,7 @@ from explorer.core.ir.operation import WEAK, Operation
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public
-from explorer.core.types.custom_dtypes import converted, element_of, is_text, numbers_of, refuse_beyond
+from explorer.core.types.custom_dtypes import converted, element_of, is_floating, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
 from explorer.record.reasons import counted_text
@@ -199,7 +199,10 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
     # nor a text's: the operation refuses a number beside one, by its own name
     numeric = [dtype for dtype in dtypes if not is_text(dtype)]
-    dtype = np.result_type(*numeric, value) if element is None else element
+    # nor does NumPy's result_type take a number for weak together with bfloat16, as its ufuncs do
+    is_weak = cls is not complex and any(dtype.kind == "V" and is_floating(dtype) for dtype in numeric)
+    operands = numeric if is_weak else [*numeric, value]
+    dtype = np.result_type(*operands) if element is None else element
     constant = Full(_converted(value, dtype), (), dtype, device)
     if len(_constants) >= _KEPT_CONSTANTS:
         _constants.clear()

@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import WEAK
 from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import Array, Number, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
@@ -72,7 +73,7 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """Power, aᵇ; the gradient for b needs a ≥ 0.
+    """Power, aᵇ; the gradient for b needs a ≥ 0, and is 0 where a is 0 and b is not negative.
 
     The gradients are g · b · aᵇ⁻¹ and g · aᵇ · log a. A constant b has none, and is written into the gradient as a
     number: then rules simplify it (2 · a of a²), and no logarithm is computed.
@@ -86,7 +87,8 @@ class Power(Ufunc):
         lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power −1 would make the gradient of 0⁰ NaN
         # log 0 = −∞ must not meet the factor aᵇ = 0: aᵇ · log a tends to 0, and 0 · ∞ would be NaN. Both operands of
         # ``where`` are computed, so the logarithm sees a 1 there instead
-        return g * b * a**lower, where(a == 0, 0, g * y * function("log")(where(a == 0, 1, a)))
+        zero = logical_and(a == 0, b >= 0)
+        return g * b * a**lower, where(zero, 0, g * y * function("log")(where(zero, 1, a)))
 
 
 def _power_slope(a: Expr, exponent: Number) -> Expr:
@@ -271,8 +273,10 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
     array([0., 2.])
     """
     dtype = getattr(condition, "dtype", None)
-    # np.where takes numbers for conditions, too; Python's own truth values and others' dtypes are left to Select
-    if isinstance(dtype, np.dtype) and dtype.kind in "iufc":
+    # np.where takes numbers for conditions, too; other dtypes are left to Select
+    if type(condition) in WEAK:
+        condition = np.asarray(bool(condition))
+    elif isinstance(dtype, np.dtype) and dtype.kind in "iufc":
         condition = not_equal(condition, 0)
     return Select()(condition, a, b)
 

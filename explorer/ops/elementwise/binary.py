@@ -18,8 +18,14 @@ _WORDS = (Example(integers(2, 3, low=1, high=20), integers(3, low=1, high=9)),)
 _WHOLE = "whole numbers have no derivative"
 
 
+def over(g: Expr, length: Expr) -> Expr:
+    """Record a gradient divided by a length; 0 where that is 0."""
+    tip = length == 0
+    return where(tip, 0, g / where(tip, 1, length))
+
+
 class Hypot(Ufunc):
-    """√(a² + b²), without overflow; the gradient at (0, 0) is 0.
+    """√(a² + b²), without overflow; the first and second gradients at (0, 0) are 0.
 
     The gradients are g · a / y and g · b / y; the hypotenuse has no slope at its tip, where 0 is taken for 0 / 0.
     """
@@ -27,17 +33,17 @@ class Hypot(Ufunc):
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        share = g / where(y == 0, 1, y)
+        share = over(g, y)
         return share * a, share * b
 
 
 class Copysign(Ufunc):
-    """|a| with the sign of b, which −0.0 has, too."""
+    """|a| with the sign of b, which −0.0 has, too; the gradient at a = 0 is 0."""
 
     ufunc, examples = np.copysign, _AWAY
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, None]:
-        return where(signbit(y) == signbit(a), g, -g), None
+        return where(a == 0, 0, where(signbit(y) == signbit(a), g, -g)), None
 
 
 class Heaviside(Ufunc):
@@ -50,28 +56,26 @@ class Heaviside(Ufunc):
 
 
 class Fmax(Ufunc):
-    """The larger of a and b; a number wins over NaN. Where they are equal each gets half of the gradient."""
+    """The larger of a and b; a number wins over NaN. Where they are equal a gets the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmax, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return _shared(g, a, b, a > b, a < b)
+        return _chosen(g, logical_or(a >= b, isnan(b)))
 
 
 class Fmin(Ufunc):
-    """The smaller of a and b; a number wins over NaN. Where they are equal each gets half of the gradient."""
+    """The smaller of a and b; a number wins over NaN. Where they are equal a gets the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.fmin, True, True, True, True, APART
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return _shared(g, a, b, a < b, a > b)
+        return _chosen(g, logical_or(a <= b, isnan(b)))
 
 
-def _shared(g: Expr, a: Expr, b: Expr, first: Expr, second: Expr) -> tuple[Expr, Expr]:
-    """Return the gradients of a and b, given where the first and where the second is chosen."""
-    # comparisons with NaN are false: the number beside a NaN is chosen by its name
-    half = where(a == b, 0.5 * g, 0)
-    return where(logical_or(first, isnan(b)), g, half), where(logical_or(second, isnan(a)), g, half)
+def _chosen(g: Expr, first: Expr) -> tuple[Expr, Expr]:
+    """Return the gradients of a and b, given where the first is chosen."""
+    return where(first, g, 0), where(first, 0, g)
 
 
 class Gcd(Ufunc):

@@ -110,8 +110,8 @@ class Fmod(Ufunc):
     ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        # a − b · trunc(a / b): the quotient is constant between its steps
-        return g, -g * trunc(a / b)
+        # a − b · n: the whole quotient n is constant between its steps. Of the rounded a / b it could be one too many
+        return g, -g * round_half_even((a - y) / b)
 
 
 class Remainder(Division):
@@ -124,7 +124,7 @@ class Remainder(Division):
         np.copyto(out, np.where(rest != 0, rest, np.copysign(rest, b)), casting="same_kind")
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return g, -g * floor(a / b)
+        return g, -g * floor_divide(a, b)
 
 
 class BitwiseAnd(Ufunc):

@@ -14,6 +14,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.elementwise.binary import hypot, over
 from explorer.ops.elementwise.unary import square
 
 _ANY = (Example(real(2, 3)), Example(real()))
@@ -50,14 +51,20 @@ class Arctan(Ufunc):
 
 
 class Arctan2(Ufunc):
-    """The angle in −π … π of the point (x, y), given y first."""
+    """The angle in −π … π of the point (x, y), given y first; the first and second gradients at (0, 0)
+    are 0.
+
+    The gradients are g · x / r² and −g · y / r² with r² = x² + y². Each factor is divided by r, because r² of operands
+    that are far from 1 overflows or underflows.
+    """
 
     ufunc, weight = np.arctan2, EXPENSIVE
     examples = (Example(real(2, 3, low=0.2, high=2.0), real(3, low=0.2, high=2.0)),)
 
     def gradient(self, g: Expr, result: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr]:
-        share = g / (square(x) + square(y))
-        return share * x, -share * y
+        distance = hypot(x, y)
+        share = over(g, distance)
+        return share * over(x, distance), -share * over(y, distance)
 
 
 class Sinh(Ufunc):

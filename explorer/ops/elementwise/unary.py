@@ -221,11 +221,11 @@ class SigmoidGradient(Elementwise):
         return upstream * y * (1 - y), upstream * g * (1 - 2 * y)
 
 
-_ZERO, _INFINITY = np.float32(0), np.float32(np.inf)
+_LIMITS = {dtype.char: (dtype.type(0), dtype.type(np.inf)) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 
 
 class Relu(Elementwise):
-    """max(x, 0): positive elements are kept, the others become 0; NaN stays."""
+    """max(x, 0): positive elements are kept, the others become 0; NaN and −0.0 stay. The gradient at 0 is 0."""
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
@@ -237,13 +237,15 @@ class Relu(Elementwise):
         return dtypes[0]
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # NumPy's maximum with a number is not vectorised for this dtype: half as fast as its clip, which is.
-        return x.clip(_ZERO, _INFINITY, out=out) if x.dtype == np.float32 else np.maximum(x, 0, out=out)
+        # NumPy's maximum of a vectorised dtype loses the sign of −0.0, and is slower than its clip
+        limits = _LIMITS.get(x.dtype.char)
+        return np.maximum(x, 0, out=out) if limits is None else x.clip(*limits, out=out)
 
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
-        if x.dtype == np.float32:
-            return functools.partial(x.clip, _ZERO, _INFINITY, out)
-        return functools.partial(np.maximum, x, 0, out=out)
+        limits = _LIMITS.get(x.dtype.char)
+        return (
+            functools.partial(np.maximum, x, 0, out=out) if limits is None else functools.partial(x.clip, *limits, out)
+        )
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         # of the result, not of x: then the operand need not be kept; at 0 the gradient is 0

@@ -18,6 +18,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
@@ -37,6 +38,7 @@ class _Named(NamedTuple):
 
 @public
 @composition
+@rounded_once
 def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     """Sum products by named axes: ``einsum("bij,bjk->bik", a, b)``; letters missing from the result are summed over.
 

@@ -21,6 +21,7 @@ from explorer.ops.linalg.matmul import matmul, swap
 class Inverse(Operation):
     """Inverses of the matrices in the last two axes; a matrix that has none is refused in the run."""
 
+    accumulates = True
     examples = (
         Example(real(1, 1, low=0.5, high=2.0)),
         Example(real(3, 1, 1, low=0.5, high=2.0)),
@@ -32,10 +33,8 @@ class Inverse(Operation):
         return TensorType(x.shape, float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # LAPACK has no half precision
-        wide = np.float32 if out.dtype == np.float16 else out.dtype
         try:
-            np.copyto(out, np.linalg.inv(x.astype(wide, copy=False)), casting="same_kind")
+            np.copyto(out, np.linalg.inv(x.astype(out.dtype, copy=False)))
         except np.linalg.LinAlgError as error:
             raise ValueError("a matrix is singular: it has no inverse") from error
         return out

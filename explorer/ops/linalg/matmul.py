@@ -48,7 +48,7 @@ _EXACT = 1 << 53
 class Matmul(Adjustable):
     """Matrix product a @ b: (…, n, k), (…, k, m) → (…, n, m); a vector is a row on the left, a column on the right."""
 
-    linear = True
+    linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
     examples = (
         Example(real(2, 3), real(3, 4)),

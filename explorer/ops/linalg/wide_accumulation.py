@@ -15,6 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.recording_context import state
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.accumulation_dtype import AccumulationPolicy
 from explorer.ops.linalg.matmul import Matmul
@@ -63,7 +64,11 @@ class AccumulatedIn(Operation):
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
         """Return the policy's dtype, or the result's if that is wider or not floating."""
-        return np.result_type(result, self.dtype) if result.kind in "fc" else self.operation.partial_dtype(result)
+        return (
+            np.result_type(result, self.dtype)
+            if is_floating(result) or result.kind == "c"
+            else self.operation.partial_dtype(result)
+        )
 
     def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
         return self.operation.partial_reduce(out, x, axes)

@@ -123,7 +123,7 @@ class TakeGradient(Operation):
 
     axis: int
     shape: Shape
-    linear = True
+    linear = accumulates = True
     examples = (
         Example(real(2, 4, 3), integers(2, 4, high=5), axis=0, shape=(5, 3)),
         Example(real(2, 3, 3), integers(3, low=-4, high=4), axis=1, shape=(2, 4, 3)),
@@ -211,6 +211,7 @@ class TakeAlongGradient(Movement):
 
     axis: int
     length: int
+    accumulates = True
     examples = (
         Example(real(3, 2), integers(3, 2, high=4), axis=1, length=4),
         Example(real(5, 4), integers(5, 4, low=-3, high=3), axis=0, length=3),

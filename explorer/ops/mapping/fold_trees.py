@@ -25,6 +25,7 @@ from explorer.ops.mapping.mapping import check_function, mapped, name_of
 from explorer.ops.mapping.members import Members
 from explorer.ops.mapping.samples import Group, column, groups
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 
 
 @public
@@ -51,7 +52,7 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
         )
     with gc_paused():
         taken_apart = forest(trees)
-    with single_source_line(), scope(f"{name_of(node)} over {len(trees)} trees"):
+    with single_source_line(), scope(f"{name_of(node)} over {counted_text(len(trees), 'tree')}"):
         structure, values = _leaves(taken_apart, leaf)
         leaves = [_rows(value, taken_apart.order) for value in values]
         pool: list[list[Expr]] = [[] for _ in leaves]

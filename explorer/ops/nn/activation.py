@@ -19,6 +19,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import Array, Number, normalize_axis
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
@@ -35,10 +36,14 @@ _WIDE = (
 
 
 class Clip(Elementwise):
-    """Limits: x between low and high, one of which may be None; NaN stays. The gradient is 0 outside."""
+    """Limits: x between low and high, one of which may be None; NaN stays.
+
+    The gradient is g at and between the limits, 0 outside; at ``is_open`` limits it is 0, too.
+    """
 
     low: Number | None
     high: Number | None
+    is_open: bool = False
     reuses_operand = True
     monotone, idempotent = True, True
     defined_everywhere = True
@@ -58,6 +63,8 @@ class Clip(Elementwise):
             )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # no limit is wider than bfloat16
+            return dtypes[0]
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -66,8 +73,10 @@ class Clip(Elementwise):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if self.low is not None:
-            g = where(x >= self.low, g, 0)
-        return (where(x <= self.high, g, 0) if self.high is not None else g,)
+            g = where(x > self.low if self.is_open else x >= self.low, g, 0)
+        if self.high is not None:
+            g = where(x < self.high if self.is_open else x <= self.high, g, 0)
+        return (g,)
 
     @property
     def label(self) -> str:
@@ -140,7 +149,7 @@ class LeakyRelu(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        scaled = np.multiply(x, self.slope, dtype=out.dtype)
+        scaled = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
         # The larger of both, which is vectorised; 0 · ∞ is NaN, and a steeper slope makes negative numbers smaller.
         if 0 < self.slope <= 1:
             return np.maximum(x, scaled, out=out)
@@ -192,7 +201,7 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None.
 
     The result of integers and a floating limit is floating. NaN stays; where low exceeds high, high wins, as in NumPy.
-    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp, F.hardtanh, nn.ReLU6.)
+    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp.)
 
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])
@@ -201,18 +210,21 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
-    y: Expr = x if low is None else maximum(x, low)
-    return y if high is None else minimum(y, high)
+    y: Expr = x
+    # at a limit x is chosen, so that the gradient is its own; NaN is left to the extremes
+    if low is not None:
+        y = where(y >= low, y, maximum(y, low))
+    return y if high is None else where(y <= high, y, minimum(y, high))
 
 
 @public
 def relu6(x: Any) -> Expr:
-    """Limit the elements of ``x`` to 0 … 6.
+    """Limit the elements of ``x`` to 0 … 6; the gradient at 0 and at 6 is 0.
 
     >>> ex.evaluate(ex.relu6(np.array([-1.0, 3.0, 8.0])))
     array([0., 3., 6.])
     """
-    return clip(x, 0, 6)
+    return Clip(0, 6, True)(*as_operands((x,)))
 
 
 @public

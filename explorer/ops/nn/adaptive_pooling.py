@@ -20,11 +20,14 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.kernels.window import Pair, for_each, pair
-from explorer.ops.reduction.reduce import max, mean
+from explorer.ops.reduction.reduce import mean
+from explorer.ops.reduction.sorting import argmax
 
 
 class AdaptiveAvgPool2d(Operation):
@@ -32,6 +35,7 @@ class AdaptiveAvgPool2d(Operation):
 
     output: Pair
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
     examples = (
         Example(real(2, 3, 4, 4), output=(2, 2)),
         Example(real(1, 2, 5, 7), output=(3, 2)),
@@ -81,6 +85,7 @@ class AdaptiveAvgPool2dGradient(Operation):
 
     size: Pair
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
     examples = (
         Example(real(2, 3, 2, 2), size=(4, 4)),
         Example(real(1, 2, 3, 2), size=(5, 7)),
@@ -156,6 +161,7 @@ def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
 
 @public
 @composition
+@rounded_once
 def adaptive_avg_pool3d(x: Any, output: int | tuple[int, int, int], *, policies: Items = ()) -> Expr:
     """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 
@@ -179,13 +185,21 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
     1.
 
     Recorded as slices, maxima and concatenations, axis by axis: the largest of a rectangle is the largest of its rows'
-    largest, and these operations bring their gradients. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d to 3d.)
+    largest. The gradient goes to the first largest element of each window. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d
+    to 3d.)
 
     >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
     array([[[1., 3., 5.]]])
     """
     (x,) = as_operands((x,))
-    return _axis_by_axis("adaptive_max_pool", x, output if isinstance(output, (tuple, list)) else (output,), max)
+    return _axis_by_axis(
+        "adaptive_max_pool", x, output if isinstance(output, (tuple, list)) else (output,), _first_largest
+    )
+
+
+def _first_largest(x: Expr, axis: int, keepdims: bool) -> Expr:
+    """Take the largest elements along an axis by their index, so that the gradient goes to the first of equal ones."""
+    return TakeAlong(axis)(x, argmax(x, axis, keepdims))
 
 
 def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
@@ -198,7 +212,8 @@ def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[...
             fix="1 along an axis pools all of it",
         )
     y: Expr = x
-    for axis, count in enumerate(counts, x.ndim - len(counts)):
+    # the last axis first: of equal elements the first one, row by row, is then the first along each axis
+    for axis, count in reversed([*enumerate(counts, x.ndim - len(counts))]):
         length = y.shape[axis]
         if count == length:
             continue

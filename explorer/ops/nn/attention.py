@@ -18,6 +18,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_constant
 from explorer.core.policy import Items
 from explorer.core.registry import public
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.linalg.matmul import matmul, swap
 from explorer.ops.manipulation.rearrange import repeat
@@ -26,6 +27,7 @@ from explorer.ops.nn.softmax import softmax
 
 @public
 @composition
+@rounded_once
 def attention_weights(
     query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None, policies: Items = ()
 ) -> Expr:
@@ -60,6 +62,7 @@ def attention_weights(
 
 @public
 @composition
+@rounded_once
 def attention(
     query: Any,
     key: Any,

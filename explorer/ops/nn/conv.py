@@ -52,6 +52,7 @@ class Convolution(Operation, abstract=True):
     dilation: Pair = _ONE
     groups: int = 1
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     def window(self, filters: Shape) -> Window:
         """Return the window of the filters."""

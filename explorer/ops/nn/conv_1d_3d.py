@@ -17,6 +17,7 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
@@ -52,6 +53,7 @@ def conv1d(
 
 @public
 @composition
+@rounded_once
 def conv3d(
     x: Any,
     filters: Any,

@@ -18,6 +18,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.manipulation.padding import padded
 from explorer.ops.nn.conv import Conv2dImageGradient, plus_bias
 from explorer.ops.nn.conv_1d_3d import along_line
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
@@ -42,7 +43,7 @@ def conv_transpose2d(
     (O,).
 
     H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
-    stride.
+    stride or the dilation.
 
     A result pixel is the sum of the products that a convolution with these filters would make of it. Raises
     OperandError for a result without pixels.
@@ -54,20 +55,27 @@ def conv_transpose2d(
              [1., 2., 1.]]]])
     """
     x, filters = as_operands((x, filters))
-    steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")
-    extra, count = pair(output_padding, "output_padding"), whole(groups, "groups")
+    steps, sides, spread = pair(strides, "strides"), [*both_sides(padding)], pair(dilation, "dilation")
+    extra, count = [*pair(output_padding, "output_padding")], whole(groups, "groups")
     if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
         raise OperandError(
             f"conv_transpose2d of {x.type} with filters {filters.type}",
             rule="images must be (N, C, H, W) and filters (C, O / groups, h, w)",
             fix="x[None] adds the axis N; the filters of a transposed convolution have the input's channels first",
         )
-    if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
+    if any(not 0 <= more < max(limits) for more, *limits in zip(extra, steps, spread, strict=True)):
         raise OperandError(
-            f"conv_transpose2d: output_padding {extra} with strides {steps}",
-            rule="output_padding must not be negative and must be smaller than the stride",
+            f"conv_transpose2d: output_padding {extra} with strides {steps} and dilation {spread}",
+            rule="output_padding must not be negative and must be smaller than the stride or the dilation",
             fix="output_padding=0, or a larger stride",
         )
+    # from the stride on a convolution of the result would have more windows than x has pixels: less is cut off at the
+    # end instead, and zeros are added
+    zeros = [0, 0]
+    for axis, (more, step, (before, after)) in enumerate(zip(extra, steps, sides, strict=True)):
+        if more >= step:
+            less = min(more, after)
+            sides[axis], extra[axis], zeros[axis] = (before, after - less), 0, more - less
     size = [
         (x.shape[2 + axis] - 1) * steps[axis]
         - sum(sides[axis])
@@ -88,7 +96,8 @@ def conv_transpose2d(
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * count, *size)
-    return plus_bias(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
+    y = Conv2dImageGradient(steps, (sides[0], sides[1]), spread, count, shape)(x, filters)
+    return plus_bias(padded(y, ((0, 0), (0, 0), *[(0, more) for more in zeros])) if any(zeros) else y, bias)
 
 
 @public

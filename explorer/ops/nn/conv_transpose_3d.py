@@ -13,6 +13,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape, transpose
@@ -23,6 +24,7 @@ from explorer.ops.nn.kernels.window import for_each, pair
 
 
 @public
+@rounded_once
 def conv_transpose3d(
     x: Any,
     filters: Any,
@@ -37,8 +39,8 @@ def conv_transpose3d(
     """Compute the adjoint of ``conv3d``: (N, C, D, H, W), filters (C, O / groups, d, h, w) → (N, O, D′, H′, W′).
 
     Each option is one number for all three axes, or one for each; padding may also be a pair (before, after) for each.
-    ``output_padding`` is smaller than the stride. Raises OperandError for a result without elements. (ONNX:
-    ConvTranspose; PNNX: nn.ConvTranspose3d, F.conv_transpose3d.)
+    ``output_padding`` is smaller than the stride or the dilation. Raises OperandError for a result without elements.
+    (ONNX: ConvTranspose; PNNX: nn.ConvTranspose3d, F.conv_transpose3d.)
 
     >>> ex.conv_transpose3d(np.ones((1, 2, 3, 4, 5)), np.ones((2, 6, 2, 2, 2)), strides=2).shape
     (1, 6, 6, 8, 10)
@@ -58,10 +60,11 @@ def conv_transpose3d(
     members, channels, depth = x.shape[:3]
     taps = filters.shape[2]
     length = steps[0] * (depth - 1) + spread[0] * (taps - 1) + 1 + extra[0]
-    if min(*steps, *spread) < 1 or not 0 <= extra[0] < steps[0]:
+    if min(*steps, *spread) < 1 or not 0 <= extra[0] < max(steps[0], spread[0]):
         raise OperandError(
             f"conv_transpose3d: strides {strides}, dilation {dilation}, output_padding {output_padding}",
-            rule="strides and dilation must be at least 1, output_padding at least 0 and smaller than the stride",
+            rule="strides and dilation must be at least 1, output_padding at least 0 and smaller than the "
+            "stride or the dilation",
             fix="strides=1, dilation=1, output_padding=0",
         )
     if not depth or not taps or length <= sum(sides[0]) or min(sides[0]) < 0:

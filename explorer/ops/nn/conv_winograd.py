@@ -22,6 +22,7 @@ import numpy as np
 
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, count, longest, scratch, slices
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.kernels.im2col import padded
@@ -54,7 +55,7 @@ class WinogradConv2d(Conv2d):
     def infer(self, images: TensorType, filters: TensorType) -> TensorType:
         result_type = super().infer(images, filters)
         why = self.unfit(images.shape, filters.shape)
-        if why or result_type.dtype.kind != "f":
+        if why or not is_floating(result_type.dtype):
             raise self.refuse((images, filters), f"numbers are real; {why}" if why else "numbers are real")
         return result_type
 

@@ -18,6 +18,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import reshape
@@ -28,6 +29,7 @@ from explorer.ops.nn.sampling import sampled
 
 @public
 @composition
+@rounded_once
 def deform_conv2d(
     x: Any,
     filters: Any,

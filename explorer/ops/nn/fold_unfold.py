@@ -20,6 +20,7 @@ from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import Shape, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
@@ -76,6 +77,7 @@ def unfold(
 
 @public
 @composition
+@rounded_once
 def fold(
     x: Any,
     size: Numbers,

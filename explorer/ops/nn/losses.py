@@ -15,6 +15,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise.unary import log
 
@@ -26,6 +27,7 @@ class NllLoss(Operation):
     gradients are −g · (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
     """
 
+    accumulates = True
     examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
     def infer(self, truth: TensorType, prediction: TensorType) -> TensorType:
@@ -41,16 +43,14 @@ class NllLoss(Operation):
         return out
 
     def gradient(self, g: Expr, y: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr]:
-        return -g * (log(prediction) + y) / truth.sum(), NllLossGradient()(g, truth, prediction)
+        return _truth_gradient(g, y, truth, prediction), NllLossGradient()(g, truth, prediction)
 
     def batch(self, size: int, batched: tuple[bool, ...], truth: Expr, prediction: Expr) -> Expr:
         truth, prediction = (
             x if is_batched else broadcast_to(x, (size, *x.shape))
             for x, is_batched in zip((truth, prediction), batched, strict=True)
         )
-        # each member has its own Σ t, so that one call of the operation cannot serve all
-        axes = tuple(range(1, truth.ndim))
-        return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
+        return _losses_of_members(truth, prediction)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return (EXPENSIVE + 3) * types[1].size
@@ -59,6 +59,7 @@ class NllLoss(Operation):
 class NllLossGradient(Operation):
     """Gradient of NllLoss for p: −g·t / (p·Σ t) (MetaNN: NLLLossGrad)."""
 
+    accumulates = True
     examples = (Example(real(), real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
     def infer(self, g: TensorType, truth: TensorType, prediction: TensorType) -> TensorType:
@@ -85,11 +86,28 @@ class NllLossGradient(Operation):
             for x, is_batched in zip((g, truth, prediction), batched, strict=True)
         )
         ones = (size, *[1] * (truth.ndim - 1))
-        axes = tuple(range(1, truth.ndim))
-        return -reshape(g, ones) * truth / (prediction * truth.sum(axis=axes, keepdims=True))
+        return _gradients_of_members(reshape(g, ones), truth, prediction)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 4 * types[2].size
+
+
+@rounded_once
+def _losses_of_members(truth: Expr, prediction: Expr) -> Expr:
+    # each member has its own Σ t, so that one call of the operation cannot serve all
+    axes = tuple(range(1, truth.ndim))
+    return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
+
+
+@rounded_once
+def _truth_gradient(g: Expr, y: Expr, truth: Expr, prediction: Expr) -> Expr:
+    return -g * (log(prediction) + y) / truth.sum()
+
+
+@rounded_once
+def _gradients_of_members(g: Expr, truth: Expr, prediction: Expr) -> Expr:
+    axes = tuple(range(1, truth.ndim))
+    return -g * truth / (prediction * truth.sum(axis=axes, keepdims=True))
 
 
 nll_loss, nll_loss_gradient = NllLoss(), NllLossGradient()

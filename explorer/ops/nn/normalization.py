@@ -15,6 +15,7 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import normalize_axes, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import add, add_n, multiply
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
@@ -29,6 +30,7 @@ from explorer.record.reasons import counted_text
 
 @public
 @composition
+@rounded_once
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
     """Divide ``x`` by its norm along an axis, which is at least ε; shape as ``x``.
 
@@ -54,6 +56,7 @@ def _last(x: Expr, count: int) -> tuple[int, ...]:
 
 @public
 @composition
+@rounded_once
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
@@ -77,6 +80,7 @@ def layer_norm(
 
 @public
 @composition
+@rounded_once
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
     """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon.
 
@@ -93,6 +97,7 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
 
 @public
 @composition
+@rounded_once
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
@@ -121,6 +126,7 @@ def group_norm(
 
 @public
 @composition
+@rounded_once
 def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
     """Compute (x − mean) / √(variance + ε) for each channel of each image of (N, C, …); scale and shift are (C,).
 
@@ -133,6 +139,7 @@ def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: floa
 
 
 @public
+@rounded_once
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
     """Compute x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), with zeros outside.
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
 from explorer.core.ir.tiles import Index
 from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import broadcast_to, float_dtype, reshape
-from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward
+from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
 
@@ -27,12 +29,12 @@ class MaxPool2d(PoolingForward):
     """
 
     def infer(self, x: TensorType) -> TensorType:
-        if x.dtype.kind not in "fiu":
+        if x.dtype.kind not in "iu" and not is_floating(x.dtype):
             raise self.refuse((x,), "pixels must be real numbers")
         return x.with_shape(self.result_shape(x))
 
     def make(self, out: Array, x: Array, index: Index) -> None:
-        least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         self.gather_by_axis(np.maximum, least, out, x, index)
 
     def workspace(self, x: TensorType) -> int:
@@ -51,8 +53,7 @@ class MaxPool2dGradient(PoolingBackward):
     by comparison, because storing an index for each window would cost as much memory as the result.
     """
 
-    nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
-    refuses_gradient = True
+    accumulates = True
     examples = (
         Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),
         Example(
@@ -76,46 +77,89 @@ class MaxPool2dGradient(PoolingBackward):
         rows, across = self.reaching(band, y.shape[2]), y.shape[3]
         part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
         within = self.within(band)
-        # free: windows whose gradient has not found its pixel yet. NaN is the one number that differs from itself:
-        # where a window's largest is NaN, equality finds no pixel, and the first NaN is taken
-        free, missing = np.ones_like(largest, bool), largest != largest
-        holes = bool(missing.any())
         zero = out.dtype.type(0)
         part.fill(0)
-
-        def hand_back(row: int, column: int) -> None:
-            windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), rows, across)
-            chosen = images[pixels] == largest[windows]
-            if holes:
-                chosen |= (images[pixels] != images[pixels]) & missing[windows]
-            left = free[windows]
-            chosen &= left
-            left ^= chosen
+        for row, column, windows, chosen in self.first_largest(images, largest, rows):
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, across)
             # the whole image decides which pixel comes first, the band receives only its own: its windows begin some
             # columns later
             first = inside[1].start - windows[1].start
-            chosen = chosen[:, :, first : first + inside[1].stop - inside[1].start]
-            part[into] += np.where(chosen, upstream[inside], zero)
-
-        for row, column in self.taps:
-            hand_back(row, column)
+            taken = chosen[:, :, first : first + inside[1].stop - inside[1].start]
+            part[into] += np.where(taken, upstream[inside], zero)
 
     def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
         windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
         buffered = min(windows, np.getbufsize())  # NumPy's own, while it chooses and adds
         return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
+    def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr, x: Expr) -> tuple[Expr, None, None]:
+        return (
+            LargestPixels(self.size, self.strides, self.padding, self.dilation, self.ceil)(upstream, y, x),
+            None,
+            None,
+        )
+
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr, x: Expr) -> Expr:
-        whole = [
-            v if is_batched else broadcast_to(v, (size, *v.shape))
-            for v, is_batched in zip((g, y, x), batched, strict=True)
-        ]
-        merged = self(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])
-        return reshape(merged, (size, whole[2].shape[1], *merged.shape[1:]))
+        return _batched(self, size, batched, g, y, x)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 2 * types[0].size * self.size[0] * self.size[1]
+
+
+class LargestPixels(WindowOperation):
+    """Pixels of v, of the images' shape, that lie where the largest pixel of each window of the images x is.
+
+    The adjoint of the gradient of max pooling; y is the pooling's result.
+    """
+
+    examples = (
+        Example(real(1, 1, 4, 4), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),
+        Example(
+            real(1, 2, 5, 6),
+            real(1, 2, 3, 2),
+            real(1, 2, 5, 6),
+            size=(3, 3),
+            strides=(2, 3),
+            padding=((1, 1), (0, 1)),
+        ),
+    )
+
+    def infer(self, v: TensorType, y: TensorType, x: TensorType) -> TensorType:
+        if v.shape != x.shape or self.result_shape(x) != y.shape:
+            raise self.refuse((v, y, x), "v must have the shape of the images, and y that of their pooling")
+        return TensorType(y.shape, v.dtype)
+
+    def kernel(self, out: Array, v: Array, y: Array, x: Array) -> Array:
+        out.fill(0)
+        for row, column, windows, chosen in self.first_largest(x, y, slice(0, y.shape[2])):
+            _, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), slice(0, y.shape[2]), y.shape[3])
+            np.copyto(out[windows], v[pixels], where=chosen)
+        return out
+
+    def workspace(self, v: TensorType, y: TensorType, x: TensorType) -> int:
+        return 3 * y.size
+
+    def gradient(self, upstream: Expr, result: Expr, v: Expr, y: Expr, x: Expr) -> tuple[Expr, None, None]:
+        return (
+            MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(upstream, y, x),
+            None,
+            None,
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], v: Expr, y: Expr, x: Expr) -> Expr:
+        return _batched(self, size, batched, v, y, x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 2 * types[1].size * self.size[0] * self.size[1]
+
+
+def _batched(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+    """Record an operation on images of ``size`` members as one batch."""
+    whole = [
+        v if is_batched else broadcast_to(v, (size, *v.shape)) for v, is_batched in zip(operands, batched, strict=True)
+    ]
+    merged = operation(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])
+    return reshape(merged, (size, whole[0].shape[1], *merged.shape[1:]))
 
 
 class MeanPooling(Pooling, abstract=True):
@@ -123,6 +167,7 @@ class MeanPooling(Pooling, abstract=True):
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     @property
     def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:

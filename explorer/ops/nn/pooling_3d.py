@@ -12,6 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
 from explorer.core.registry import public
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import for_each, pair
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
@@ -47,6 +48,7 @@ def max_pool3d(
 
 
 @public
+@rounded_once
 def avg_pool3d(
     x: Any,
     size: _Numbers,

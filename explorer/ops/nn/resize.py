@@ -25,6 +25,7 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, longest, scratch
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
 from explorer.ops.manipulation.gather import take_valid
 
@@ -55,7 +56,7 @@ class Resample(Operation):
     coordinates: str
     step: float
     coefficient: float = -0.75
-    linear = True
+    linear = accumulates = True
     examples = (
         Example(real(2, 3, 4), axis=2, length=7, method="linear", coordinates="half_pixel", step=4 / 7),
         Example(real(2, 5), axis=0, length=3, method="linear", coordinates="align_corners", step=2 / 3),
@@ -157,7 +158,7 @@ class ResampleGradient(Operation):
     step: float
     coefficient: float = -0.75
     old: int = 1
-    linear = True
+    linear = accumulates = True
     examples = (
         Example(real(2, 7), axis=1, length=7, method="linear", coordinates="half_pixel", step=4 / 7, old=4),
         Example(real(6, 4), axis=0, length=6, method="floor", coordinates="asymmetric", step=0.5, old=3),
@@ -281,6 +282,7 @@ def _step(step: Any) -> float:
 
 
 @public
+@rounded_once
 def resize(
     x: Any,
     size: int | tuple[int, ...],

@@ -24,6 +24,7 @@ from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
 from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply
 from explorer.ops.elementwise.binary import fmax
@@ -45,6 +46,7 @@ _REACH = {"linear": 1, "nearest": 1, "cubic": 2}
 
 @public
 @composition
+@rounded_once
 def grid_sample(
     x: Any,
     grid: Any,

@@ -33,6 +33,7 @@ class Normalization(Operation, abstract=True):
 
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
+    accumulates = True
     examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
 
     def infer(self, x: TensorType) -> TensorType:
@@ -95,6 +96,7 @@ class SoftmaxGradient(Operation):
     """Gradient of a softmax with output y: y·(g − Σ g·y) (MetaNN: SoftmaxGrad)."""
 
     axes: tuple[int, ...]
+    accumulates = True
     examples = (Example(real(2, 3), real(2, 3, low=0.1, high=0.6), axes=(1,)),)
 
     def infer(self, g: TensorType, y: TensorType) -> TensorType:
@@ -222,6 +224,7 @@ class LogSumExp(Operation):
     axes: tuple[int, ...]
     keepdims: bool = False
     scale: float = 1.0
+    accumulates = True
     examples = (
         Example(real(2, 3), axes=(1,)),
         Example(real(2, 3), axes=(0, 1), keepdims=True),

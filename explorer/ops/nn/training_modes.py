@@ -9,14 +9,18 @@ import hashlib
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import square
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.random import random_uniform_at
+from explorer.ops.reduction.statistics import centre
 from explorer.record.reasons import counted_text
 
 
@@ -60,9 +64,11 @@ def batch_norm_by_batch(
             rule=f"{what}: in training a channel must have two elements or more",
             fix="a larger batch; drop_last=True leaves out a last batch of one sample",
         )
-    batch_mean = x.mean(axes)
-    batch_variance = square(x - reshape(batch_mean, (x.shape[1], *[1] * (x.ndim - 2)))).mean(axes)
-    value = batch_norm(x, batch_mean, batch_variance, scale, shift, epsilon)
+    wide = cast(x, accumulator_dtype(x.dtype))
+    batch_mean = centre(wide, axes)
+    batch_variance = square(wide - reshape(batch_mean, (x.shape[1], *[1] * (x.ndim - 2)))).mean(axes)
+    value = batch_norm(wide, batch_mean, batch_variance, scale, shift, epsilon)
+    value = cast(value, np.result_type(x.dtype, scale.dtype, shift.dtype))
     new_mean = mean * momentum + cast(batch_mean, mean.dtype) * (1 - momentum)
     new_variance = variance * momentum + cast(batch_variance, variance.dtype) * ((1 - momentum) * count / (count - 1))
     return BatchNormalized(value, new_mean, new_variance, batch_mean, batch_variance)

@@ -21,8 +21,9 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public
+from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.core.types.tensor_type import Array, TensorType, normalize_axes
-from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
+from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating, rounded_once
 from explorer.ops.base import cast, reshape
 from explorer.ops.reduction.product_tree import products_of_others
 from explorer.ops.reduction.reduction import EXAMPLES, Reduction
@@ -43,7 +44,7 @@ class Sum(Adjustable, Reduction):
     another combining operation, or a wider dtype.
     """
 
-    linear = True
+    linear = accumulates = True
     policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
     ufunc = np.add
     examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
@@ -74,12 +75,12 @@ class Sum(Adjustable, Reduction):
 class Mean(Adjustable, Reduction):
     """Mean over axes; integers give a floating result. The mean of nothing is NaN, that over no axis the operand."""
 
-    linear = True
+    linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
     ufunc = np.add
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+        return dtype if is_floating(dtype) or dtype.kind == "c" else np.dtype(np.float64)
 
     def kernel(self, out: Array, x: Array) -> Array:
         if not self.axes:
@@ -90,19 +91,12 @@ class Mean(Adjustable, Reduction):
             # NumPy's mean of nothing, without its warning
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
-        dtype = self.partial_dtype(out.dtype)  # a sum of halves would overflow at 65,504
-        total = out if dtype == out.dtype else np.empty(out.shape, dtype, like=out)
-        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
-        return self.finalize(out, total, count)
+        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
+        return self.finalize(out, out, count)
 
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         count = math.prod([x.shape[axis] for axis in self.axes])
-        if (
-            type(self).kernel is not Mean.kernel
-            or not self.axes
-            or not count
-            or self.partial_dtype(out.dtype) != out.dtype
-        ):
+        if type(self).kernel is not Mean.kernel or not self.axes or not count:
             return super().bind_kernel(out, x)
         add_up, divide = self._bound(out, x), np.divide
         # an array of no axis, which NumPy's ufuncs take sooner than numbers, and other devices' not at all
@@ -110,20 +104,24 @@ class Mean(Adjustable, Reduction):
         return lambda: divide(add_up(), divisor, out)
 
     def finalize(self, out: Array, joined: Array, count: int) -> Array:
-        return np.divide(joined, count, out=out, casting="same_kind")
+        return np.divide(joined, count, out=out, casting="unsafe")
 
     def under(self, policies: Policies) -> Operation:
         """Return the mean that accumulates in the policies' dtype."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
+        count = math.prod([x.shape[axis] for axis in self.axes])
+        with np.errstate(over="ignore"):
+            is_held = float(x.dtype.type(count)) == count
+        return (self.spread(g / count if is_held else _divided(g, count), x),)
 
 
 class Prod(Adjustable, Reduction):
     """Product over axes, in the dtype of a sum; its gradients are exact for elements that are 0, too."""
 
     ufunc = np.multiply
+    accumulates = True
     policies = (AccumulationPolicy.dtype,)
     examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
@@ -139,13 +137,20 @@ class Prod(Adjustable, Reduction):
         # no element, no product of others
         if not x.size:
             return (self.spread(g, x),)
-        # the reduced axes become one last axis, for the tree below
-        kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
-        order = kept + self.axes
-        last = function("transpose")(x, order)
-        rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in self.axes])))
-        others = reshape(products_of_others(rows), last.shape)
-        return (self.spread(g, x) * function("inverse_transpose")(others, order),)
+        return (_times_others(self.spread(g, x), x, self.axes),)
+
+
+@rounded_once
+def _times_others(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
+    """Record g times the product of the other elements along axes."""
+    # the reduced axes become one last axis, for the tree of products
+    kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
+    order = kept + axes
+    last = function("transpose")(x, order)
+    rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in axes])))
+    others = reshape(products_of_others(rows), last.shape)
+    gradient: Expr = g * function("inverse_transpose")(others, order)
+    return gradient
 
 
 class TruthReduction(Reduction, abstract=True):
@@ -182,8 +187,9 @@ class Extreme(Reduction, abstract=True):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         # an extreme that is NaN equals nothing: a share of 0 elements makes its gradient NaN
-        chosen = cast(x == self.spread(y, x), x.dtype)
-        return (chosen * self.spread(g / reshape(Sum(self.axes, True)(chosen), g.shape), x),)
+        chosen = cast(x == self.spread(y, x), accumulator_dtype(x.dtype))
+        share = _divided(g, reshape(Sum(self.axes, True)(chosen), g.shape))
+        return (cast(chosen, x.dtype) * self.spread(cast(share, x.dtype), x),)
 
 
 class Max(Extreme):
@@ -196,6 +202,13 @@ class Min(Extreme):
     """The smallest element over axes; NaN wins."""
 
     ufunc = np.minimum
+
+
+@rounded_once
+def _divided(g: Expr, count: Any) -> Expr:
+    """Return a gradient divided by a number of elements, which float16 may not hold."""
+    share: Expr = g / count
+    return share
 
 
 def _reduce(

@@ -164,6 +164,7 @@ class CumulativeSum(Movement):
 
     name = "cumsum"
     axis: int
+    accumulates = True
     examples = (
         Example(real(2, 3, 4), axis=1),
         Example(real(5), axis=0),

@@ -32,7 +32,10 @@ from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
+from explorer.record.dimension_names import shape_text
 
+_SHOWN = 4
+"""maximum number of operands whose shapes a decision lists"""
 _ROW = 0.12
 """µs to take one row into a stack, on top of moving its bytes"""
 
@@ -167,7 +170,7 @@ class _Batching:
         columns: list[tuple[Expr, ...]],
         batched: tuple[bool, ...],
         body: Body,
-        facts: dict[str, object],
+        facts: Facts,
     ) -> None:
         """Record the batch of some nodes and make them its members; ``body`` is the vectorized one.
 
@@ -190,6 +193,10 @@ class _Batching:
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
             # A body with one output gives it as it is, with several a tuple: from here on both are lists of values.
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
+        facts |= {
+            "shapes_before": _shapes([column[0] for column in columns], first),
+            "shapes_after": _shapes(operands, result),
+        }
         # The decision comes after the recording, because it names the result.
         decision = graph.decide(
             self.rule,
@@ -214,6 +221,13 @@ class _Batching:
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)
+
+
+def _shapes(operands: Sequence[Expr], result: Expr) -> str:
+    """Return the shapes of operands and results: ``(64, 64×10) → 10``."""
+    types = result.type.parts if isinstance(result.type, TupleType) else (result.type,)
+    shown = [shape_text(operand.shape) for operand in operands[:_SHOWN]] + ["…"] * (len(operands) > _SHOWN)
+    return f"({', '.join(shown)}) → {', '.join([shape_text(type_.shape) for type_ in types])}"
 
 
 def _without_kernel(body: Body) -> Facts | None:

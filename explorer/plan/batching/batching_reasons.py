@@ -13,14 +13,15 @@ class BatchReasons:
 
     batched_calls = Reason(
         "batched",
-        "{count:call} of the function `{name}` are computed as one call on operands that are stacked along a new first "
-        "axis (np.stack), because that takes an estimated {together_us} instead of {separate_us}.",
+        "{count:call} of the function `{name}`, each {shapes_before}, are computed as one, {shapes_after}, on operands "
+        "stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
+        "{separate_us}.",
         meaning=_BATCH,
         change=_UNBATCHED,
     )
     batched_operations = Reason(
         "batched",
-        "{count} `{name}` operations on operands of the same shapes are computed as one on operands that are stacked "
+        "{count} `{name}` operations, each {shapes_before}, are computed as one, {shapes_after}, on operands stacked "
         "along a new first axis (np.stack), because that takes an estimated {together_us} instead of {separate_us}.",
         meaning=_BATCH,
         change=_UNBATCHED,

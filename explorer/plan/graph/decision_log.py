@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.decisions import PlanDecision, PlanStage
 from explorer.plan.graph.reasons import Decider, Facts, Reason
@@ -99,11 +102,37 @@ class DecisionLog:
         produced: tuple[Expr, ...],
         rule_index: int,
     ) -> PlanDecision:
-        """Add a decision of the stage that is not closed yet."""
+        """Add a decision of the stage that is not closed yet; raise DeclarationError for facts that do not fit it."""
+        if not isinstance(reason, Reason):
+            raise DeclarationError(
+                f"{rule.info} decides with the reason {reason!r:.80}",
+                rule="the reason of a decision must be an ex.Reason, an attribute of the rule or pass",
+                fix='found = ex.Reason("found", "{count:node} were found."), then self.found',
+            )
+        if not reason.facts <= facts.keys():
+            missing = sorted(reason.facts - facts.keys())
+            raise DeclarationError(
+                f"{rule.info} gives the reason {reason.sentence!r} with the facts {sorted(facts)}",
+                rule=f"every fact that a reason names must be given; missing: {', '.join(missing)}",
+                fix=f"give {{{', '.join(f'{name!r}: …' for name in missing)}}}, or correct the name in the sentence",
+            )
+        for name, value in facts.items():
+            if not _is_fact(value):
+                raise DeclarationError(
+                    f"{rule.info} gives the fact {name} = {value!r:.80}",
+                    rule="a fact must be a number, a string, an expression, or a list of them",
+                    fix=f'{{"{name}": str(…)}}, or a number',
+                )
         stage = len(self.stages)
         decision = PlanDecision(stage, rule.info, applied, reason, facts, subjects, produced, rule_index)
         self.decisions.append(decision)
         return decision
+
+
+def _is_fact(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_is_fact(item) for item in value)
+    return value is None or isinstance(value, (str, int, float, np.generic, Expr))
 
 
 def _key(value: Any) -> Any:

@@ -96,6 +96,6 @@ class NodeGroup:
     """Nodes that a decision put together, as record.Group; inlining adds members while its pass runs."""
 
     decision: int
-    kind: str
+    kind: Literal["kernel", "batch", "function"]
     label: str
     members: list[Expr]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.ir.mapped_call import MappedCall
@@ -127,7 +128,7 @@ def _cost_of_fused(
         types = [operand.type for operand in inputs[member.uid]]
         flops += member.operation.flops(member.type, *types)
         # Steps run one after the other, so that only the largest temporary exists at a time.
-        temporaries = max(temporaries, member.operation.workspace(*types))
+        temporaries = max(temporaries, workspace_of(member.operation, *types))
     moved = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
@@ -139,4 +140,4 @@ def _cost_of_fused(
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
     """Return the bytes that the operation's own kernel allocates while it runs."""
-    return node.operation.workspace(*[operand.type for operand in operands])
+    return workspace_of(node.operation, *[operand.type for operand in operands])

@@ -84,6 +84,9 @@ class Pass(ABC):
         cls.purpose = purpose
         cls.info = RuleInfo(cls.__name__, purpose, cls)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether the pass has anything to look at; without, it has no stage."""
         return True

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import UnknownNameError
+from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.source_location import INTERNAL
 from explorer.plan.graph.numerics import EFFECTS, Numerics
@@ -65,6 +65,9 @@ class RuleInfo:
         short = path.removeprefix(package) if path.startswith(package) else os.path.basename(path)
         return f"{short}:{line}"
 
+    def __str__(self) -> str:
+        return self.name if self.location == self.name else f"{self.name} ({self.location})"
+
 
 def shortened(names: Sequence[Any]) -> list[Any]:
     """Return names for a sentence: all of a few, else the first ones and how many more there are."""
@@ -103,6 +106,15 @@ class Reason:
     """the class whose attribute it is, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        rest = FIELD.sub("", self.sentence)
+        if "{" in rest or "}" in rest:
+            raise DeclarationError(
+                f"the reason {self.code!r} with the sentence {self.sentence!r}",
+                rule="a field of a sentence must be {fact}, {count:noun} or {count:singular|plural}",
+                fix="{node}, {count:operation}",
+            )
+
     def __set_name__(self, owner: type, name: str) -> None:
         object.__setattr__(self, "owner", owner)
         object.__setattr__(self, "attribute", name)
@@ -119,8 +131,9 @@ class Reason:
 
     @property
     def effect(self) -> Numerics:
-        """What the rewrite does to numbers: the reason's own class, or that of its rule or pass."""
-        return self.numerics or getattr(self.owner, "numerics", "exact")
+        """The class of a rewrite for this reason (plan/graph/numerics.py): its own, or that of its rule or pass."""
+        declared: Numerics = self.numerics or getattr(self.owner, "numerics", None) or "exact"
+        return declared
 
     @functools.cached_property
     def facts(self) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
@@ -90,7 +91,7 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
                 if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
                     needed = 0
         if has_temporaries:
-            needed += node.operation.workspace(*[operand.type for operand in operands])
+            needed += workspace_of(node.operation, *[operand.type for operand in operands])
         if alive + needed > most:
             most = alive + needed
     # The schedule counts the result and the working memory already: they are taken off, as is the end's count.

@@ -85,7 +85,7 @@ class Algorithms(Pass):
         "changes_rounding",
         "`conv2d` is computed directly, not by Winograd's method, which would save an estimated {saved_us}: that adds "
         "and subtracts the pixels of a tile first, so that large pixels outside of a window take digits from its sum. "
-        "numerics=\"fast\" allows it.",
+        'numerics="fast" allows it.',
         meaning=_METHOD + " Plans of nets use it, as inference engines do.",
         change='ex.EvalPlan(numerics="fast").',
     )

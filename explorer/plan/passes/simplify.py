@@ -29,7 +29,7 @@ from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Reason
+from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
@@ -72,8 +72,8 @@ class Simplify(Pass):
 
     differentiated = Reason(
         "differentiated",
-        "This is the gradient of `{stable}`, which the rule {rule} computes in place of `{written}`, because the "
-        "gradient of `{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
+        "The gradient is that of the stable form which the rule {rule} gives `{written}`, because the gradient of "
+        "`{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
         meaning="ex.grad differentiates the program in stable form: the gradient of log(softmax(x)) divides by "
         "softmax(x), that of log_softmax(x) does not.",
         change="ex.stop_gradient of the inner value, or ex.grad with respect to it, keeps the form that was written.",
@@ -81,7 +81,7 @@ class Simplify(Pass):
     changes_rounding = Reason(
         "changes_rounding",
         "`{node}` is computed as written: the rule {rule} changes rounding, because {effect}. It would save an "
-        "estimated {saved_us}; numerics=\"fast\" allows it.",
+        'estimated {saved_us}; numerics="fast" allows it.',
         meaning="(1e8 + 0.3) − 1e8 is 0.3 in exact arithmetic and 0.2999999970197678 in float64, and 0 in float32: the "
         "order of operations decides which digits are lost. A plan keeps the order that was written.",
         change='ex.EvalPlan(numerics="fast"), where the last digits, overflow and underflow do not matter.',
@@ -92,8 +92,7 @@ class Simplify(Pass):
 
         The limit is reached only where rules enable each other in a long row; the graph is valid after every sweep.
         """
-        told = [decision for decision in graph.decisions if decision.code in ("unreached", "differentiated")]
-        explained = {subject.uid for decision in told for subject in decision.subjects}
+        explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
         only: set[int] | None = None
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
@@ -122,8 +121,7 @@ class Simplify(Pass):
                 operation_class = type(node.operation)
                 operands = inputs[node.uid]
                 scope = node.scope
-                if scope is not None and scope.kind == "twin" and scope.type and node.uid not in explained:
-                    explained.add(node.uid)
+                if only is None and scope is not None and scope.kind == "twin" and scope.type:
                     gradients.setdefault(scope.type, []).append(node)
                 if not operands:
                     # Only constants that are described by a few numbers: folding reads them without computing an array.
@@ -143,9 +141,18 @@ class Simplify(Pass):
         finally:
             state.scope, state.origin = outer
             graph.current_node = None
+        stage = len(graph.stages)
+        known = {
+            node.uid
+            for decision in graph.decisions
+            if decision.reason is self.differentiated and decision.stage == stage
+            for node in decision.subjects
+        }
         for note, nodes in gradients.items():
-            rule, written, stable = note.split("\n")
-            graph.decide(self, self.differentiated, {"rule": rule, "written": written, "stable": stable}, nodes)
+            rule, written = note.split("\n")
+            if not known.isdisjoint([node.uid for node in nodes]):  # a second sweep
+                continue
+            graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
         # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
         if self.rules is None and (Call not in chains.kinds or graph.inlined):
@@ -192,8 +199,6 @@ class Simplify(Pass):
                 if rule.concrete and graph.has_dynamic:
                     _record_hidden(rule, node, graph, index)
                 continue
-            if isinstance(answer, (Applied, Declined)):
-                _check_reason(rule, answer)
             if isinstance(answer, Declined):
                 graph.decline(rule, answer.entry, answer.facts, node, index)
                 continue
@@ -220,8 +225,9 @@ class Simplify(Pass):
             # Integers wrap around: every order gives the same bits.
             if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
                 saved = _saved_us(node, fresh, graph)
-                facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
-                graph.decline(rule, self.changes_rounding, facts, node, index, estimated_cost_us=saved)
+                told: Facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect]}
+                told["saved_us"] = saved
+                graph.decline(rule, self.changes_rounding, told, node, index, estimated_cost_us=saved)
                 continue
             decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
             graph.add_nodes(decision, fresh, node)
@@ -311,17 +317,6 @@ _shared_rules = functools.lru_cache(maxsize=64)(_ApplicableRules)
 def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> _ApplicableRules:
     """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
     return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
-
-
-def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
-    """Raise DeclarationError where the sentence of a reason names facts that the rule does not give."""
-    missing = answer.entry.facts - answer.facts.keys()
-    if missing:
-        raise DeclarationError(
-            f"rule {rule.name} gives the reason {answer.entry.sentence!r} with the facts {sorted(answer.facts)}",
-            rule=f"a rule must give all facts that its reason names; missing: {', '.join(sorted(missing))}",
-            fix=f"{type(answer).__name__}(…, facts={{{', '.join(f'{name!r}: …' for name in sorted(missing))}}})",
-        )
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:

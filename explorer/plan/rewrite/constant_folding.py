@@ -54,6 +54,8 @@ class Folding:
     A walk, operands first, adds the uids of described leaves to ``known`` and calls `visit` for nodes above known ones.
     """
 
+    numerics = "rounding"
+    """a sum or mean of equal numbers is computed as one product, rounded once"""
     rule = RuleInfo(
         "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is built."
     )
@@ -252,6 +254,8 @@ def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_
     if not count:
         return np.zeros((), type_.dtype)
     wide = type_.dtype if type_.dtype.kind in "iu" else np.result_type(type_.dtype, np.float64)
+    if wide.kind == "c":  # times a real number: ∞ + 0j times 3 + 0j is ∞ + NaN·j
+        return np.asarray(complex(number.real * count, number.imag * count) + 0j).astype(type_.dtype)
     return np.asarray(0 + number.astype(wide) * np.asarray(count).astype(wide)).astype(type_.dtype)
 
 

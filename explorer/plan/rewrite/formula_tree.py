@@ -68,7 +68,7 @@ class Apply:
 Formula: TypeAlias = Variable | Literal | Apply
 
 
-def parse(text: str, known: Collection[str]) -> Formula:
+def parse(text: str, known: Collection[str], kind: str = "operation") -> Formula:
     """Read a formula of known operations; raises OperandError for a text that is none, UnknownNameError for another."""
     if not isinstance(text, str):
         raise _refusal(repr(text), f"it is {class_text(text)}, and no text")
@@ -79,12 +79,12 @@ def parse(text: str, known: Collection[str]) -> Formula:
     # brackets that are nested too deeply are a MemoryError or RecursionError of Python's parser
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refusal(text, str(error).splitlines()[0]) from None
-    return _formula(tree.body, text, known)
+    return _formula(tree.body, text, known, kind)
 
 
-def _formula(node: ast.expr, text: str, known: Collection[str]) -> Formula:
+def _formula(node: ast.expr, text: str, known: Collection[str], kind: str) -> Formula:
     def part(inner: ast.expr) -> Formula:
-        return _formula(inner, text, known)
+        return _formula(inner, text, known, kind)
 
     match node:
         case ast.Name(id=name):
@@ -97,9 +97,10 @@ def _formula(node: ast.expr, text: str, known: Collection[str]) -> Formula:
             return Apply(_UNARY[type(operator)], (part(operand),))
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return Apply(_BINARY[type(operator)], (part(left), part(right)))
-        case ast.Call(func=ast.Name(id=name), args=operands, keywords=keywords):
+        case ast.Call(func=ast.Name() | ast.Attribute() as function, args=operands, keywords=keywords):
+            name = ast.unparse(function)  # operator types of files have dots: nn.SiLU
             if name not in known:
-                raise UnknownNameError(name, kind="operation", known=known)
+                raise UnknownNameError(name, kind=kind, known=known)
             return Apply(name, tuple(map(part, operands)), tuple(_attribute(word, text) for word in keywords))
     raise _refusal(text, ast.unparse(node))
 

@@ -1,14 +1,15 @@
 """Patterns: subgraphs found and replaced by the formula that writes them, with the condition that near misses fail.
 
-A pattern is matched against the graph as it was recorded. It holds no engine of its own: a replacement is recorded by
-the operations that the formula names, and the rest of the graph is copied around it.
+A pattern is matched against the graph as it was recorded, of expressions or of a net. It holds no engine of its own: a
+replacement is recorded by the operations that the formula names, and the rest of the graph is copied around it; a net
+is edited by its own operator types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr, make_replacement
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import operator_of
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.registry import functions, operations
@@ -24,6 +26,20 @@ from explorer.ops.creation.constants import Full, Zero
 from explorer.plan.rewrite.formula_tree import Apply, Formula, Literal, Variable, parse, record
 
 Condition = Callable[[Expr], bool]
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """Program by names (``ex.Net``): it records its operators to be searched, and is edited where they match."""
+
+    def pattern_roots(self) -> list[Expr]:
+        """Return the expressions of all operators."""
+
+    def with_replacements(self, formula: str, matches: Sequence[Match]) -> Self:
+        """Return an edited copy in which a formula of operator types replaces each match."""
+
+
+_Searchable = TypeVar("_Searchable", bound=Searchable)
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,11 @@ class Match:
     """operands first; values of variables are not among them"""
     variables: Mapping[str, Expr]
 
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """Names of the operators of a net that recorded the nodes, operands first; none for expressions."""
+        return tuple(dict.fromkeys(filter(None, map(_operator_name, self.nodes))))
+
 
 @dataclass(frozen=True)
 class NearMiss:
@@ -45,8 +66,13 @@ class NearMiss:
     """operations of the pattern that were there"""
     reason: str
 
+    @property
+    def operator(self) -> str:
+        """Name of the operator of a net that recorded the node, "" for an expression."""
+        return _operator_name(self.root)
+
     def __str__(self) -> str:
-        return f"{self.root!r}: {self.reason}"
+        return f"{self.operator or repr(self.root)}: {self.reason}"
 
 
 class Pattern:
@@ -77,34 +103,51 @@ class Pattern:
     def __repr__(self) -> str:
         return f"<pattern {self.formula!r}>"
 
-    def find(self, *roots: Expr) -> list[Match]:
-        """Return every match in the graphs of some expressions, operands first."""
+    def find(self, *roots: Expr | Searchable) -> list[Match]:
+        """Return every match in the graphs of expressions, or of nets, operands first."""
         return [answer for answer in self._answers(roots) if isinstance(answer, Match)]
 
-    def near_misses(self, *roots: Expr) -> list[NearMiss]:
+    def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
         """Return the nodes that begin like the pattern and fail a condition of it, the nearest first."""
         misses = [answer for answer in self._answers(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
-    def overlay(self, *roots: Expr) -> dict[Expr, float]:
-        """Return the number of the match that each node belongs to, from 1 on: ``view.overlay(pattern.overlay(y))``."""
+    def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
+        """Return the number of the match that each node belongs to, from 1 on; ``view.overlay(pattern)`` shows it."""
         return {node: place for place, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
-    def replace(self, root: Expr, formula: str | Callable[..., Expr]) -> Expr:
-        """Return an expression with every match replaced, by a formula of the variables or a function of them by name.
+    @overload
+    def replace(self, root: Expr, formula: str | Callable[..., Expr]) -> Expr: ...
 
+    @overload
+    def replace(self, root: _Searchable, formula: str) -> _Searchable: ...
+
+    def replace(self, root: Expr | Searchable, formula: str | Callable[..., Expr]) -> Expr | Searchable:
+        """Return an expression, or a net, with every match replaced; the given one does not change.
+
+        The replacement of an expression is a formula of the variables, or a function of them by name; that of a net is
+        a formula of its operator types: ``silu.replace(net, "nn.SiLU(x)")``. There the result and the last operator
+        keep their names, and operators that nobody reads any more are removed.
         Of matches that share a node, the last to be recorded is replaced. Raises OperandError where a replacement has
-        another type than the value that it replaces.
+        another type than the value that it replaces, and where a variable is no blob of the net.
         """
-        replacement = (
-            formula if callable(formula) else _recording(parse(formula, functions), self._tree.variables(), formula)
-        )
         taken: set[int] = set()
         chosen: list[Match] = []
         for match in reversed(self.find(root)):
             if taken.isdisjoint(node.uid for node in match.nodes):
                 taken.update(node.uid for node in match.nodes)
                 chosen.append(match)
+        if isinstance(root, Searchable):
+            if not isinstance(formula, str):
+                raise OperandError(
+                    f"replace of {root!r} by {formula!r}",
+                    rule="the replacement in a net must be a formula of the net's operator types, as a string",
+                    fix=f'ex.pattern({self.formula!r}).replace(net, "nn.SiLU(x)")',
+                )
+            return root.with_replacements(formula, chosen[::-1])
+        replacement = (
+            formula if callable(formula) else _recording(parse(formula, functions), self._tree.variables(), formula)
+        )
         nodes, copies, ends = (
             reachable([root]),
             dict[int, Expr](),
@@ -125,10 +168,13 @@ class Pattern:
                 copies[node.uid] = make_replacement(node.operation, operands, node, node.scope)
         return copies.get(root.uid, root)
 
-    def _answers(self, roots: Iterable[Expr]) -> Iterator[Match | NearMiss]:
+    def _answers(self, roots: Iterable[Expr | Searchable]) -> Iterator[Match | NearMiss]:
+        found: list[Expr] = []
         for root in roots:
-            check_type(root, "root", Expr, "an expression", f"ex.pattern({self.formula!r}).find(y)")
-        for node in reachable(roots):
+            fix = f"ex.pattern({self.formula!r}).find(y)"
+            check_type(root, "root", (Expr, Searchable), "an expression, or a net", fix)
+            found += [root] if isinstance(root, Expr) else root.pattern_roots()
+        for node in reachable(found):
             if node.operation.name == self._tree.operation:
                 yield self._answer(node)
 
@@ -146,6 +192,12 @@ class Pattern:
             if attempt.matched > nearest.matched:
                 nearest = NearMiss(root, attempt.matched, attempt.reason)
         return nearest
+
+
+def _operator_name(node: Expr) -> str:
+    """Return the name of the operator of a net that recorded a node, "" for other nodes."""
+    operator = operator_of(node.scope)
+    return "" if operator is None else str(operator.name)
 
 
 @named

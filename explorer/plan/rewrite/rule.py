@@ -73,6 +73,9 @@ class Rule(ABC):
     concrete: ClassVar[bool] = False
     """the rule looks at the concrete types of operands: where dynamic data hides one, it declines for that reason"""
 
+    def __repr__(self) -> str:
+        return f"{self.name}()"
+
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
         check_names(cls, Rule, "the rule", _RENAMED)

@@ -26,6 +26,20 @@ class Regrouped:
     same: bool
 
 
+@dataclass(frozen=True, slots=True)
+class WeightDifferences:
+    """Matched weights of two models: number of equal ones, and a line about each different one."""
+
+    equal: int
+    transposed: int
+    """number of matrices that are equal after transposing one; the graph shows where it is transposed"""
+    differ: tuple[str, ...]
+
+    def __str__(self) -> str:
+        turned = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
+        return f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Differences between two recordings, of plans of one graph or of two."""
@@ -48,6 +62,8 @@ class Comparison:
     """decision before → equal decision after"""
     follows: tuple[tuple[int, ...], tuple[int, ...]]
     """for each kernel of either side: the last kernel of the other side that shares a recorded node, or −1"""
+    weights: WeightDifferences | None = None
+    """differences of weights; None if no values were compared, as in recordings, which have none"""
 
     def __repr__(self) -> str:
         differ = sum(not regrouped.same for regrouped in self.kernels)
@@ -60,12 +76,13 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether graph, decisions and kernels are the same."""
+        """Whether graph, decisions and kernels are the same, and the weights where they were compared."""
         return (
             self.nodes.equal
             and not self.decisions_before
             and not self.decisions_after
             and all(regrouped.same for regrouped in self.kernels)
+            and not (self.weights and self.weights.differ)
         )
 
 

@@ -90,16 +90,20 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
     return decoded
 
 
-@gc_paused()
 def loads(text: str) -> Recording:
     """Return the recording in a JSON text; raise ValueError if it is not one."""
+    return from_json(plain_of(text))
+
+
+@gc_paused()
+def plain_of(text: str) -> Any:
+    """Return the values of a JSON text; raise ValueError for wrong JSON and for numbers that are not finite."""
     try:
-        plain = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("this is no recording: its JSON is nested too deeply") from None
     except ValueError as wrong:
         raise ValueError(f"this is no recording: it cannot be read as JSON: {wrong}") from None
-    return from_json(plain)
 
 
 def _finite(text: str) -> float:

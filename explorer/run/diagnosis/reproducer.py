@@ -43,6 +43,10 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             rule="the decision must belong to this plan's recording",
             fix="plan.reproducer(plan.recording.decisions[0])",
         )
+    if decision.code == "differentiated":
+        for source in _rewritten(planned, decision):
+            if _shows(source, decision):
+                return f"{source}{_claim(decision)}"
     unwritten: OperandError | None = None
     # A decision about value and gradient needs both functions, which only differentiating records.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
@@ -164,6 +168,33 @@ def _differentiated(planned: Plan, part: _Part) -> str:
             f"for root in [*outputs, *ex.grad(loss, [{', '.join(asked)}])]:",
         ],
     )
+
+
+def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
+    """Yield sources of the value of which a gradient was recorded in stable form, with more and more of what is below
+    it, and of its gradient."""
+    forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
+    for value in [node for node in planned.graph.recorded if node.uid in forward]:
+        inside = {value.uid: value}
+        for _ in range(_NEAR[-1]):
+            inside |= {each.uid: each for node in [*inside.values()] for each in node.operands}
+            kept = [node for node in inside.values() if node.operands]
+            cut = {
+                each.uid: each for node in kept for each in node.operands if each.uid not in inside or not each.operands
+            }
+            cut |= {node.uid: node for node in inside.values() if not node.operands}
+            borders = {uid: node for uid, node in inside.items() if any(o.uid not in inside for o in node.operands)}
+            nodes = sorted({**inside, **cut}.values(), key=lambda node: node.uid)
+            source = Source(nodes, {*cut, *borders})
+            asked = [
+                source.names[node.uid] for node in nodes if node.uid in {*cut, *borders} and node.dtype.kind == "f"
+            ]
+            lines = [
+                f"plan = ex.EvalPlan({options(planned.options)})",
+                f"for root in ex.grad({source.names[value.uid]}.sum(), [{', '.join(asked)}]):",
+            ]
+            if asked and value.uid not in borders:
+                yield _cell(source, lines)
 
 
 def _cell(source: Source, last: list[str]) -> str:

@@ -7,7 +7,7 @@ loop that runs it does nothing but call and store, and everything that can be de
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any
 
@@ -105,10 +105,14 @@ class Program:
             not self._devices and has_small_products(schedule.kernels)
         )
         """whether BLAS has one thread in a run: workers take part, or no product is worth several"""
-        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held}
+        given = {parameter.uid for parameter in self.parameters}
+        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held.keys() - given}
         """slots of results in the caller's memory"""
-        self.borrowed = self._aliases_input()
-        """slots of results that share the memory of a parameter's value, which the caller owns"""
+        self.borrowed = self._aliases_held(given) - self._written
+        """slots of results that are a parameter's value, or a view of one or of a written result"""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
 
     def _add(self, node: Expr, value: Any) -> None:
         self.slots[node.uid] = len(self.values)
@@ -224,9 +228,9 @@ class Program:
         schedule = self.planned.schedule
         return chains(schedule, dependencies(schedule, drops))
 
-    def _aliases_input(self) -> set[int]:
-        """Return the slots of results that are a parameter's value, or views of it, through any number of views."""
-        base = {parameter.uid for parameter in self.parameters}
+    def _aliases_held(self, given: set[int]) -> set[int]:
+        """Return the slots of results in the caller's memory, or views of it, through any number of views."""
+        base = given | self._held.keys()
         for kernel in self.planned.schedule.kernels:
             if kernel.is_view and kernel.reads and kernel.reads[0].uid in base:
                 base.add(kernel.result.uid)
@@ -282,6 +286,25 @@ class Program:
             raise
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
+
+    def run_at(
+        self,
+        chain: int,
+        timing: Timing,
+        observer: Observer | None = None,
+        thread: int = 0,
+        begins: Callable[[int], bool] = lambda index: True,
+    ) -> bool:
+        """Run the kernels of a chain, one after the other; return whether all of them ran.
+
+        ``begins`` is asked before each kernel, with its number: False ends the chain there. Raises RunError, as
+        ``run_kernel`` does.
+        """
+        for index in self.chains.kernels[chain]:
+            if not begins(index):
+                return False
+            self.run_kernel(index, timing, observer, thread)
+        return True
 
     def bind_run(self) -> None:
         """Bind the calls of the next run, after a run on the thread that ran it before, too."""

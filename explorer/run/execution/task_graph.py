@@ -29,6 +29,16 @@ class ExecutionChains(NamedTuple):
     """by the number of the chain"""
     tasks: Tasks
 
+    def is_chain_start(self, kernel: int) -> bool:
+        """Whether a kernel is the first one of its chain: no other kernel runs directly before it on its thread."""
+        # The chains are in the order of their first kernels.
+        at = bisect.bisect_left(self.kernels, kernel, key=itemgetter(0))
+        return at < len(self.kernels) and self.kernels[at][0] == kernel
+
+    def runtime_parent_count(self, chain: int) -> int:
+        """Return the number of chains that must have run before a chain begins."""
+        return self.tasks.needs[chain]
+
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
     """Join kernels into chains: each is the only dependency of the next one, and the next one its only dependent."""

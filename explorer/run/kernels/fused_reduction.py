@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.ir.accumulation import widened
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.plan.schedule.schedule import Kernel
@@ -165,7 +166,7 @@ class FusedReduction(BlockedRunner):
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
     """Reduce a block into its place in the result."""
-    operation.partial_reduce(into, x, axes)
+    operation.partial_reduce(into, widened(x) if operation.accumulates else x, axes)
     return into
 
 

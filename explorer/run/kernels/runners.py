@@ -185,7 +185,8 @@ class Steps:
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [place_of[operand.uid] for operand in operands(step)]
             place_of[step.uid] = target = result if register == RESULT else result + 1 + register
-            self._program.append((kernel_of(step.operation, step.device), sources, target, step))
+            types = [node.type for node in (step, *operands(step))]
+            self._program.append((kernel_of(step.operation, step.device, *types), sources, target, step))
         if last is not None:
             self._program[-1] = (last, *self._program[-1][1:])
 

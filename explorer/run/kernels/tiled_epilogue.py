@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import TILE_BYTES, cut
 from explorer.core.types.tensor_type import Array
@@ -95,14 +96,14 @@ class TiledEpilogue:
         """Return one task for each tile: the product, then its epilogue."""
         operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
-        if prepared is None and operation.packed_operand is not None:
-            prepared = operation.pack_operand(operands[operation.packed_operand])
+        if prepared is None:
+            prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
             if self._keeps:
                 self._prepared = prepared
         # Where the result's memory cannot hold the product on its way, the product has memory of its own.
         product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
         tasks: list[Callable[[], None]] = []
-        for place, make in operation.tiles(product, prepared, *operands):
+        for place, make in tiles_of(operation, product, prepared, operands):
             if steps is None:
                 tasks.append(make)
             else:

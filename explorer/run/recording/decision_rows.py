@@ -11,6 +11,7 @@ from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.numerics import EFFECTS
 from explorer.record import Decision, Explanation
 
 
@@ -58,9 +59,19 @@ def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) ->
 
 def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
     """Return the meanings of the reasons of decisions, each once."""
-    reasons = dict.fromkeys([decision.reason for decision in decisions if decision.reason.meaning])
+    reasons = dict.fromkeys(
+        [decision.reason for decision in decisions if decision.reason.meaning or decision.reason.effect != "exact"]
+    )
     return [
-        Explanation(reason.code, reason.sentence, reason.meaning, reason.change, reason.anchor) for reason in reasons
+        Explanation(
+            reason.code,
+            reason.sentence,
+            reason.meaning,
+            reason.change,
+            reason.anchor,
+            "" if reason.effect == "exact" else f"{reason.effect}: {EFFECTS[reason.effect]}",
+        )
+        for reason in reasons
     ]
 
 

@@ -12,6 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.layers import Layer
+from explorer.plan.graph.pass_base import Pass
 from explorer.plan.rewrite.rule import Rule
 from explorer.testing.laws.cases import cases_of
 from explorer.testing.laws.characteristics import CHARACTERISTICS
@@ -19,7 +20,7 @@ from explorer.testing.laws.facets import FACETS, undeclared
 from explorer.testing.laws.law import Law, LawError
 from explorer.testing.laws.layer_laws import layer_results
 from explorer.testing.laws.report import LawReport, LawResult
-from explorer.testing.laws.rule_laws import rule_results
+from explorer.testing.laws.rule_laws import pass_results, rule_results
 
 LAWS: tuple[Law, ...] = (*FACETS, *CHARACTERISTICS)
 """the laws of operations, in the order of a report"""
@@ -29,14 +30,15 @@ _QUICK = (FACETS[0], *CHARACTERISTICS, *[law for law in FACETS[1:] if law.name !
 
 @named
 def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -> LawReport:
-    """Check the laws of explorer on an operation, a rewrite rule or a layer, your own or a built-in one.
+    """Check the laws of explorer on an operation, a rewrite rule, a pass or a layer, your own or a built-in one.
 
     An operation (its class, or what records it: ``ex.tanh``) is computed on its ``examples``: its gradient must equal
     central differences in float64, each declared property (``is_even``, ``monotone``, ``linear``, ``range`` …) must
     hold, batched operands must give what a loop gives, the result must have the declared type.
     A rule is asked in programs written with its roots, or in ``programs`` in which it should match: their values with
-    the rule must be those without it. A layer's gradients, of inputs and parameters, must equal differences; ``inputs``
-    are types or values by port, where no shape fits by itself.
+    the rule must be those without it; a pass likewise, in a plan of it and the passes that a plan needs. A layer's
+    gradients, of inputs and parameters, must equal differences; ``inputs`` are types or values by port, where no shape
+    fits by itself.
 
     Returns a report, one line a law; it is true if all laws hold, and ``report.assert_ok()`` raises if not. Operands
     are drawn with a seed: the same class gives the same report. Raises OperandError for other things, and where nothing
@@ -64,10 +66,13 @@ def check(what: Any, *programs: Expr, inputs: Mapping[str, Any] | None = None) -
     rule = what() if isinstance(what, type) and issubclass(what, Rule) else what
     if isinstance(rule, Rule):
         return LawReport(rule.name, rule_results(rule, programs))
+    planning_pass = what() if isinstance(what, type) and issubclass(what, Pass) else what
+    if isinstance(planning_pass, Pass):
+        return LawReport(type(planning_pass).__name__, pass_results(planning_pass, programs))
     if programs:
         raise OperandError(
             f"a check of {what!r:.80} with {len(programs)} programs",
-            rule="programs must be given for a rewrite rule alone, which should match in them",
+            rule="programs must be given for a rewrite rule or a pass only, which should change them",
             fix="ex.check(operation), ex.check(layer, inputs={…})",
         )
     if isinstance(what, Layer):
@@ -88,7 +93,7 @@ def _operation(what: Any) -> Operation | type[Operation]:
         return registry.operations[name]
     raise OperandError(
         f"a check of {what!r:.80}",
-        rule="ex.check must be given an operation, a rewrite rule or a layer: its class, or an instance",
+        rule="ex.check must be given an operation, a rewrite rule, a pass or a layer: its class, or an instance",
         fix='ex.check(MyOperation), ex.check(ex.tanh), ex.check(ex.operation("full")), ex.check(MyRule, y)',
     )
 

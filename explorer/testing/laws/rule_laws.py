@@ -1,4 +1,4 @@
-"""Laws of a rewrite rule: the values of programs with and without it, on programs in which it matches.
+"""Laws of rewrite rules and passes: the values of programs with and without it, on programs in which it matches.
 
 A rule's formula may be right for real numbers and wrong for floating ones, for zeros with a sign, for integers that
 wrap around, or for NaN. So programs are written in which the rule matches, and their values are compared with and
@@ -22,8 +22,10 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array
 from explorer.ops.creation.constants import Full
+from explorer.plan.graph.pass_base import KINDS, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Applied, Declined
+from explorer.plan.pipeline import PIPELINE, pass_of
 from explorer.plan.rewrite.rule import Rule
 from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan
@@ -31,6 +33,7 @@ from explorer.testing.laws.law import LawError, agree, number
 from explorer.testing.laws.report import LawResult
 
 _LAW = "values with the rule = without"
+_PASS_LAW = "values with the pass = without"
 _NUMBERS = (1.0, 0.0, 2.0, -1.0, 0.5)
 """constants that rules look for, in the order in which they are tried"""
 _COMPARED = 60
@@ -94,6 +97,52 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
     count = f"{len(pairs)} programs" if len(pairs) > 1 else "one program"
     text = f"{counted_text(compared, 'value')} of {count}, such as {program_text(pairs[0][0])}"
     return (LawResult(_LAW, True, text),)
+
+
+def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[LawResult, ...]:
+    """Return whether a pass keeps the values of programs, in a pipeline of it and the passes that a plan needs."""
+    needed = [step for step in map(pass_of, PIPELINE) if step.required and not isinstance(planning_pass, type(step))]
+    pipeline = sorted([*needed, planning_pass], key=lambda step: KINDS.index(step.kind))
+    chosen, decided, compared = list(programs) or _programs_of_passes(), 0, 0
+    for program in chosen:
+        plan = EvalPlan(passes=pipeline)
+        handle = plan.register(program)
+        try:
+            plan.eval()
+            decided += any(row.name == planning_pass.name and row.last > row.first for row in plan.recording.stages)
+            (without,) = _values([program])
+            compared += agree(
+                np.asarray(handle.data()),
+                without,
+                names=("with the pass", "without"),
+                at=partial(_where, program),
+                rtol=_tolerance(without),
+                atol=_tolerance(without) * max(1.0, _largest(without)),
+            )
+        except LawError as error:
+            return (LawResult(_PASS_LAW, False, f"{program_text(program)} {error}"),)
+        except Exception as error:  # a user's pass may raise anything, and the report shows it
+            return (LawResult(_PASS_LAW, False, f"at {program_text(program)}: {type(error).__name__}: {error}"),)
+    if not decided and planning_pass.kind == "rewrite":
+        fix = f"give one in which it should: ex.check({type(planning_pass).__name__}, y)"
+        return (LawResult(_PASS_LAW, False, f"it decided nothing in {len(chosen)} programs; {fix}"),)
+    return (LawResult(_PASS_LAW, True, f"{counted_text(compared, 'value')} of {len(chosen)} programs"),)
+
+
+def _programs_of_passes() -> list[Expr]:
+    """Return programs with constants, equal nodes, products, chains, reductions, values that several nodes read."""
+    random = np.random.default_rng(3)
+    x, w = (tensor(random.uniform(-1, 1, shape), name=name) for shape, name in (((4, 6), "x"), ((6, 6), "w")))
+    exp, tanh = registry.functions.find("exp"), registry.functions.find("tanh")
+    product = x @ w
+    return [
+        tanh(product + 1) * 2,
+        2 * x + 2 * exp(x),
+        (x + tanh(x)) * (tanh(x) + x),
+        exp(product).sum(axis=1) - product.sum(axis=1),
+        (x - 1) - (1 - x),
+        tanh(x).T @ exp(x - 1) + (product @ w).sum(),
+    ]
 
 
 def _unmatched(rule: Rule, asked: _Asked, are_given: bool, deadline: float | None) -> LawResult:

@@ -11,6 +11,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array, Shape
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
 from explorer.ops.elementwise.unary import log, softplus
 from explorer.ops.manipulation.one_hot import one_hot
@@ -32,6 +33,7 @@ _ROUNDING = 1e-3
 class MeanSquaredError(ReducedLoss):
     """The mean of (output − label)² over all elements; with ``reduction`` their "sum", or with "none" all of them."""
 
+    @rounded_once
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss."""
         difference = output - label

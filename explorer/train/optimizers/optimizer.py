@@ -17,6 +17,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed
+from explorer.core.tracing.captures import note
 from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
@@ -120,6 +121,7 @@ class Optimizer:
     @property
     def rate(self) -> LearningRate:
         """Learning rate; a number or a policy may be assigned between steps, and the next step is planned for it."""
+        note(lambda: self._rate)
         return self._rate
 
     @rate.setter
@@ -261,9 +263,7 @@ class Optimizer:
             values = {name: parameter(type_, name) for name, type_ in types.items()}
             slopes = {name: parameter(type_, f"gradient of {name}") for name, type_ in types.items()}
             update = self.record(values, slopes)
-            self._compiled = Compiled(
-                update.results, [*slopes.values()], update.places, updates=update.values, spares=self.spares
-            )
+            self._compiled = Compiled([], [*slopes.values()], update.places, updates=update.values, spares=self.spares)
         self._compiled(*[gradients[name] for name in self.parameters])
         self.commit(self._compiled)
 

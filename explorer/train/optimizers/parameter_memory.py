@@ -25,6 +25,9 @@ class ParameterMemory:
         }
         self._kept = [(held.keep_in, self.current[name]) for name, held in self._parameters.items()]
 
+    def __repr__(self) -> str:
+        return f"<ParameterMemory of {', '.join(self.types)}>"
+
     def refresh(self) -> None:
         """Take over values that were assigned to parameters since the last step."""
         for name, held in self._parameters.items():

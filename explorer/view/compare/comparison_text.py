@@ -1,4 +1,4 @@
-"""Comparison as text: counts, nodes, decisions and kernels that differ.
+"""Comparison as text: counts, nodes, decisions, kernels and weights that differ.
 
 The text is canonical, so that it can be kept and compared: nodes are named by labels and places in the source, and
 times are left out unless asked for. Long lists are cut, after equal lines have become one.
@@ -42,6 +42,8 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
             lines.append(f"decisions only {side}: {len(decisions):,}")
             lines += _cut([f"  {line}" for line in decision_lines(recording, decisions)])
     lines += _kernel_lines(comparison)
+    if comparison.weights is not None:
+        lines += [str(comparison.weights), *_cut([f"  {line}" for line in comparison.weights.differ])]
     return "\n".join(visible(line) for line in lines) + "\n"
 
 

@@ -63,6 +63,9 @@ class SideBySide(NotebookWidget):
         for view in (self.before, self.after):
             view.observe(self._follow, ("step", "stage", "selected"))
 
+    def __repr__(self) -> str:
+        return f"<SideBySide of {self.before!r} and {self.after!r}>"
+
     @property
     def parts(self) -> list[ipywidgets.Widget]:
         """Both views, too."""

@@ -55,9 +55,18 @@ def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
         MARKS[decision.verdict],
         decision_place(recording, decision),
         decision.rule,
-        recording.reason(decision),
+        recording.reason(decision) + _numbers(recording, decision),
         decision.code,
     )
+
+
+def _numbers(recording: Recording, decision: Decision) -> str:
+    """Return what an applied decision does to numbers, as a sentence after its reason; "" where the bits stay."""
+    if decision.verdict == "applied":
+        for row in recording.explanations:
+            if row.numerics and (row.code, row.reason) == (decision.code, decision.reason):
+                return f" Numbers: {row.numerics}."
+    return ""
 
 
 def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[DecisionLine]:

@@ -39,7 +39,7 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
     if len(nodes) == 1:
         return why(recording, nodes[0])
     lines = [
-        f"{name}: {len(nodes):,} nodes",
+        f"{name}: {counted_text(len(nodes), 'node')}",
         *_origins(recording, nodes),
         *_decision_lines(recording, nodes),
     ]

@@ -50,7 +50,7 @@ from explorer.record.history import declined_before
 from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
 from explorer.record.pairs import ACCOUNTS
-from explorer.record.reasons import FIELD, fact_text, fields
+from explorer.record.reasons import FIELD, fact_text, fields, plural_of
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
 from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import group_titles
@@ -191,7 +191,10 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
                 "cost": float(decision.facts.get(_COST, 0.0)),
             }
         )
-    texts = [{"meaning": row.meaning, "change": row.change, "anchor": row.anchor} for row in recording.explanations]
+    texts = [
+        {"meaning": row.meaning, "change": row.change, "anchor": row.anchor, "numerics": row.numerics}
+        for row in recording.explanations
+    ]
     return rows, texts, decisions
 
 
@@ -235,7 +238,7 @@ def _parts(decision: Decision) -> Iterator[Any]:
         for name, noun, plural, rest in zip(*[iter(fields)] * 4, strict=True):
             label = labels[name]
             yield [label, "code"] if is_code else [label]
-            counted = f" {noun if decision.facts[name] == 1 else plural or noun + 's'}" if noun else ""
+            counted = f" {noun if decision.facts[name] == 1 else plural or plural_of(noun)}" if noun else ""
             if counted + rest:
                 yield {"code": counted + rest} if is_code else counted + rest
 

@@ -75,6 +75,7 @@ class ExplanationTable(TypedDict):
     meaning: str
     change: str
     anchor: str
+    numerics: str
 
 
 class DecisionTable(TypedDict):

@@ -61,6 +61,9 @@ class NotebookWidget(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         super().__init__(front_end=front_end(), **traits)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
     @property
     def parts(self) -> list[ipywidgets.Widget]:
         """Widgets that belong to this one alone."""

@@ -15,6 +15,7 @@ import traitlets
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 from explorer.record.unmeasured import unmeasured
 from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
@@ -47,6 +48,16 @@ WAYS = ("inputs", "outputs")
 """sides of a node that ``trace`` lights"""
 
 
+class SelectedNode(traitlets.Int[int, Any]):
+    """Id of a node, or −1; an assignment takes whatever ``focus`` takes."""
+
+    def validate(self, obj: Any, value: Any) -> int:
+        """Return the id of the node that a value names."""
+        is_id = isinstance(value, int) and not isinstance(value, bool)
+        selected: int = super().validate(obj, value if is_id else obj._nodes_of(obj._node_of(value))[-1])
+        return selected
+
+
 class GraphView(SteppedWidget):
     """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
 
@@ -55,8 +66,8 @@ class GraphView(SteppedWidget):
     """
 
     payload = traitlets.Dict().tag(sync=True, to_json=json_text)
-    selected = traitlets.Int(-1).tag(sync=True)
-    """id of the selected node, or −1"""
+    selected = SelectedNode(-1).tag(sync=True)
+    """id of the selected node, or −1: a number, since browsers link it; an assignment takes whatever focus takes"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
     open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
     """open boxes; None leaves the choice to the layout"""
@@ -82,6 +93,9 @@ class GraphView(SteppedWidget):
         super().__init__(recording, position, payload=self._payload(theme, position), theme=theme, **traits)
         self._read_depth()
         self.on_msg(self._answer)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.recording.title or counted_text(len(self.recording.nodes), 'node')}>"
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
         return payload(
@@ -245,6 +259,11 @@ class GraphView(SteppedWidget):
             return why(self.recording, nodes[-1])
         names = [what if isinstance(what, str) else "" for what in (one, other)]
         return why_pair(self.recording, nodes, self._nodes_of(other), names)
+
+    def _node_of(self, what: Any) -> int | str:
+        """Return the id or the name of what a user calls a node; views of plans know their expressions, too."""
+        node: int | str = what
+        return node
 
     def _nodes_of(self, what: int | str) -> list[int]:
         """Return the nodes of a number or name; raises ValueError where the recording has none."""

@@ -33,9 +33,9 @@ def net(folder: Path, shape: str, *, kind: str = "nn.ReLU", classes: str = "") -
     return "n.param"
 
 
-@pytest.mark.spec("I-11")
+@pytest.mark.spec("I-11", headline=True)
 def test_a_picture_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer run --input digit.png --top 2 --labels …` names what is seen in real pictures."""
+    """Name what is seen in real pictures: explorer run --input digit.png --top 2 --labels …."""
     arguments = ["run", MODEL, "--input", THREE, "--input", EIGHT, "--top", "2", "--labels", "labels.txt", *AS_DIGITS]
     assert main([*arguments, "-o", "out.npz"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.array_api.numpy_compositions import HINTS
 
 A = np.array([[0.5, -1.5, 2.0], [3.0, 0.25, -4.0]])
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -33,6 +35,32 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "broadcast_to": lambda a: np.broadcast_to(a, (5, 2, 3)),
     "shape": lambda a: np.array(np.shape(a)),
     "ndim and size": lambda a: np.array([np.ndim(a), np.size(a), np.size(a, 1)]),
+    "shape by name": lambda a: np.array(np.shape(a=a)),
+    "zeros_like": lambda a: np.zeros_like(a) + a,
+    "ones_like": lambda a: np.ones_like(a=a, dtype=np.float32) * a,
+    "vstack": lambda a: np.vstack([a, A, a[0]]),
+    "vstack of vectors": lambda a: np.vstack((a[0], [1, 2, 3])),
+    "hstack": lambda a: np.hstack([a, A]),
+    "hstack of vectors and numbers": lambda a: np.hstack([a[0], 3.0, a[1]]),
+    "column_stack": lambda a: np.column_stack([a.T, a[0]]),
+    "column_stack of vectors": lambda a: np.column_stack([a[0], a[1]]),
+    "ravel": lambda a: np.ravel(a) + np.ravel(a, order="C"),
+    "ravel of one": lambda a: np.ravel(a[0, 0]),
+    "swapaxes": lambda a: np.swapaxes(a[None] + np.ones((4, 1, 1)), 0, -1),
+    "outer": lambda a: np.outer(a, [1, 2]) + np.outer(a[:, :1], np.ones((2, 1))).sum(),
+    "inner": lambda a: np.inner(a, A),
+    "inner of vectors": lambda a: np.inner(a[0], a[1]),
+    "matrix_transpose": lambda a: np.matrix_transpose(a[None]),
+    "flipud": lambda a: np.flipud(a),
+    "fliplr": lambda a: np.fliplr(a),
+    "round": lambda a: np.round(a) + np.around(a * 5, decimals=0),
+    "round of integers": lambda a: np.round((a * 3).astype(np.int32)),
+    "fix": lambda a: np.fix(a),
+    "einsum of lists": lambda a: np.einsum(a, [0, 1], A, [2, 1], [2, 0]),
+    "einsum of lists without a result": lambda a: np.einsum(a, (1, 0), A, (2, 0), optimize=True),
+    "einsum of lists to a number": lambda a: np.einsum(a, [0, 51], []),
+    "einsum of lists with ellipses": lambda a: np.einsum(a, [..., 30], a.T, [30, 7], [..., 7]),
+    "einsum of one": lambda a: np.einsum(a, [1, 0]),
 }
 
 
@@ -56,6 +84,15 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "reduceat": lambda a: np.add.reduceat(a, [0]),
     "accumulate": lambda a: np.add.accumulate(a),
     "outer": lambda a: np.add.outer(a, a),
+    "vstack dtype": lambda a: np.vstack([a, a], dtype=np.float32),
+    "ravel order": lambda a: np.ravel(a, "F"),
+    "round decimals": lambda a: np.round(a, 1),
+    "swapaxes of none": lambda a: np.swapaxes(a, 0, 5),
+    "einsum dtype": lambda a: np.einsum("ij->i", a, dtype=np.float32),
+    "einsum of many axes": lambda a: np.einsum(a, [0, 52]),
+    "einsum of negative axes": lambda a: np.einsum(a, [-1, 0]),
+    "einsum without an equation": lambda a: np.einsum(a, a),
+    "einsum of letters": lambda a: np.einsum(a, ["i", "j"]),
     "where of one": lambda a: np.where(a > 0),
     "sum dtype by place": lambda a: np.sum(a, 0, np.float32),
     "std dtype by place": lambda a: np.std(a, 0, np.float32),
@@ -70,11 +107,50 @@ def test_what_cannot_be_recorded_is_refused(name: str) -> None:
         REFUSED[name](ex.tensor(A))
 
 
+def test_an_einsum_of_lists_is_refused_as_it_was_written() -> None:
+    """No equation is named that nobody gave."""
+    with pytest.raises(ex.OperandError, match=r"(?s)np\.einsum of an operand and \['i'\].*np\.einsum\(a, \[0, 1\]"):
+        np.einsum(ex.tensor(A), ["i"])
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_function_that_is_not_recorded_names_what_is(name: str) -> None:
+    """What is written in its place stays in the graph; the functions that are named are there."""
+    module, _, own = name.rpartition(".")
+    function = getattr(np.linalg if module else np, own)
+    with pytest.raises(ex.OperandError) as caught:
+        ex.tensor(A).__array_function__(function, (), (), {})
+    assert caught.value.given == f"np.{name} of an expression"
+    assert caught.value.fix.startswith(f"write {HINTS[name]}; or evaluate first: np.{name}(")
+    assert all(hasattr(ex, each) for each in re.findall(r"\bex\.(\w+)", HINTS[name]))
+
+
+@pytest.mark.parametrize(
+    ("call", "fix"),
+    [
+        (lambda a: np.dstack([a, a]), "ex.concatenate"),
+        (lambda a: np.linalg.norm(a), "ex.vector_norm"),
+        (lambda a: np.nanmax(a, axis=0), "ex.max(ex.where"),
+        (lambda a: np.trace(a), "ex.einsum"),
+        (lambda a: np.split(a, 3, axis=1), "slices"),
+        (lambda a: np.full_like(a, 2), "ex.broadcast_to"),
+        (lambda a: np.count_nonzero(a), "ex.sum(x != 0"),
+        (lambda a: np.average(a, weights=A), "ex.sum(x * w"),
+        (lambda a: np.isclose(a, A), "ex.absolute(a - b)"),
+        (lambda a: np.linalg.vector_norm(a), "ex.vector_norm"),
+    ],
+)
+def test_a_refused_call_names_what_to_write(call: Callable[[Any], Any], fix: str) -> None:
+    with pytest.raises(ex.OperandError) as caught:
+        call(ex.tensor(A))
+    assert fix in caught.value.fix
+
+
 def test_a_function_that_no_operation_has_is_named() -> None:
     with pytest.raises(ex.UnknownNameError, match=r"np\.nextafter"):
         np.nextafter(ex.tensor(A), 2.0)
-    with pytest.raises(ex.UnknownNameError, match=r"np\.select"):
-        np.select([ex.tensor(A) > 0], [1.0], 0.0)
+    with pytest.raises(ex.UnknownNameError, match=r"np\.unwrap"):
+        np.unwrap(ex.tensor(A))
 
 
 def test_defaults_given_by_name_are_harmless() -> None:

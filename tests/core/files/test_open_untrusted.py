@@ -11,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.files.open_untrusted import content, opened
+from explorer.formats.registry import endings
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
@@ -30,6 +31,16 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
         for name, kind in {"pipe": "a pipe", "/dev/zero": "a device", ".": "a folder", "socket": ""}.items():
             with pytest.raises(ex.FileError, match=f"the file cannot be read: (this is )?{kind}"):
                 opened(tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", endings())
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, ending: str) -> None:
+    """Every format has one message for it, and one fix."""
+    name = f"x{ending}"
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(ex.FileError, match="this is a pointer of Git LFS") as caught:
+        ex.open(tmp_path / name)
+    assert caught.value.fix == "git lfs pull"
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a" * 5000, "loop", "none"])

@@ -32,9 +32,9 @@ def test_sizes_are_channels_rows_and_columns() -> None:
         assert ex.Tensor(2, 2, 2, 2).rows
 
 
-@pytest.mark.spec("I-8")
+@pytest.mark.spec("I-8", headline=True)
 def test_elements_are_read_in_the_order_that_is_said() -> None:
-    """Rows first as they lie in memory; columns first within each channel on request."""
+    """Read a tensor's elements rows first, or columns first on request, without a copy."""
     x = ex.tensor(VALUES)
     assert x.at(1, 2, 3) == 23
     np.testing.assert_array_equal(x.slice(1), VALUES[1])

@@ -97,7 +97,7 @@ number = 2.0
     ],
 )
 def test_variables_that_do_not_stand_in_the_code_are_refused_however_they_are_read(body: Callable[..., Any]) -> None:
-    with pytest.raises(ex.DeclarationError, match=r"calls (eval|globals)"):
+    with pytest.raises(ex.DeclarationError, match=r"uses (eval|globals)"):
         ex.function(body)(np.ones(1))
 
 

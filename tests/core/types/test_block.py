@@ -53,9 +53,9 @@ def test_the_last_holder_frees_through_the_device() -> None:
     assert counted.events == ["delete 96"]
 
 
-@pytest.mark.spec("C-2")
+@pytest.mark.spec("C-2", headline=True)
 def test_a_tensor_is_a_shape_and_a_dtype_over_one_block() -> None:
-    """Sizes are whole numbers, strides follow from them, and its mathematics is that of expressions."""
+    """Make a tensor a shape and a dtype over one contiguous block; its mathematics is that of expressions."""
     tensor = ex.tensor(np.zeros((2, 3, 4), np.float32), device=counted)
     assert tensor.shape == (2, 3, 4)
     assert {type(size) for size in tensor.shape} == {int}

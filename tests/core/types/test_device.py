@@ -158,17 +158,26 @@ def test_kernels_run_in_the_device_and_results_wait_for_it(log: list[str]) -> No
     assert Accelerator.inside == 0
 
 
-@pytest.mark.spec("C-1")
-def test_cpu_is_a_device_like_others() -> None:
-    memory = ex.cpu.new(100)
-    assert (memory.nbytes, memory.ctypes.data % 64) == (100, 0)
-    ex.cpu.delete(memory)
-    with ex.cpu.switch_to_device():
-        assert ex.cpu.finish() is True
-    first, second = ex.cpu.rng(3), ex.cpu.rng(3)
+@pytest.mark.spec("C-1", headline=True)
+@pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
+def test_cpu_is_a_device_like_others(device: ex.Device) -> None:
+    """Allocate, copy, wait and draw random numbers by one interface on every device."""
+    memory = device.new(100)
+    assert memoryview(memory).nbytes == 100
+    if device is ex.cpu:
+        assert memory.ctypes.data % 64 == 0
+    device.delete(memory)
+    with device.switch_to_device():
+        there, back, onward = device.put(X), np.zeros_like(X), np.zeros(X.nbytes, np.uint8)
+        assert device.finish() is True
+    device.copy(there, back, ex.cpu)
+    np.testing.assert_array_equal(back, X)
+    device.copy_bytes(device.put(np.arange(24, dtype=np.uint8)), onward, 20, ex.cpu)
+    assert onward.tolist() == [*range(20), 0, 0, 0, 0]
+    first, second = device.rng(3), device.rng(3)
     np.testing.assert_array_equal(first.normal(size=4), second.normal(size=4))
     with refused(ex.OperandError, "seed"):
-        ex.cpu.rng(1.5)  # type: ignore[arg-type]
+        device.rng(1.5)  # type: ignore[arg-type]
 
 
 def test_unknown_devices_are_named_with_those_that_there_are() -> None:

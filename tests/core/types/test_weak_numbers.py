@@ -16,11 +16,11 @@ OPERATORS = [operator.add, operator.sub, operator.mul, operator.truediv, operato
 NUMBERS = [True, 0, 1, 2, 0.0, 0.5, -1.5, 1e300, 2j]
 
 
-@pytest.mark.spec("M-O6")
+@pytest.mark.spec("M-O6", headline=True)
 @pytest.mark.parametrize("apply", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
-    """The dtype of any operation of any dtype with any number, on either side, is NumPy 2's, known when written."""
+    """Promote mixed element types as NumPy 2 does, Python's numbers weak; the dtype is known when written."""
     array = np.ones(3, dtype)
     x = ex.tensor(array)
     weak = [number for number in NUMBERS if dtype != "bool" or type(number) is not int or apply is not operator.pow]

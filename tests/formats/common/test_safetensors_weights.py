@@ -128,7 +128,7 @@ def test_a_net_is_opened_with_the_weights_of_another_file(tmp_path: Path) -> Non
         (packed(b'{"w": ' + b"9" * 5000 + b"}"), "cannot be read as JSON"),
         (packed([]), "the header is a list"),
         (packed({}), "weight 'w' is missing"),
-        (packed({"v": entry("F32", (2, 3), 0, 24)}, bytes(24)), r"'w' is missing\n.*the file holds 1 tensors: v"),
+        (packed({"v": entry("F32", (2, 3), 0, 24)}, bytes(24)), r"'w' is missing\n.*the file holds 1 tensor: v"),
         (packed({"__metadata__": {}}), "the file holds 0 tensors"),
         (packed({"w": []}), "'w' cannot be read: header field entry: expected an object"),
         (packed({"w": {"dtype": "F32", "shape": [2, 3]}}), "found no data_offsets"),

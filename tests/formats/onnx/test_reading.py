@@ -88,6 +88,45 @@ def test_constants_are_no_operators(tmp_path: Path, attributes: dict[str, object
     assert [operator.type for operator in net.definition.operators] == ["Mul", "Constant"]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "names"),
+    [
+        (["y", "y"], ["y", "y_2"]),
+        (["y", "x", "y", "x", "y"], ["y", "x", "y_2", "x_2", "y_3"]),
+        (["w", "w", "y"], ["w", "w_2", "y"]),
+        (["x", "x"], ["x", "x_2"]),
+        (["y", "y", "y_2"], ["y", "y_3", "y_2"]),
+        (["y", "y_2", "y", "y_2"], ["y", "y_2", "y_3", "y_2_2"]),
+        (["y_2", "y", "y"], ["y_2", "y", "y_3"]),
+        (["i", "y", "i"], ["i", "y", "i_2"]),
+        (["k", "y", "k"], ["k", "y", "k_2"]),
+        (["v", "u", "v"], ["v", "u", "v_2"]),
+    ],
+)
+def test_an_output_that_is_listed_twice_is_returned_twice(tmp_path: Path, outputs: list[str], names: list[str]) -> None:
+    """Results of operators, inputs, initializers, other names of both; written files list them as they were."""
+    w = np.array([5, 7, 9], np.float32)
+    nodes = [
+        node("Neg", ["x"], ["y"]),
+        node("Add", ["x", "w"], ["y_2"]),
+        node("Identity", ["x"], ["i"]),
+        node("Identity", ["w"], ["k"]),
+        node("Split", ["x"], ["u", "v"], axis=0, num_outputs=2),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, outputs, {"w": w}), tmp_path)
+    values = {"x": x23, "w": w, "y": -x23, "y_2": x23 + w, "i": x23, "k": w, "u": x23[:1], "v": x23[1:]}
+    for path in ("again.onnx", "again.json", "again.onnx"):
+        results = net.run(x23)
+        assert list(results) == list(net.outputs) == names
+        for result, output in zip(results.values(), outputs, strict=True):
+            np.testing.assert_array_equal(result, values[output])
+        assert list(net.build()) == names
+        net.explore()
+        net.save(tmp_path / path)
+        net = ex.open(tmp_path / path)
+        assert net.definition.outputs == tuple(outputs)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32", "bool"])
 @pytest.mark.parametrize("raw", [True, False])
 def test_elements_of_all_dtypes(tmp_path: Path, dtype: str, raw: bool) -> None:

@@ -47,12 +47,12 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.spec("I-6")
+@pytest.mark.spec("I-6", headline=True)
 @pytest.mark.parametrize(
     "case", [c for c in CASES if json.loads(str(reference[f"{c}/arguments"]))["operation"] in TYPES]
 )
 def test_operators_compute_what_torch_computes(case: str) -> None:
-    """Layers of files give torch's results for each of their options."""
+    """Compute the layers of files as torch does, for each of their options."""
     arguments = json.loads(str(reference[f"{case}/arguments"]))
     operation = arguments.pop("operation")
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
@@ -197,7 +197,7 @@ def test_padding_that_keeps_the_size() -> None:
     np.testing.assert_array_equal(result[:, 0], image[:, 0])
 
 
-@pytest.mark.spec("I-9")
+@pytest.mark.spec("I-9", headline=True)
 @pytest.mark.parametrize(
     ("type", "arguments", "weights", "said"),
     [
@@ -227,7 +227,7 @@ def test_padding_that_keeps_the_size() -> None:
 def test_what_an_operator_refuses_names_it(
     type: str, arguments: dict[str, Any], weights: dict[str, Any], said: str
 ) -> None:
-    """What does not fit is refused with the operator's name and type, what was given and the rule."""
+    """Refuse what does not fit by one family of errors: operator, type, what was given, and the rule."""
     with pytest.raises(ex.OperandError, match=said) as caught:
         net_of(type, 1, arguments, weights).build(image)
     assert str(caught.value).startswith("operator 'op' (")
@@ -245,9 +245,9 @@ def test_functions_of_expressions(name: str) -> None:
     assert float(plain) == pytest.approx(float(recorded), rel=1e-12)
 
 
-@pytest.mark.spec("I-7")
+@pytest.mark.spec("I-7", headline=True)
 def test_expressions_become_nodes_in_a_box() -> None:
-    """An expression is expanded to single nodes in a box with its text; twice the same is merged by the plan."""
+    """Expand an expression of a file to single nodes in a box with its text; equal parts are merged by the plan."""
     net = net_of("pnnx.Expression", 2, {"expr": "mul(sub(@0,@1),sub(@0,@1))"})
     y = net.build(x, x + 2)
     assert (y.scope.name, y.scope.type) == ("op", "mul(sub(@0,@1),sub(@0,@1))")
@@ -298,9 +298,9 @@ def test_dtypes_are_torchs() -> None:
     assert apply("torch.long", [ex.tensor(x)]).dtype == np.int64
 
 
-@pytest.mark.spec("I-16")
+@pytest.mark.spec("I-16", headline=True)
 def test_users_register_file_types() -> None:
-    """A cell registers a layer for a file's type; `layer_types` lists it; what was built before is built anew."""
+    """Register a layer for a file's type in a cell; layer_types lists it, and nets use it from then on."""
     net = net_of("test.Twice", 1)
     assert [unknown.type for unknown in net.unknown()] == ["test.Twice"]
     with pytest.raises(ex.OperandError, match=r"test\.Twice(.|\n)*file_operator"):

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
 
 import explorer as ex
-from assets.tflite_models import SAME, Graph, Node, Tensor, constant, file
+from assets.tflite_models import SAME, Graph, Node, Tensor, Writer, constant, file
 from explorer.core.ir.traversal import reachable
 from explorer.net import Net
 
@@ -54,6 +55,20 @@ def opened(data: bytes, folder: Path) -> Net:
     return ex.open(path)
 
 
+@pytest.mark.parametrize("stated", ["BuiltinCode", "DeprecatedBuiltinCode"])
+@pytest.mark.parametrize("type", ["ADD", "TANH", "DEQUANTIZE", "CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES", "CUMSUM"])
+def test_an_operator_code_may_state_one_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type: str, stated: str
+) -> None:
+    """The type is the larger of an operator code's two numbers: tools that insert operators write the newer alone."""
+    number = getattr(tflite.BuiltinOperator, type)
+    if stated == "DeprecatedBuiltinCode" and number > 127:
+        number, type = 127, "PLACEHOLDER_FOR_GREATER_OP_CODES"  # all that its byte holds
+    monkeypatch.setattr(Writer, "code", lambda self, *code: self.table("OperatorCode", {stated: number}))
+    graph = Graph({"x": Tensor((2,)), "y": Tensor((2,))}, [Node(type, ["x"], ["y"])], ["x"], ["y"])
+    assert opened(file(graph), tmp_path)["y"].type.strip() == type
+
+
 @pytest.mark.spec("I-3")
 def test_a_file_opens_as_a_graph(path: Path) -> None:
     """`ex.open("x.tflite")`: constants are weights, inputs and outputs have its signature's names."""
@@ -72,6 +87,19 @@ def test_a_file_opens_as_a_graph(path: Path) -> None:
     assert net.check() == []
     for count in (1, 3):
         assert net.run(np.ones((count, 8, 8, 2), np.float32)).shape == (count, 4)
+
+
+@pytest.mark.spec("I-13")
+def test_new_operators_read_their_inputs_by_name(path: Path) -> None:
+    """An operator that is added or put between runs as those of the file do."""
+    net = ex.open(path)
+    images = np.random.default_rng(0).random((2, 8, 8, 2), np.float32)
+    scores = net.run(images)
+    net.output(net.add("ADD", ["scores", "scores"], "twice"))
+    np.testing.assert_array_equal(net.run(images)["twice"], 2 * scores)
+    net.insert("TANH", "scores")
+    np.testing.assert_allclose(net.run(images)["twice"], 2 * np.tanh(scores), rtol=1e-6)
+    assert net["add"].input_names == {"x": "tanh", "y": "tanh"}
 
 
 def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:

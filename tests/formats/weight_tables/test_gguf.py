@@ -104,7 +104,7 @@ HOSTILE = {
     "axes": (header(*tensor(1, 1, 1, 1, 1)), "'w' has 5 axes"),
     "size": (header(*tensor(2**40, 2**40)), "the file has"),
     "offset": (header(*tensor(1, offset=2**63)), "the file has"),
-    "type": (header(*tensor(1, type=99), bytes(64)), "'w' is of type 99"),
+    "unknown type": (header(*tensor(1, type=99, offset=2**40), bytes(64)), "'w' takes 0 bytes from"),
     "blocks": (header(*tensor(33, type=2), bytes(64)), "rows of 33 elements"),
     "twice": (header(*tensor(1), *tensor(1), bytes(64), tensors=2), "the tensor 'w' is there twice"),
     "alignment": (header("general.alignment", 4, 0, *tensor(1), bytes(64), entries=1), "general.alignment is 0"),
@@ -120,6 +120,24 @@ def test_a_header_that_claims_too_much_is_refused(name: str, tmp_path: Path) -> 
     path.write_bytes(data)
     with pytest.raises(ex.FileError, match=said):
         ex.open(path)
+
+
+def test_a_tensor_of_an_unknown_type_is_named(tmp_path: Path) -> None:
+    """Types that are newer than the table have a line, with the bytes up to the next tensor, and no value."""
+    path = tmp_path / "x.gguf"
+    described = [
+        *tensor(256, type=36, name="a.w"),
+        *tensor(4, name="a.v", offset=64),
+        *tensor(9, type=1000, name="b.w", offset=96),
+    ]
+    data = header(*described, tensors=3)
+    path.write_bytes(data + bytes(-len(data) % 32) + bytes(64) + np.arange(4, dtype=np.float32).tobytes() + bytes(30))
+    net = ex.open(path)
+    assert net["a"].arguments["w"] == "a tensor of type 36, which explorer has not"
+    assert net["a"].v.array.tolist() == [0, 1, 2, 3]
+    assert "a: w type 36 256 64 B, v F32 4 16 B" in net.text()
+    assert "b: w type 1000 9 14 B" in net.text()
+    assert net.check() == []
 
 
 @given(st.integers(0, 900), st.integers(0, 255), st.integers(0, 1200))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from safetensors.numpy import save_file
 
 import explorer as ex
 from explorer.cli.main import main
+from explorer.formats.common import npz
 from explorer.net import Net
 from explorer.run.diagnosis.leaf_values import leaf_answer
 
@@ -188,6 +192,71 @@ def test_a_tensor_of_an_unknown_dtype_is_named(tmp_path: Path) -> None:
     assert net["a"].v.array.astype(float).tolist() == [1, -1]
 
 
+def sharded(folder: Path, shards: dict[str, dict[str, Any]], **more: str) -> Path:
+    """The index of files of arrays by name; ``more`` are tensors that it says are elsewhere."""
+    folder.mkdir(exist_ok=True)
+    for name, arrays in shards.items():
+        save_file(arrays, folder / name)
+    weight_map = {key: name for name, arrays in shards.items() for key in arrays} | more
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 8}, "weight_map": weight_map}))
+    return index
+
+
+def halves() -> dict[str, dict[str, Any]]:
+    names = [*ARRAYS]
+    return {f"model-{n}-of-2.safetensors": {name: ARRAYS[name] for name in names[n::2]} for n in (0, 1)}
+
+
+def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
+    """Tensors of all files in one table; links lead where the index itself leads, as in a cache of downloads."""
+    index = sharded(tmp_path / "blobs", halves())
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    for file in index.parent.iterdir():
+        (snapshot / file.name).symlink_to(file)
+    for path in (index, snapshot / index.name):
+        net = ex.open(path)
+        assert net.name == "model"
+        assert {*net.operators} == {"layer1.0.conv", "layer1.1.conv", "fc", "model"}
+        for key, array in ARRAYS.items():
+            operator, _, own = key.rpartition(".")
+            np.testing.assert_array_equal(net[operator or "model"].weights[own].array, array, strict=True)
+        assert net.check() == []
+        assert pickle.loads(pickle.dumps(net.definition.weights))["step"] == 7
+    assert main(["check", str(index)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("shard", "message"),
+    [
+        ("../secret.safetensors", "names the file '../secret.safetensors'"),
+        ("/etc/passwd", "names the file '/etc/passwd'"),
+        ("sub/x.safetensors", "must be next to it"),
+        ("link.safetensors", "names the file 'link.safetensors'"),
+        ("absent.safetensors", "No such file"),
+        ("model-0-of-2.safetensors", "1 tensor in no file: other"),
+        (".", "must be next to it"),
+        ("", "must be next to it"),
+        ("model.safetensors.index.json", "states a header of"),
+    ],
+)
+def test_an_index_leads_nowhere_else(tmp_path: Path, shard: str, message: str) -> None:
+    save_file(ARRAYS, tmp_path / "secret.safetensors")
+    index = sharded(tmp_path / "model", halves(), other=shard)
+    (index.parent / "link.safetensors").symlink_to("../secret.safetensors")
+    with pytest.raises(ex.FileError, match=message):
+        ex.open(index)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": {}}', '{"weight_map": {"a": 1}}', "[" * 10_000, "3"])
+def test_an_index_holds_a_file_for_each_tensor(tmp_path: Path, text: str) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(text)
+    with pytest.raises(ex.FileError, match=r"(?s)it has no weight_map.*download the index"):
+        ex.open(index)
+
+
 @pytest.mark.parametrize("ending", WRITERS)
 @given(st.data())
 def test_a_damaged_table_is_refused_or_read(ending: str, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
@@ -223,3 +292,14 @@ def test_a_file_that_is_written_to_is_read_no_more(tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match="has changed since it was opened"):
         _ = net["fc"].weight.array
     assert any("has changed since it was opened" in finding for finding in net.check())
+
+
+def test_many_arrays_are_read_in_time_that_grows_with_their_number(tmp_path: Path) -> None:
+    """The arrays of a zip may be many: 5,000 are opened in a second or two, and their headers parsed once a form."""
+    path = tmp_path / "many.npz"
+    np.savez(path, **{f"box{k}.w": np.zeros(4, np.float32) for k in range(5000)})
+    npz._stated.cache_clear()
+    begin = time.process_time()
+    assert len(ex.open(path).definition.operators) == 5000
+    assert time.process_time() - begin < 5
+    assert npz._stated.cache_info().misses == 1

@@ -178,6 +178,28 @@ def batched(claim: Claim) -> Facts:
         "count": len(claim.subjects),
         "separate_us": separate(claim),
         "together_us": stacked,
+        **shapes_of(claim),
+    }
+
+
+def shapes_of(claim: Claim) -> Facts:
+    """The shapes of every member, and those of the batch: with a first axis of members where members differ."""
+    count, operands = len(claim.subjects), [claim.stage.operands(node) for node in claim.subjects]
+    (before,) = {tuple(operand.shape for operand in each) for each in operands}
+    columns = zip(before, zip(*operands, strict=True), strict=True)
+    after = [(count, *shape) if len({each.uid for each in column}) > 1 else shape for shape, column in columns]
+    (own,) = {node.type for node in claim.subjects}
+    results = [type_.shape for type_ in (own.parts if isinstance(own, TupleType) else (own,))]
+
+    def words(shapes: Iterable[tuple[int, ...]]) -> list[str]:
+        return ["×".join(map(str, shape)) or "scalar" for shape in shapes]
+
+    def text(inputs: Sequence[tuple[int, ...]], outputs: Iterable[tuple[int, ...]]) -> str:
+        return f"({', '.join(words(inputs[:4]) + ['…'] * (len(inputs) > 4))}) → {', '.join(words(outputs))}"
+
+    return {
+        "shapes_before": text(before, results),
+        "shapes_after": text(after, [(count, *shape) for shape in results]),
     }
 
 

@@ -29,6 +29,7 @@ class At:
     """The graph at a position, made anew from the recorded roots, the substitutions, and nothing else."""
 
     def __init__(self, planned: Plan, position: int) -> None:
+        self.graph = planned.graph
         graph = planned.graph
         self._replaced = {old.uid: new for decision, old, new in graph.substitutions if decision < position}
         self.roots = [self.resolve(root) for root in graph.recorded_roots]

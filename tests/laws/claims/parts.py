@@ -55,7 +55,11 @@ def rows_by_value(at: At, node: Expr) -> dict[int, tuple[Expr, set[int]]]:
     return results
 
 
-@of_decision(batch_sums.SumOfMembers.one_value, batch_sums.SumOfMembers.several_values)
+@of_decision(
+    batch_sums.SumOfMembers.one_value,
+    batch_sums.SumOfMembers.several_values,
+    batch_sums.SumOfMembers.another_order,
+)
 def summed_rows(claim: Claim) -> Facts:
     """The values that are summed over their first axis: all of their rows are among the terms."""
     (node,), (values,) = claim.subjects, claim.choice.produced
@@ -66,9 +70,23 @@ def summed_rows(claim: Claim) -> Facts:
     rows = rows_by_value(claim.before, node)
     assert all(rows[whole.uid][1] == set(range(whole.shape[0])) for whole in wholes)
     count = sum(whole.shape[0] for whole in wholes)
-    several = {"wholes": len(wholes)} if claim.choice.reason is batch_sums.SumOfMembers.several_values else {}
-    assert bool(several) is (len(wholes) > 1)
+    several = {"wholes": len(wholes)} if claim.choice.reason is not batch_sums.SumOfMembers.one_value else {}
+    assert bool(several) or len(wholes) == 1
+    assert isinstance(node.operation, Add) is (claim.choice.reason is batch_sums.SumOfMembers.another_order)
     return {"found": count, "members": count, "whole": wholes[0], **several}
+
+
+@of_decision(batch_sums.SumOfMembers.in_order)
+def rows_in_order(claim: Claim) -> Facts:
+    """All rows of a value, each added to the sum of those before it."""
+    (node,) = claim.subjects
+    at = claim.before
+    whole, _ = max(rows_by_value(at, node).values(), key=lambda each: len(each[1]))
+    for index in reversed(range(1, whole.shape[0])):
+        rows = rows_by_value(at, node)
+        assert max(rows[whole.uid][1]) == index
+        node = at.below_at(node, 0)
+    return {"found": whole.shape[0], "members": whole.shape[0], "whole": whole}
 
 
 @of_nodes(batch_sums.SumOfMembers.not_all_members)

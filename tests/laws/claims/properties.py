@@ -41,6 +41,7 @@ of_nodes(inverse_pairs.LogOfExp.log_exp, holds=inverts("exp", "log"))(triple)
 of_nodes(inverse_pairs.ExpOfLog.exp_log, holds=values_are(lambda value: value >= 0))(triple)
 of_nodes(inverse_pairs.SqrtOfSquare.sqrt_square, holds=values_are(lambda value: value >= 0))(triple)
 of_nodes(inverse_pairs.SquareOfSqrt.square_sqrt, holds=values_are(lambda value: value >= 0))(triple)
+of_nodes(inverse_pairs.SquareOfSqrt.minus_zero, holds=inverts("sqrt", "square"))(triple)
 of_nodes(inverse_pairs.SqrtOfSquare.absolute, holds=inverts("square", "sqrt"))(
     lambda at, node: names(at, node, inner=(0,))
 )
@@ -129,11 +130,17 @@ def taken_in(at: At, node: Expr) -> Facts:
 
 
 involution = properties.Involution
-of_nodes(involution.undone, holds=lambda at, n: n.operation.involution and at.below_at(n, 0, 0).type is n.type)(pair)
+for undone, rounds in ((involution.undone, False), (involution.reciprocals, True)):
+    of_nodes(
+        undone,
+        holds=lambda at, n, rounds=rounds: (
+            n.operation.involution and at.below_at(n, 0, 0).type is n.type and (kind(n) == "reciprocal") is rounds
+        ),
+    )(pair)
 of_nodes(involution.dtype, holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type)(
     lambda at, node: {**typed(at, node, 0, 0), "operation": kind(node)}
 )
-of_nodes(involution.integers, holds=lambda at, node: node.dtype.kind in "iu")(
+of_nodes(involution.integers, holds=lambda at, node: node.dtype.kind in "iuc")(
     lambda at, node: {"x": at.below_at(node, 0, 0), "given": str(node.dtype)}
 )
 

@@ -11,11 +11,11 @@ import explorer as ex
 from explorer.core.ir.policy_operations import Adjusted
 from explorer.ops.elementwise.unary import Exp, Reciprocal
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
+from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.passes.simplify import Simplify
+from explorer.plan.passes.simplify import Simplify, _saved_us
 from explorer.plan.rewrite.rules import (
-    cancel_powers,
     device_copies,
     operations_under_policies,
     stability,
@@ -84,23 +84,81 @@ def divides_one(at: At, node: Expr) -> bool:
     return isinstance(node.operation, Reciprocal) or number(at, at.below_at(node, 0)) == 1
 
 
+def is_share(at: At, node: Expr) -> bool:
+    """Whether a quotient divides a power by the sum of itself and another one, or 1."""
+    powers, total = at.operands(node)
+    return kind(powers) == "exp" and kind(total) == "add"
+
+
+of_nodes(quotient.reciprocal, holds=divides_one)(lambda at, node: {"powers": at.operands(node)[-1]})
 one_plus = stability.QuotientOfOnePlusExp
-for sigmoid, of_one in ((one_plus.negative, True), (one_plus.positive, False)):
-    of_nodes(sigmoid, holds=lambda at, node, of_one=of_one: divides_one(at, node) is of_one)(
-        lambda at, node: {"powers": power_beside_one(at, at.operands(node)[-1])}
-    )
+of_nodes(one_plus.negative)(lambda at, node: {"powers": power_beside_one(at, at.operands(node)[-1])})
+
+
+@of_nodes(one_plus.positive, holds=is_share)
+def share(at: At, node: Expr) -> Facts:
+    powers, total = at.operands(node)
+    own, other = at.operands(total)
+    if own is not powers and (kind(own) != "exp" or at.below_at(own, 0) is not at.below_at(powers, 0)):
+        own, other = other, own
+    return {"powers": own, "other": other}
+
+
 of_nodes(stability.LogOfSoftmax.log_softmax)(
     lambda at, node: {"outer": node, **names(at, node, inner=(0,)), "axes": list(at.below_at(node, 0).operation.axes)}
 )
 of_nodes(stability.LogOfSigmoid.log_sigmoid, holds=lambda at, node: kind(at.below_at(node, 0)) == "sigmoid")(
     lambda at, node: names(at, node, inner=(0,))
 )
-of_nodes(stability.LogOfSigmoid.complement, holds=lambda at, node: kind(at.below_at(node, 0)) == "subtract")(
-    lambda at, node: names(at, node, inner=(0, 1))
+of_nodes(
+    stability.LogOfSigmoid.complement, holds=lambda at, node: kind(at.below_at(node, 0)) in ("subtract", "negative")
+)(lambda at, node: names(at, node, inner=(0, -1)))
+
+
+def powers_below(at: At, node: Expr, *kinds: str) -> Expr:
+    """The first value below a node, along first operands that vary, that an operation of some kind makes."""
+    pending = at.operands(node)
+    while pending:
+        value = pending.pop(0)
+        if kind(value) in kinds:
+            return value
+        pending += at.operands(value)
+    raise AssertionError(f"no {kinds} below {node!r}")
+
+
+@of_nodes(stability.LogSumExponentials.logsumexp)
+def logsumexp(at: At, node: Expr) -> Facts:
+    total = powers_below(at, node, "sum", "mean")
+    assert total.operation.axes
+    powers_below(at, total, "exp")
+    return {"powers": at.below_at(total, 0)}
+
+
+of_nodes(stability.SoftmaxGradientOfNll.fused, holds=lambda at, node: at.below_at(node, 0, 2) is at.below_at(node, 1))(
+    lambda at, node: {"outer": node, **names(at, node, inner=(0,), s=(1,))}
 )
-of_nodes(stability.LogSumExponentials.logsumexp, holds=lambda at, node: bool(at.below_at(node, 0).operation.axes))(
-    lambda at, node: names(at, node, powers=(0, 0))
+of_nodes(stability.LogOfOneMinusExp.log1mexp)(lambda at, node: {"powers": powers_below(at, node, "exp")})
+of_nodes(stability.LogOfChosen.chosen, holds=lambda at, node: powers_below(at, node, "one_hot") is not node)(
+    lambda at, node: {"powers": powers_below(at, node, "softmax")}
 )
+of_nodes(stability.LogOfSum.logaddexp)(lambda at, node: names(at, node, y=(0,)))
+
+
+@of_nodes(stability.LogOfSum.weights, holds=lambda at, node: kind(at.below_at(node, 0)) == "sum")
+def unknown_weights(at: At, node: Expr) -> Facts:
+    a, b = at.operands(at.below_at(node, 0, 0))
+    return {**names(at, node, y=(0,)), "weights": b if kind(a) in ("exp", "softmax", "sigmoid", "cosh") else a}
+
+
+of_nodes(stability.LogOfPart.part)(
+    lambda at, node: {**names(at, node, part=(0,)), "powers": powers_below(at, node, "exp", "softmax", "sigmoid")}
+)
+
+
+@of_nodes(stability.OtherLog.natural)
+def natural(at: At, node: Expr) -> Facts:
+    factor = round(1 / np.log({"log10": 10, "log2": 2}[kind(node)]), 6)
+    return {"outer": node, **names(at, node, powers=(0,)), "factor": float(factor)}
 
 
 def softplus_facts(at: At, node: Expr) -> Facts:
@@ -152,64 +210,24 @@ def _reached(node: Expr) -> list[Expr]:
     return reachable([node])
 
 
-def exponentials(at: At, node: Expr) -> bool:
-    return any(
-        each.operation.name in ("exp", "sigmoid", "softmax", "logsumexp", "softplus", "tanh")
-        or "softmax" in kind(each)
-        or "sigmoid" in kind(each)
-        for each in at.below([node]).values()
-    )
+@of_decision(Simplify.differentiated)
+def differentiated(claim: Claim) -> Facts:
+    """The subjects are gradients that ex.grad recorded from the rule's result."""
+    notes = {node.scope.type for node in claim.subjects if node.scope is not None}
+    (note,) = notes
+    rule, written = note.split("\n")
+    assert rule in [type(each).__name__ for each in ex.Rule.rules]
+    return {"rule": rule, "written": written}
 
 
-def as_it_stands(at: At, node: Expr) -> PlanGraph:
-    """A graph of one root, in which what was replaced until now is."""
-    graph = PlanGraph([node])
-    graph.replaced.update({each.uid: at.resolve(each) for each in graph.live if at.resolve(each) is not each})
-    graph._changed = True
-    graph.inputs = {}
-    graph.refresh()
-    return graph
-
-
-def terms_in(at: At, node: Expr) -> int:
-    """How many products of exponentials a value adds up."""
-    terms = cancel_powers.Scaled(as_it_stands(at, node)).reduced(node)
-    assert terms is not None
-    return len(terms)
-
-
-cancels = cancel_powers.PowersThatCancel
-of_nodes(cancels.cancelled, holds=exponentials)(lambda at, node: {"node": node, "terms": terms_in(at, node)})
-of_nodes(cancels.too_many_terms, holds=exponentials)(
-    lambda at, node: {"node": node, "terms": terms_in(at, node), "most": cancel_powers._MOST}
-)
-logs = cancel_powers.LogOfPowers
-
-
-@of_decision(logs.from_exponents)
-def from_exponents(claim: Claim) -> Facts:
-    (node,) = claim.subjects
-    assert claim.choice.applied
-    assert exponentials(claim.before, node)
-    return names(claim.before, node, y=(0,))
-
-
-def may_overflow(at: At, node: Expr) -> bool:
-    """Whether the value of which a log is taken adds up a power that may overflow."""
-    y = at.below_at(node, 0)
-    values = cancel_powers.Scaled(as_it_stands(at, y))
-    terms = values.reduced(y)
-    assert terms is not None
-    return any(values.shares(term) is None for term in terms)
-
-
-of_nodes(logs.difference, holds=lambda at, node: not may_overflow(at, node))(lambda at, node: names(at, node, y=(0,)))
-of_nodes(logs.weights, holds=may_overflow)(lambda at, node: names(at, node, y=(0,)))
-
-
-@of_nodes(logs.tensor_weights, holds=lambda at, node: kind(at.below_at(node, 0)) == "matmul")
-def tensor_weights(at: At, node: Expr) -> Facts:
-    y = at.below_at(node, 0)
-    a, b = at.operands(y)
-    powers, weights = (a, b) if exponentials(at, ex.negative(a)) else (b, a)
-    return {"y": y, "powers": powers, "weights": weights}
+@of_decision(Simplify.changes_rounding)
+def changes_rounding(claim: Claim) -> Facts:
+    """A rule of the class reassociating would apply, and the plan is a safe one."""
+    node, graph = claim.subjects[0], claim.planned.graph
+    (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
+    assert graph.numerics == "safe"
+    assert node.dtype.kind in "fc"
+    answer: Any = rule.match(node, PlanGraph([*claim.planned.graph.recorded_roots]))
+    fresh = [each for each in _reached(answer.new) if each.uid not in claim.before.live]
+    saved = _saved_us(node, fresh, claim.planned.graph)
+    return {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS["reassociating"], "saved_us": saved}

@@ -12,6 +12,7 @@ from explorer.ops.elementwise.unary import Negative
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, Conv2dImageGradient
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rules.norm_before_product import NormIntoWeights
 from explorer.plan.rewrite.rules.scale_into_weights import FactorIntoWeights, IntoWeights, TermsOfWeights
@@ -93,7 +94,18 @@ def constant_parts(at: At, node: Expr) -> bool:
     return not at.varies(site.other) and (site.term is None or not at.varies(site.term))
 
 
-@of_nodes(FactorIntoWeights.moved, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
+def moves(at: At, node: Expr) -> bool:
+    """Whether a constant moves in a plan that may change the order of operations."""
+    return at.graph.numerics == "fast" and constant_parts(at, node) and read_once(at, node)
+
+
+def moves_checked(at: At, node: Expr) -> bool:
+    """Whether a constant moves in the plan of a net, which knows the values of the weights."""
+    return at.graph.numerics == "safe" and at.graph.inference and constant_parts(at, node) and read_once(at, node)
+
+
+@of_nodes(FactorIntoWeights.checked, holds=moves_checked)
+@of_nodes(FactorIntoWeights.moved, holds=moves)
 def factor_moved(at: At, node: Expr) -> Facts:
     site = around(at, node)
     weights = base(at, weights_of(at, node))
@@ -125,12 +137,24 @@ def factor_of_exact_sums(at: At, node: Expr) -> Facts:
     return {"product": site.product, "factor": base(at, site.other)}
 
 
-@of_nodes(TermsOfWeights.merged, holds=lambda at, node: constant_parts(at, node) and read_once(at, node))
+@of_nodes(TermsOfWeights.checked, holds=moves_checked)
+@of_nodes(TermsOfWeights.merged, holds=moves)
 def terms_merged(at: At, node: Expr) -> Facts:
     site = around(at, node)
     assert site.term is not None
     first, second = base(at, site.term), base(at, site.other)
     return {"first": first, "second": second, "product": site.product, "saved_flops": node.size}
+
+
+@of_decision(IntoWeights.harmful)
+def harmful(claim: Claim) -> Facts:
+    """The values of the weights are looked at again: a net's plan declines the same."""
+    (node,) = claim.subjects
+    (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
+    answer = rule.match(node, PlanGraph([node], inference=True))
+    assert isinstance(answer, ex.Declined)
+    assert claim.planned.graph.inference
+    return {"product": around(claim.before, node).product, "harm": answer.facts["harm"]}
 
 
 class Step(NamedTuple):

@@ -74,13 +74,13 @@ def make(topology: Topology, steps: list[tuple[str, list[int]]]) -> layers.Compo
     return layer
 
 
-@pytest.mark.spec("M-L10", "M-L4")
+@pytest.mark.spec("M-L10", "M-L4", headline=True)
 @settings(max_examples=40)
 @given(program=programs(), seed=st.integers(0, 1000))
 def test_shuffled_clauses_are_the_expression_written_by_hand(
     program: tuple[list[tuple[str, list[int]]], list[int]], seed: int
 ) -> None:
-    """Any topology, its clauses in any order, gives the values and gradients of the expression written by hand."""
+    """Compose a layer from clauses in any order: values and gradients are those of the expression by hand."""
     steps, outputs = program
     generator, numbers = random.Random(seed), np.random.default_rng(seed)
     written = clauses(steps, outputs)

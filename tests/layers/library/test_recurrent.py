@@ -28,12 +28,12 @@ def recurrent(reset: str, mode: str, *policies: Any, train: bool = True) -> laye
     return layers.Recurrent("r", {"in_features": 3, "out_features": 4}, policies=chosen, train=train)
 
 
-@pytest.mark.spec("M-L4")
+@pytest.mark.spec("M-L4", headline=True)
 @pytest.mark.parametrize("length", [1, 2, 7])
 @pytest.mark.parametrize("mode", ["through", "within"])
 @pytest.mark.parametrize("reset", ["after", "before"])
 def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) -> None:
-    """A recurrent layer of GRU steps equals torch's: outputs and gradients of inputs, initial state and parameters.
+    """Compute a recurrent layer of GRU steps as torch does: outputs, gradients of inputs, state and parameters.
 
     With back-propagation through time, and without it, for sequences of 1, 2 and 7 steps.
     """

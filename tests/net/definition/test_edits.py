@@ -43,9 +43,9 @@ def test_an_operator_is_replaced_and_the_net_is_built_again(tmp_path: Path) -> N
     np.testing.assert_array_equal(saved(net, tmp_path).run(images), changed)
 
 
-@pytest.mark.spec("I-13")
+@pytest.mark.spec("I-13", headline=True)
 def test_an_operator_is_put_between_a_blob_and_its_readers(tmp_path: Path) -> None:
-    """Inserted after a blob for all its readers or for some; the saved file runs alike."""
+    """Edit a net, here by an operator between a blob and its readers, and save it; the file runs alike."""
     net = digits()
     pooled = net.cut(outputs=["5"]).run(images)
     assert net.insert("nn.Tanh", "5", readers=["convbn2d_1"], name="squash") == "squash"
@@ -318,3 +318,23 @@ def test_a_replaced_operator_has_its_own_weights() -> None:
     net.replace("fc2", "nn.Linear", weights={"weight": weight}, bias=False, in_features=24, out_features=10)
     np.testing.assert_array_equal(net["fc2"].weight.array, weight)
     assert [*net["fc2"].weights] == ["weight"]
+
+
+@pytest.mark.spec("I-13")
+def test_new_operators_of_an_onnx_net_read_their_inputs_by_name(tmp_path: Path) -> None:
+    """Added, inserted and replaced operators run, lists of operands too, and the saved file runs alike."""
+    net = ex.open(ASSETS / "digits.onnx")
+    before = net.cut(outputs=["/fc2/Gemm_output_0", "/conv1/Conv_output_0"]).run(images)
+    net.add("Concat", ["/fc2/Gemm_output_0"] * 2, "both", axis=1)
+    net.output(net.add("Add", ["both", "both"], "twice"))
+    scores = before["/fc2/Gemm_output_0"]
+    np.testing.assert_array_equal(net.run(images)["twice"], 2 * np.hstack([scores, scores]))
+    net.insert("Tanh", "/relu1/Relu_output_0", name="squash")
+    net.replace("/relu2/Relu", "Sigmoid")
+    assert net["concat"].input_names == dict.fromkeys(("inputs.0", "inputs.1"), "/fc2/Gemm_output_0")
+    squashed = net.cut(outputs=["squash"]).run(images)
+    np.testing.assert_allclose(squashed, np.tanh(np.maximum(before["/conv1/Conv_output_0"], 0)), rtol=1e-6)
+    net.save(tmp_path / "edited.onnx")
+    result = ex.open(tmp_path / "edited.onnx").run(images)
+    for name, value in net.run(images).items():
+        np.testing.assert_array_equal(result[name], value)

@@ -15,6 +15,7 @@ from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.ops.nn.kernels import conv_forward
 from explorer.ops.nn.kernels.window import Padding
 from tests.support.accelerator import accelerator
+from tests.support.refusals import refused
 
 WHOLE, SECOND, BACK = slice(None), slice(None, None, 2), slice(None, None, -1)
 
@@ -106,3 +107,28 @@ def test_images_filters_and_channels_may_be_none(images: Shape, filters: Shape, 
     values = ex.evaluate([y, *ex.grad(y.sum(), [x, w])])
     assert [value.shape for value in values] == [(images[0], filters[0], 2, 2), images, filters]
     assert not any(value.any() for value in values)
+
+
+@pytest.mark.spec("I-5")
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize(("stride", "dilation", "more"), [(1, 2, 1), (1, 3, 2), (2, 3, 2), (2, 4, 3), (3, 2, 2)])
+def test_output_padding_is_smaller_than_the_stride_or_the_dilation(
+    stride: int, dilation: int, more: int, padding: int
+) -> None:
+    """A transposed convolution is the whole one, cut off by the padding, with zeros where output_padding reaches."""
+    generator = np.random.default_rng(0)
+    x, filters = generator.normal(size=(2, 3, 4, 5)), generator.normal(size=(3, 2, 3, 3))
+    bias, steps = generator.normal(size=2), {"strides": stride, "dilation": dilation}
+    whole = ex.evaluate(ex.conv_transpose2d(ex.tensor(x), ex.tensor(filters), **steps))
+    longer = np.pad(whole, ((0, 0), (0, 0), (0, more), (0, more)))
+    ends = [size + more - padding for size in whole.shape[2:]]
+    expected = longer[:, :, padding : ends[0], padding : ends[1]] + bias[:, None, None]
+    options = {**steps, "padding": padding, "output_padding": more}
+    y = ex.conv_transpose2d(ex.tensor(x), ex.tensor(filters), bias, **options)
+    np.testing.assert_allclose(ex.evaluate(y), expected, rtol=1e-12, atol=1e-12)
+    if not padding:
+        deep = ex.conv_transpose3d(ex.tensor(x[:, :, None]), ex.tensor(filters[:, :, None]), bias, **options)
+        np.testing.assert_allclose(ex.evaluate(deep)[:, :, 0], expected, rtol=1e-12, atol=1e-12)
+        assert deep.shape[2] == 1 + more
+    with refused(ex.OperandError, "stride or the dilation"):
+        ex.conv_transpose2d(ex.tensor(x), ex.tensor(filters), **steps, output_padding=max(stride, dilation))

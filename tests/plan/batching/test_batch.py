@@ -36,7 +36,7 @@ def layer(x: Any, w: Any, b: Any) -> Any:
 
 @pytest.mark.spec("P-4", "M-E4", headline=True)
 def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradient_one_contraction() -> None:
-    """A loop over single samples is one batch, priced, and a shared parameter's gradient is one contraction."""
+    """Compute similar calls as one over stacked rows; the decision has members, shapes before and after, and prices."""
     count, inner, outer = 1000, 128, 64
     rows = random.normal(size=(count, inner))
     w, b = ex.tensor(random.normal(size=(inner, outer)) / 12, name="w"), ex.tensor(random.normal(size=outer), name="b")
@@ -48,6 +48,10 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
     assert {"layer", "square", "sum", "layer gradient"} <= set(names)
     assert {decision.facts["count"] for decision in decisions(planned, "batched")} == {count}
     assert all(c.facts["together_us"] < c.facts["separate_us"] for c in decisions(planned, "batched"))
+    (batch,) = [decision for decision in decisions(planned, "batched") if decision.facts["name"] == "layer"]
+    assert {id(node) for node in batch.subjects} == {id(y) for y in results}
+    assert batch.facts["shapes_before"] == "(128, 128×64, 64) → 64"
+    assert batch.facts["shapes_after"] == "(1000×128, 128×64, 64) → 1000×64"
     assert len(decisions(planned, "sum_of_products")) == 1
     assert max(node.type.nbytes for node in planned.graph.live) < count * inner * outer
     products = [node for node in planned.graph.live if isinstance(node.operation, Matmul)]
@@ -203,9 +207,9 @@ def test_equal_calls_are_merged_not_stacked() -> None:
     np.testing.assert_allclose(run(alone)[0], 100 * np.tanh(x.array @ w.array), rtol=1e-12)
 
 
-@pytest.mark.spec("P-4", "M-E4")
+@pytest.mark.spec("M-E4", "P-4", headline=True)
 def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_the_batch() -> None:
-    """A loop over single samples, in plain operations, runs as a batch: three products, three for the gradients."""
+    """Run a loop over single samples as the batch that one would write by hand, gradients too."""
     count, sizes = 200, (32, 48, 48, 10)
     weights = [ex.tensor(random.normal(size=pair) / 7) for pair in pairwise(sizes)]
     rows = random.normal(size=(count, sizes[0]))

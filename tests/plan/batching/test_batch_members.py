@@ -136,9 +136,10 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
     def settle() -> None:
         nodes = [ex.tanh(leaves[0]) for _ in range(count)]
         graph = PlanGraph(nodes)
+        decision = graph.decide(ex.passes.Batch(), ex.Reason("batched", "They are rows of one value."), {}, nodes)
         rows = BatchMembers(graph)
         for index, node in enumerate(nodes):
-            rows.add(node, whole, index, 0)
+            rows.add(node, whole, index, decision)
         rows.finish()
         results.append([root.operation for root in graph.roots])
 

@@ -202,10 +202,10 @@ def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: in
     check(plan(roots, options).schedule)
 
 
-@pytest.mark.spec("P-8", headline=True)
+@pytest.mark.spec("P-8")
 @given(roots=st.one_of(sized(), programs()))
 def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> None:
-    """Random graphs: the same bits, whether results share an arena or each has memory of its own."""
+    """Random graphs: the same bits, whether results share an arena or each has its own memory."""
     assert_same_apart(plan(roots))
 
 
@@ -215,11 +215,11 @@ def run(planned: Plan) -> Iterable[Any]:
     return program.take()
 
 
-@pytest.mark.spec("P-8")
+@pytest.mark.spec("P-8", headline=True)
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open"])
 def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, batch: int) -> None:
-    """ResNet-18, MobileNetV2, an encoder: planned memory is at most 1.05 of the bound and one workspace."""
+    """Reuse memory by live ranges: models need at most 1.05 of what is live at the worst moment, and a workspace."""
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]
     weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}

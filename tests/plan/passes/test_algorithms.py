@@ -15,6 +15,7 @@ from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.program import Program
 
 RNG = np.random.default_rng(0)
+NET = Options(inference=True)
 
 
 def images(*shape: int) -> Any:
@@ -41,7 +42,10 @@ def test_3x3_convolutions_run_in_tiles_and_give_the_same() -> None:
     """A 3×3 convolution by constant filters is computed in tiles, and equals the direct one within rounding."""
     x = images(2, 32, 15, 14)
     y = ex.relu(ex.conv2d(ex.relu(ex.conv2d(x, filters(48, 32, 3, 3), padding=1)), filters(32, 48, 3, 3), padding=1))
-    tiles, direct = plan([y.sum(axis=(2, 3))]), plan([y.sum(axis=(2, 3))], Options(("algorithms", "memory_format")))
+    tiles, direct = (
+        plan([y.sum(axis=(2, 3))], NET),
+        plan([y.sum(axis=(2, 3))], Options(("algorithms", "memory_format"))),
+    )
     assert codes(tiles, "Winograd") == [(True, "tiles"), (True, "tiles")]
     assert not codes(direct, "Winograd")
     array = RNG.standard_normal((2, 32, 15, 14)).astype(np.float32)
@@ -68,8 +72,8 @@ def test_a_convolution_that_stays_direct_says_why(shape: Any, kernel: Any, optio
 @pytest.mark.spec("P-15", "V-2")
 def test_what_tiles_save_is_told_in_flops() -> None:
     """The sentence about tiles gives what is saved and what it was, both in flops."""
-    (decision,) = [c for c in plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)]).graph.decisions
-                 if c.rule == "Winograd"]  # fmt: skip
+    planned = plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)], NET)
+    (decision,) = [c for c in planned.graph.decisions if c.rule == "Winograd"]
     said = render(decision.reason.sentence, decision.facts, str)
     assert all(amount in said for amount in ("126 M flops", "231 M flops"))
 
@@ -106,6 +110,6 @@ def test_a_convolution_of_constants_is_computed_once_in_tiles_too() -> None:
     """What is computed once for all runs stays so when it is computed in another way."""
     x = images(1, 32, 16, 16)
     held = ex.tensor(RNG.standard_normal((1, 32, 16, 16)).astype(np.float32))
-    planned = plan([x * ex.conv2d(held, filters(32, 32, 3, 3), padding=1).sum(axis=0)])
+    planned = plan([x * ex.conv2d(held, filters(32, 32, 3, 3), padding=1).sum(axis=0)], NET)
     assert codes(planned, "Winograd") == [(True, "tiles")]
     assert [kernel.constant for kernel in planned.schedule.kernels] == [True, True, False]

@@ -61,7 +61,7 @@ def test_the_products_of_attention_are_one() -> None:
     """Queries, keys and values; what is added to them runs in its loop, and the norm before it moves into it."""
     x = parameter(2, 5, 8)
     y = attention(x)
-    joined, apart = plan([y]), plan([y], Options(("join",)))
+    joined, apart = plan([y], Options(numerics="fast")), plan([y], Options(("join",)))
     assert codes(joined) == [(True, "joined")]
     assert (products(joined), products(apart)) == (3, 5)
     moved = [choice.code for choice in joined.graph.decisions if choice.rule == "NormIntoWeights" and choice.applied]

@@ -116,6 +116,12 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
     names = [kernel.result.label for kernel in planned.schedule.kernels]
     assert names == ["cos", "square", "softmax", "cumsum", "transpose", "sin", "tanh", "matmul", "add"]
     assert [kernel.result.uid for kernel in planned.schedule.kernels] == reversed_postorder(planned.schedule)
+    assert {pick.reason for pick in planned.schedule.picks if pick.ready_count > 1} == {"depth_first"}
+    assert {pick.reason for pick in planned.schedule.picks if pick.ready_count == 1} == {"only"}
+    shared = ex.tanh(a)  # whose readers are recorded in another order than that of their names
+    readers = plan([ex.sin(shared), ex.exp(shared), ex.cos(shared)], Options(order="depth_first", without=apart))
+    assert [kernel.result.label for kernel in readers.schedule.kernels] == ["tanh", "sin", "exp", "cos"]
+    assert [kernel.result.uid for kernel in readers.schedule.kernels] == reversed_postorder(readers.schedule)
     earliest = [kernel.result.label for kernel in plan(roots, Options(without=apart)).schedule.kernels]
     assert earliest[:4] == ["sin", "tanh", "softmax", "cumsum"]
     for result, root in zip(run(planned), roots, strict=True):

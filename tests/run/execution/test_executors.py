@@ -73,7 +73,7 @@ def meeting(parties: int = 2) -> Callable[[], object]:
     return threading.Barrier(parties, timeout=30).wait
 
 
-@pytest.mark.spec("P-11", "M-E8", "P-7")
+@pytest.mark.spec("P-11", "M-E8", "P-7", headline=True)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     roots=st.one_of(sized(), programs()),
@@ -86,7 +86,7 @@ def meeting(parties: int = 2) -> Callable[[], object]:
 def test_executors_give_the_same_bits(
     roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random graphs, passes left out, lanes and threads: each gives the bits of "simple", run after run."""
+    """Run a plan by the executors simple, dag or async with the same bits."""
     monkeypatch.setattr(task_graph, "_LARGE", 0.0)  # a thread for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
@@ -105,11 +105,11 @@ def test_executors_give_the_same_bits(
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.spec("P-11", "M-E8", "C-10")
+@pytest.mark.spec("C-10", "P-11", "M-E8", headline=True)
 @pytest.mark.parametrize("name", ["mobilenet_v2", "encoder", "lstm"])
 @pytest.mark.parametrize("executor", ["dag", "async"])
 def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``net.run(x, executor="dag")`` gives what ``net.run(x)`` gives, and so does "async".
+    """Run a net by the executors simple, dag or async with the same results.
 
     To the last bit with one thread of BLAS: on some processors BLAS itself adds in another order on several.
     """
@@ -164,9 +164,9 @@ def test_a_stream_keeps_its_order() -> None:
         assert np.array_equal(result, expected)
 
 
-@pytest.mark.spec("P-11", "M-E8")
+@pytest.mark.spec("M-E8", "P-11", headline=True)
 def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> None:
-    """Two kernels that wait for each other both end; each step says on which thread it ran, and when it began."""
+    """Run independent kernels at one time: two that wait for each other both end."""
     ACTS["meet"] = meeting()
     plan, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)
     plan.eval()
@@ -230,7 +230,7 @@ def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
         ex.EvalPlan(lanes=0)
 
 
-@pytest.mark.spec("P-11", headline=True)
+@pytest.mark.spec("P-11")
 @pytest.mark.parametrize("fails", [0, 1])
 def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None:
     """Whichever thread fails: operation, types and line are told, what runs ends, nothing else begins."""

@@ -85,6 +85,25 @@ def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
     assert program.chains.tasks.users == [[4], [4], [4], [4], []]
 
 
+@pytest.mark.spec("C-10")
+def test_chains_are_run_one_by_one_and_say_what_they_wait_for() -> None:
+    """`program.run_at(chain)` runs a chain and returns whether it ran; chains know their start and their parents."""
+    x = ex.tensor(np.full((8, 8), 0.5))
+    first, second = (ex.tanh(x @ x) @ x, ex.exp(x @ (x + 1)) @ x)
+    program = Program(plan([ex.concatenate([first, second])], Options(without=("batch", "fuse"), lanes=2)))
+    run_simple(program)
+    (expected,) = program.take()
+    order, timing = program.chains, program.blank_timing()
+    starts = [index for index in range(len(program.runners)) if order.is_chain_start(index)]
+    assert starts == [members[0] for members in order.kernels]
+    assert 1 < len(starts) < len(program.runners)
+    counts = [order.runtime_parent_count(chain) for chain in range(len(starts))]
+    assert counts == [sum(chain in users for users in order.tasks.users) for chain in range(len(starts))]
+    assert program.run_at(0, timing, begins=lambda index: index == order.kernels[0][0]) is (len(order.kernels[0]) == 1)
+    assert [program.run_at(chain, timing) for chain in range(len(starts))] == [True] * len(starts)
+    np.testing.assert_array_equal(program.take()[0], expected)
+
+
 def test_a_branch_waits_where_memory_is_planned_for_one_kernel_at_a_time() -> None:
     """Planned without lanes, the second branch lies where the first one lay: it waits for what reads that."""
     first, second = [ex.exp(ex.tensor(np.full((8, 8), number)) @ np.eye(8)).sum() for number in (1.0, 2.0)]

@@ -37,7 +37,7 @@ def test_the_decision_of_a_batch_knows_what_it_took(executor):
     """After the run a batch's decision holds the measured time of its kernels beside both estimates."""
     plan = plan_of(samples(True), executor=executor).prepare()
     (before,) = batched(plan.recording)
-    assert set(before.facts) == {"name", "count", "separate_us", "together_us"}
+    assert set(before.facts) == {"name", "count", "separate_us", "together_us", "shapes_before", "shapes_after"}
     (after,) = batched(plan.eval().recording)
     run = plan.recording.run
     assert {name: after.facts[name] for name in before.facts} == before.facts

@@ -83,7 +83,7 @@ def test_a_second_run_allocates_no_intermediate(name: str) -> None:
     assert allocated < 0.5 * max(kernel.cost.bytes for kernel in schedule.kernels)
 
 
-@pytest.mark.spec("P-8", headline=True)
+@pytest.mark.spec("P-8")
 @pytest.mark.parametrize("without", [(), ("fuse",)])
 @pytest.mark.parametrize("roots", ["blocks", "sums", "products"])
 def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[str, ...]) -> None:

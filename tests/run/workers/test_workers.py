@@ -19,6 +19,7 @@ from explorer.run.execution.executors import run_dask
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.workers import workers as module
+from tests.support.hostile_names import NAMES
 from tests.support.refusals import refused
 
 pytestmark = [pytest.mark.filterwarnings("default::DeprecationWarning:distributed"), pytest.mark.xdist_group("dask")]
@@ -88,6 +89,22 @@ def test_chains_run_on_workers_with_the_same_bits(workers: ex.Workers) -> None:
     assert "chains of kernels on 2 workers: an estimated" in stage.purpose
     assert stage.counts["bytes_sent"] > 0
     assert "workers_lost" not in stage.counts
+
+
+def test_hostile_names_run_on_workers(workers: ex.Workers) -> None:
+    """Names travel to workers as data: the values are those of one process, and an error shows the names escaped."""
+    x = ex.tensor(np.ones((300, 300)), name=NAMES[4])
+    roots = []
+    for name in NAMES:
+        with ex.scope(name):
+            roots.append(ex.tanh(x * ex.tensor(np.full(300, 0.5), name=name) @ x))
+    _, handles = spread(*roots, title=NAMES[0])
+    for handle in handles:
+        np.testing.assert_allclose(handle.data(), np.tanh(0.5 * x.array @ x.array), rtol=1e-13)
+    with ex.scope(NAMES[4]), pytest.raises(ex.ExplorerError) as error:
+        spread(*branches(1, 8, 2))
+    assert "no more" in str(error.value)
+    assert "\x1b" not in str(error.value)
 
 
 def test_a_cached_program_takes_the_values_of_its_new_tensors(workers: ex.Workers) -> None:

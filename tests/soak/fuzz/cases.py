@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.soak.fuzz.formats import inputs, nets, onnx, pictures, pnnx, recordings, tables
+from tests.soak.fuzz.formats import inputs, nets, notebooks, onnx, pictures, pnnx, recordings, tables
 from tests.soak.fuzz.formats.corpus import MANY
 
 Files = Mapping[str, bytes | None]
@@ -32,13 +32,14 @@ class Format(NamedTuple):
 FORMATS: dict[str, Format] = {
     name: Format(share, module.MAIN, cache(module.seeds), module.mutate, module.probe)
     for name, share, module in (
-        ("pnnx", 30, pnnx),
-        ("onnx", 28, onnx),
+        ("pnnx", 25, pnnx),
+        ("onnx", 25, onnx),
         ("nets", 14, nets),
         ("recordings", 10, recordings),
         ("inputs", 7, inputs),
         ("pictures", 6, pictures),
         ("tables", 5, tables),
+        ("notebooks", 8, notebooks),
     )
 }
 

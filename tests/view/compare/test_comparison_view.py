@@ -31,9 +31,9 @@ def network(activation: Any = ex.tanh, *, more: bool = False) -> list[ex.Expr]:
     return [ex.softmax(ex.relu(y) if more else y), y.sum()]
 
 
-@pytest.mark.spec("P-9", "V-3")
+@pytest.mark.spec("P-9", "V-3", headline=True)
 def test_two_plans_of_one_graph_are_compared() -> None:
-    """Two plans of one graph show their options, counts, the decisions of only one, and kernels side by side."""
+    """Leave out a pass and compare both plans of the graph: options, counts, decisions and kernels."""
     roots = network()
     comparison = planned(roots).compare(planned(roots, without=["fuse"]))
     assert comparison.nodes.equal

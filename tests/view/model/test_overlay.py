@@ -26,9 +26,9 @@ def numbers(view, name: str) -> dict[str, float]:
     return {view.recording.label(node): value for node, value in enumerate(row["values"]) if value}
 
 
-@pytest.mark.spec("V-10")
+@pytest.mark.spec("V-10", headline=True)
 def test_numbers_are_laid_over_expressions_nodes_and_names(program) -> None:
-    """`view.overlay({expression, node or name: number})` colours the graph by numbers of one's own."""
+    """Colour the graph by custom numbers of expressions, nodes or names: view.overlay({y: 0.25})."""
     a, y = program
     view = ex.explore(y)
     node = view.recording.nodes.label.index("exp")

@@ -20,6 +20,7 @@ from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import add_n, maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, fmod, left_shift, remainder, right_shift
@@ -122,7 +123,11 @@ def sum_(op: OperatorContext) -> Expr:
 @operator("Mean")
 def mean(op: OperatorContext) -> Expr:
     """The mean of any number of operands."""
-    terms = members(op, "data")
+    return _mean(*members(op, "data"))
+
+
+@rounded_once
+def _mean(*terms: Expr) -> Expr:
     return add_n(*terms) / len(terms)
 
 

@@ -7,6 +7,7 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.gather import take, take_along_axis
@@ -36,4 +37,9 @@ def negative_log_likelihood(op: OperatorContext) -> Expr:
         return losses
     if reduction == "sum":
         return total(losses)
-    return mean(losses) if shares is None else total(losses) / total(shares)
+    return mean(losses) if shares is None else _weighted_mean(losses, shares)
+
+
+@rounded_once
+def _weighted_mean(losses: Expr, shares: Expr) -> Expr:
+    return total(losses) / total(shares)

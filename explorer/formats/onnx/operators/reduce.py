@@ -17,6 +17,7 @@ from explorer.formats.common.known_inputs import optional_integers
 from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.unary import absolute, log, sqrt, square
@@ -36,11 +37,19 @@ def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr
     reduction.__doc__ = reduce.__doc__
 
 
+@rounded_once
 def _l2(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
     """The square root of the sum of squares."""
     return sqrt(sum(square(x), axes, keep))
 
 
+@rounded_once
+def _sum_of_squares(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
+    """The sum of squares."""
+    return sum(square(x), axes, keep)
+
+
+@rounded_once
 def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
     """The logarithm of the sum."""
     return log(sum(x, axes, keep))
@@ -73,6 +82,6 @@ _enter("ReduceMax", _extreme(max, -1))
 _enter("ReduceMin", _extreme(min, 1))
 _enter("ReduceL1", sum, absolute)
 _enter("ReduceL2", _l2)
-_enter("ReduceSumSquare", sum, square)
+_enter("ReduceSumSquare", _sum_of_squares)
 _enter("ReduceLogSum", _log_sum)
 _enter("ReduceLogSumExp", logsumexp)

@@ -33,7 +33,6 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
 _OWN = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
 """arguments that are no attributes of the standard's"""
 _EXPORT = "export the model again with the framework that made it"
-_LISTS = {AttributeProto.INTS: int, AttributeProto.FLOATS: float, AttributeProto.STRINGS: str}
 
 
 def written(definition: NetDefinition) -> tuple[Model, ModelProto]:
@@ -164,9 +163,8 @@ class _Graph:
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
-        """Return an inner graph; what it captures is no input of it."""
-        captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
-        inputs = [_noted(body, blob) for blob in body.inputs if blob not in captured]
+        """Return an inner graph; what it captures is no input of it, and is named after its own inputs."""
+        inputs = [_noted(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
             # ONNX Runtime refuses a number of the turn, and a condition, without their types
             for info, dtype in zip(inputs, ("int64", "bool"), strict=False):
@@ -181,6 +179,13 @@ class _Graph:
             # ONNX Runtime sizes the results of a Scan in a body by the shapes that are noted there
             value_info=_inner_types(body),
         )
+
+    def _own_inputs(self, operator: OperatorDefinition, body: NetDefinition) -> int:
+        """Return the number of inputs that an inner graph is given, which the operator may also pass to it."""
+        if operator.type in ("Loop", "Scan", "SequenceMap"):
+            return max(len(_formals(operator, schema_of(operator.type))), 2 * (operator.type == "Loop"))
+        captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
+        return 0 if operator.type == "If" else len([blob for blob in body.inputs if blob not in captured])
 
     def _flattened(
         self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]
@@ -230,20 +235,37 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
         raise _refusal(
             operator, f"{name}={value!r}", f"{operator.type} must have the attributes that the newest opset knows"
         )
-    attribute_type = AttributeProto.UNDEFINED if declared is None else declared.type.value
-    if declared is not None and attribute_type not in _PLAIN:
+    # of a custom operator the value alone tells the type, which an empty list has not
+    types = [*_TYPES] if declared is None else [declared.type.value]
+    if types[0] not in _TYPES:
         raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, texts, tensors or graphs")
-    if isinstance(value, bool):
-        value = int(value)
-    if attribute_type in _LISTS:
-        # The schema declares a list, which `value` is by its type at run time alone.
-        return helper.make_attribute(name, [_LISTS[attribute_type](item) for item in value], attr_type=attribute_type)  # type: ignore[union-attr]
-    if attribute_type == AttributeProto.FLOAT:
-        return helper.make_attribute(name, float(value))  # type: ignore[arg-type]  # a number, as the schema declares
-    return helper.make_attribute(name, value, attr_type=attribute_type or None)
+    fitting = next((type for type in types if _fits(value, *_TYPES[type][:2]) and (declared or value != ())), None)
+    if fitting is None:
+        words = _TYPES[types[0]][2] if declared is not None else "a number, a string, or a list of one of these"
+        raise _refusal(operator, f"its attribute {name} is {value!r:.80}", f"{name} must be {words}")
+    kind, is_list, _ = _TYPES[fitting]
+    plain: Any = value
+    return helper.make_attribute(name, [*map(kind, plain)] if is_list else kind(plain), attr_type=fitting)
 
 
-_PLAIN = {*_LISTS, AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING}
+def _fits(value: Plain, kind: type, is_list: bool) -> bool:
+    """Tell whether a value, or each one of a list, can be written as a type of Python."""
+    if is_list:
+        return isinstance(value, (tuple, list)) and all(_fits(item, kind, False) for item in value)
+    if isinstance(value, int) and kind is not str:
+        return -(2**63) <= value < 2**63
+    return isinstance(value, kind)
+
+
+_TYPES: dict[int, tuple[type, bool, str]] = {
+    AttributeProto.INT: (int, False, "an integer of 64 bits"),
+    AttributeProto.FLOAT: (float, False, "a number"),
+    AttributeProto.STRING: (str, False, "a string"),
+    AttributeProto.INTS: (int, True, "a list of integers"),
+    AttributeProto.FLOATS: (float, True, "a list of numbers"),
+    AttributeProto.STRINGS: (str, True, "a list of strings"),
+}
+"""types of attributes: Python's type, whether they are lists, and words; the first that fits is a custom operator's"""
 
 
 def _refusal(operator: OperatorDefinition, problem: str, rule: str) -> ExplorerError:

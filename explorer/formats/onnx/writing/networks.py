@@ -241,6 +241,7 @@ unwritten(
     _ONLY_FORWARDS,
     "conv2d_filter_gradient",
     "max_pool2d_gradient",
+    "largest_pixels",
     "avg_pool2d_gradient",
     "adaptive_avg_pool2d_gradient",
     "resample_gradient",

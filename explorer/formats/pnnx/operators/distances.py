@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
+from explorer.core.types.tensor_type import Shape, broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import flag, integer, number
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.unary import absolute, sqrt
 from explorer.ops.manipulation.reshape import expand_dims, reshape
@@ -28,7 +29,12 @@ def cosine_similarity(op: OperatorContext) -> Expr:
             f"vectors {first.type} and {second.type}",
             rule=f"{op.definition.type}: the vectors must be of real numbers and broadcast together",
         )
-    axis, eps = normalize_axis(integer(op, 2, "dim", 1), len(shape), "cosine_similarity"), number(op, 3, "eps", 1e-8)
+    axis = normalize_axis(integer(op, 2, "dim", 1), len(shape), "cosine_similarity")
+    return _cosines(first, second, shape, axis, number(op, 3, "eps", 1e-8))
+
+
+@rounded_once
+def _cosines(first: Expr, second: Expr, shape: Shape, axis: int, eps: float) -> Expr:
     units = []
     for x in (first, second):
         sizes = [*[1] * (len(shape) - x.ndim), *x.shape]
@@ -43,14 +49,18 @@ def cosine_similarity(op: OperatorContext) -> Expr:
 def pairwise_distance(op: OperatorContext) -> Expr:
     """The p-norms of x1 − x2 + eps along the last axis."""
     power, eps = number(op, 2, "p", 2.0), number(op, 3, "eps", 1e-6)
-    difference = op.tensor(0, "x1") - op.tensor(1, "x2") + eps
-    return vector_norm(difference, power, -1, flag(op, 4, "keepdim", False))
+    return _distances(op.tensor(0, "x1"), op.tensor(1, "x2"), power, -1, flag(op, 4, "keepdim", False), eps)
+
+
+@rounded_once
+def _distances(x: Expr, y: Expr, power: float, axis: int | None, keep: bool = False, eps: float = 0.0) -> Expr:
+    return vector_norm(x - y + eps if eps else x - y, power, axis, keep)
 
 
 @file_operator("aten::dist", "torch.dist", operands=Count(2, 3))
 def distance(op: OperatorContext) -> Expr:
     """The p-norm of the difference of two tensors."""
-    return vector_norm(op.x - op.tensor(1, "other"), number(op, 2, "p", 2.0))
+    return _distances(op.x, op.tensor(1, "other"), number(op, 2, "p", 2.0), None)
 
 
 @file_operator("aten::cdist", operands=Count(2, 4), ignored=("compute_mode", 3))
@@ -62,7 +72,12 @@ def distances(op: OperatorContext) -> Expr:
             f"rows {x.type} and {y.type}, p={power!r}",
             rule="aten::cdist: rows must be of one length, and p a number of 0 or more",
         )
-    difference = expand_dims(x, -2) - expand_dims(y, -3)
+    return _distances_of_rows(expand_dims(x, -2), expand_dims(y, -3), power)
+
+
+@rounded_once
+def _distances_of_rows(x: Expr, y: Expr, power: float) -> Expr:
+    difference = x - y
     if power == 2:
         return sqrt(sum(difference * difference, -1))
     if power == 1:

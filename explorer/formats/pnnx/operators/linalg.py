@@ -15,6 +15,7 @@ from explorer.formats.pnnx.operators.base.arguments import integer, integers, nu
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.linalg.einsum import einsum as einstein_sum
 from explorer.ops.linalg.inverse import inverse
@@ -129,9 +130,14 @@ def vecdot(op: OperatorContext) -> Expr:
         raise OperandError(
             f"vectors {x.type} and {y.type}", rule=f"{op.definition.type}: the vectors must be of real numbers"
         )
+    return _vecdot(x, y, integer(op, 2, "dim", -1))
+
+
+@rounded_once
+def _vecdot(x: Expr, y: Expr, axis: int) -> Expr:
     terms = x * y
     # NumPy adds short whole numbers in long ones
-    return cast(sum(terms, normalize_axis(integer(op, 2, "dim", -1), terms.ndim, "vecdot")), terms.dtype)
+    return cast(sum(terms, normalize_axis(axis, terms.ndim, "vecdot")), terms.dtype)
 
 
 @file_operator("aten::kron", "torch.kron", operands=Count(1, 2))

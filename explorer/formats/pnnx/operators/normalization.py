@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
 from explorer.ops.nn.normalization import (
     batch_norm,
     group_norm,
@@ -16,8 +18,7 @@ from explorer.ops.nn.normalization import (
     normalize,
     rms_norm,
 )
-from explorer.ops.reduction.reduce import mean
-from explorer.ops.reduction.statistics import var
+from explorer.ops.reduction.statistics import centre, var
 
 
 def _epsilon(op: OperatorContext) -> float:
@@ -57,9 +58,10 @@ def batch_normalization_(op: OperatorContext) -> Expr:
     scale, shift = tensor_or_none(op, 3, "weight"), tensor_or_none(op, 4, "bias")
     # a module that tracks no statistics is written so: it normalizes by those of the operand, in training and after it
     axes = (0, *range(2, x.ndim))
-    average = mean(x, axes) if average is None else average
-    variance = var(x, axes) if variance is None else variance
-    return batch_norm(x, average, variance, scale, shift, _epsilon(op))
+    wide = x if average is not None and variance is not None else cast(x, accumulator_dtype(x.dtype))
+    average = centre(wide, axes) if average is None else average
+    variance = var(wide, axes) if variance is None else variance
+    return cast(batch_norm(wide, average, variance, scale, shift, _epsilon(op)), x.dtype)
 
 
 @file_operator("nn.LayerNorm")

@@ -15,6 +15,7 @@ from explorer.formats.pnnx.operators.elements.creation import dtype_of
 from explorer.formats.pnnx.operators.elements.expression import real
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.softmax import logsumexp
@@ -112,7 +113,11 @@ def sum_of_numbers(op: OperatorContext) -> Expr:
 @file_operator("aten::nanmean", "torch.nanmean", operands=Count(1, 4))
 def mean_of_numbers(op: OperatorContext) -> Expr:
     """The mean along axes of all elements but NaN."""
-    x, axes, keep = cast(op.x, _dtype(op, op.x.dtype)), axes_of(op), flag(op, 2, "keepdim", False)
+    return _mean_of_numbers(cast(op.x, _dtype(op, op.x.dtype)), axes_of(op), flag(op, 2, "keepdim", False))
+
+
+@rounded_once
+def _mean_of_numbers(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
     count = sum(cast(x == x, x.dtype), axes, keep)
     total: Expr = sum(where(x != x, 0, x), axes, keep)
     return total / count

@@ -21,7 +21,7 @@ from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
-from explorer.ops.nn.activation import clip
+from explorer.ops.nn.activation import Clip, clip
 
 _NO_INDEX = 2**31 - 1
 """what stands where an axis has a range and no index"""
@@ -215,8 +215,8 @@ def clamp(op: OperatorContext) -> Expr:
     low, high = (
         op.argument(name + "_val" * hard, (-1.0, 1.0)[i] if hard else None) for i, name in enumerate(("min", "max"))
     )
-    x = op.x
-    return clip(real(x) if any(isinstance(each, float) for each in (low, high)) else x, low, high)
+    x = real(op.x) if any(isinstance(each, float) for each in (low, high)) else op.x
+    return Clip(low, high, True)(x) if hard else clip(x, low, high)
 
 
 def _enter_bound(name: str, records: str) -> None:

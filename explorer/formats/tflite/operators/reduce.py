@@ -16,6 +16,7 @@ from explorer.formats.tflite.operators.quantized_functions import averaged, mult
 from explorer.formats.tflite.operators.quantized_norm import normalized_rows
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum
 from explorer.ops.elementwise.unary import sqrt, square
@@ -87,4 +88,9 @@ def normalized(op: OperatorContext) -> Expr:
     if is_quantized(op, "input"):
         return normalized_rows(op, x)
     check_real(op)
-    return activated(op, x / maximum(sqrt(sum(square(x), -1, keepdims=True)), np.float32(_LEAST_NORM)))
+    return activated(op, _over_norm(x))
+
+
+@rounded_once
+def _over_norm(x: Expr) -> Expr:
+    return x / maximum(sqrt(sum(square(x), -1, keepdims=True)), np.float32(_LEAST_NORM))

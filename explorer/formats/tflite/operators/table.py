@@ -12,12 +12,12 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.formats.common.known_inputs import folded
-from explorer.formats.tflite.formal_inputs import LISTS, MEMBER
+from explorer.formats.tflite.formal_inputs import LISTS, MEMBER, input_names
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
-TABLE = OperatorTable("tflite")
+TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
 _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
 """words and the dtype that stand for 0 in a file"""

@@ -13,6 +13,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.caffe2.table import net_operator
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import equal, greater, less, logical_and, logical_or, maximum, where
 from explorer.ops.elementwise.unary import log
@@ -28,6 +29,11 @@ LEAST_PROBABILITY = 1e-20
 @net_operator()
 def SquaredL2Distance(x: Expr, y: Expr) -> Expr:
     """½ Σ (x − y)² over all axes but the first: (N, …) to (N,)."""
+    return _half_squared_distance(x, y)
+
+
+@rounded_once
+def _half_squared_distance(x: Expr, y: Expr) -> Expr:
     difference = x - y
     return (difference * difference).sum(tuple(range(1, x.ndim))) * 0.5
 

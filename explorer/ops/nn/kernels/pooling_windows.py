@@ -10,6 +10,7 @@ windows at once (``as_strided``) would need no loop, but NumPy reduces short inn
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -50,6 +51,25 @@ class WindowOperation(Operation, abstract=True):
     def taps(self) -> list[Pair]:
         """Row and column of each pixel of a window, row by row."""
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
+
+    def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
+        """Yield for each tap its row and column, its windows, and those whose first largest pixel lies there.
+
+        ``largest`` are the largest pixels of windows in some ``rows``.
+        """
+        # free: windows that have not found their pixel yet. NaN is the one number that differs from itself: where a
+        # window's largest is NaN, equality finds no pixel, and the first NaN is taken
+        free, missing = np.ones_like(largest, bool), largest != largest
+        holes = bool(missing.any())
+        for row, column in self.taps:
+            windows, pixels = self.window.overlap(row, column, images.shape[2:], rows, largest.shape[3])
+            chosen = images[pixels] == largest[windows]
+            if holes:
+                chosen |= (images[pixels] != images[pixels]) & missing[windows]
+            left = free[windows]
+            chosen &= left
+            left ^= chosen
+            yield row, column, windows, chosen
 
     def result_shape(self, x: TensorType) -> Shape:
         """Return (N, C, H′, W′); raises OperandError if no window fits."""

@@ -146,13 +146,13 @@ def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
     start: Expr | None = node
     for index in reversed(range(rows)):
         assert start is not None
-        if index == 0 and member(start, graph) == (whole, 0) and start.shape == node.shape:
+        if index == 0 and _is_row(start, whole, 0, node, graph):
             start = None
             break
         if not isinstance(start.operation, Add) or (start is not node and graph.consumers(start) > 1):
             return None
         before, row = graph.operands(start)
-        if member(row, graph) != (whole, index) or row.shape != node.shape:
+        if not _is_row(row, whole, index, node, graph):
             return None
         start = before
     if whole.dtype != node.dtype or (start is not None and start.type is not node.type and constant(start, graph) != 0):
@@ -162,10 +162,17 @@ def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
         total = Index0(rows - 1)(CumulativeSum(0)(whole))
         if total.type is not node.type:
             return None
-        return total if start is None or never_minus_zero(whole) or str(constant(start, graph)) == "-0.0" else total + 0.0
+        return (
+            total if start is None or never_minus_zero(whole) or str(constant(start, graph)) == "-0.0" else total + 0.0
+        )
     first = Concatenate(0)(reshape(start, (1, *start.shape)), whole)
     total = Index0(rows)(CumulativeSum(0)(first))
     return total if total.type is node.type else None
+
+
+def _is_row(value: Expr, whole: Expr, index: int, node: Expr, graph: PlanGraph) -> bool:
+    taken = member(value, graph)
+    return taken is not None and taken[0] is whole and taken[1] == index and value.shape == node.shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class SumOfOne(Rule):
 class RedundantActivation(Rule):
     """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
 
-    Of √x it is not known: √(−0.0) is −0.0, of which both make 0.0.
+    Of √x it is not known: √(−0.0) is −0.0, of which |·| makes 0.0; relu keeps −0.0.
     """
 
     numerics = "exact"
@@ -223,7 +223,7 @@ class RedundantActivation(Rule):
         (x,) = graph.operands(node)
         if not is_known_nonnegative(x) or x.type is not node.type:
             return None
-        if not isinstance(x.operation, Relu) and not never_minus_zero(x):
+        if isinstance(node.operation, Absolute) and not never_minus_zero(x):
             return self.minus_zero.declined(x=x, operation=node.operation.name)
         return self.nonnegative.applied(x, x=x, operation=node.operation.name)
 

@@ -17,7 +17,14 @@ from explorer.ops.elementwise.trigonometric_and_logs import Arcsinh, Arctan, Arc
 from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square, Tan, Tanh, absolute
 from explorer.ops.manipulation.reshape import Cast, Reshape, Transpose
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.matchers import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
+from explorer.plan.rewrite.matchers import (
+    is_known_nonnegative,
+    is_known_positive,
+    is_real,
+    keeps_digits,
+    never_minus_zero,
+    producer,
+)
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
@@ -34,6 +41,7 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
 class InversePair(Rule, abstract=True):
     """Two operations of which the outer one undoes the inner one."""
 
+    numerics = "rounding"
     undone = Reason(
         "inverse",
         "`{outer}` undoes `{inner}` for all numbers that `{x}` can hold, so both are left out and `{x}` is used "
@@ -155,13 +163,14 @@ class SqrtOfSquare(InversePair):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        factors = graph.operands(y)
-        x = factors[0]
-        if producer(y, Square) is None and (producer(y, Multiply) is None or factors[1] is not x):
+        if producer(y, Square) is None and producer(y, Multiply) is None:
+            return None
+        x, *others = graph.operands(y)
+        if any(other is not x for other in others):
             return None
         if x.dtype.kind == "c" or x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
-        if is_known_nonnegative(x):
+        if is_known_nonnegative(x) and never_minus_zero(x):
             return self.sqrt_square.applied(x, outer=node, inner=y, x=x)
         return self.absolute.applied(absolute(x), inner=y)
 
@@ -174,6 +183,12 @@ class SquareOfSqrt(InversePair):
     producers = (Sqrt,)
     concrete = True
 
+    minus_zero = Reason(
+        "minus_zero",
+        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x from 0 on, because `{x}` may hold "
+        "−0.0, of which (√x)² is 0.0.",
+        meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+    )
     square_sqrt = Reason(
         "square_sqrt",
         "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so both are "
@@ -190,6 +205,8 @@ class SquareOfSqrt(InversePair):
             return self.dtype.declined(**_types(x, node, y))
         if not is_known_nonnegative(x):
             return self.domain.declined(x=x, known=x.operation.range, outer=node, inner=y, domain="≥ 0")
+        if not never_minus_zero(x):
+            return self.minus_zero.declined(outer=node, inner=y, x=x)
         return self.square_sqrt.applied(x, outer=node, inner=y, x=x)
 
 

@@ -21,6 +21,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
@@ -38,7 +40,7 @@ DIGITS = 4
 
 
 _LARGE = 2.0**-8
-"""the largest constant beside a product, in units of its largest weight, as a part of 1 / eps: digits enough are left"""
+"""the largest constant next to a product, in units of its largest weight, as a part of 1 / eps"""
 _PARTS = 12
 """nodes of an operand that are looked at, at most: a number, its zero point, and views of both"""
 
@@ -61,6 +63,7 @@ class Affine(NamedTuple):
 class IntoWeights(Rule, abstract=True):
     """Factors and terms, one number for each column or channel, move into the weights of a product or convolution."""
 
+    numerics = "reassociating"
     other_consumers = Reason(
         "other_consumers",
         "`{operation}` is computed as written, on the result of `{product}`, instead of changing the weights of "
@@ -191,7 +194,11 @@ class FactorIntoWeights(IntoWeights):
         term = None if affine.term is None else node.operation(affine.term, factor)
         reason = self.moved
         if graph.inference and graph.numerics == "safe":
-            harm = _harm_of_factor(scaled, operands[place], shape_in_weights, graph) or _overflow([term], graph)
+            harm = (
+                _unread(product)
+                or _harm_of_factor(scaled, operands[place], shape_in_weights, graph)
+                or _overflow([term], graph)
+            )
             if harm:
                 return self.harmful.declined(product=product, harm=harm)
             reason = self.checked
@@ -213,6 +220,16 @@ class TermsOfWeights(IntoWeights):
         "once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
+    )
+
+    checked = Reason(
+        "terms_of_weights",
+        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
+        "other, because both depend on no input: their sum is computed once. It is not so large that digits of "
+        "`{product}` would be lost.",
+        meaning="(x @ W + b) + c is x @ W + (b + c).",
+        change='net.plan(without=["simplify"]) computes it as written.',
+        numerics="reordering",
     )
 
     numerics = "reassociating"
@@ -243,7 +260,7 @@ class TermsOfWeights(IntoWeights):
         merged = (own_term - term if outer and not inner else term - own_term) if inner != outer else own_term + term
         reason = self.merged
         if graph.inference and graph.numerics == "safe":
-            harm = _overflow([merged], graph) or _harm_of_terms(product, (own_term, term), graph)
+            harm = _unread(product) or _overflow([merged], graph) or _harm_of_terms(product, (own_term, term), graph)
             if harm:
                 return self.harmful.declined(product=product, harm=harm)
             reason = self.checked
@@ -277,9 +294,18 @@ def _value(node: Expr, graph: PlanGraph) -> Array:
             continue
         pending.pop()
         operation = current.operation
+        if isinstance(current, Tensor):
+            values[current.uid] = current.array
+            continue
         with np.errstate(all="ignore"):
             values[current.uid] = operation.compute(*[values[operand.uid] for operand in operands])
     return values[node.uid]
+
+
+def _unread(product: Expr) -> str:
+    """Say that weights are on another device, whose values a plan does not read; "" where they are here."""
+    device = product.type.device
+    return "" if device is cpu else f"nothing is known: they are on the device {device.name}"
 
 
 def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:

@@ -6,7 +6,7 @@ Both are the same number in exact arithmetic; they differ where exp overflows (b
 rounded to 0, and in the last digits elsewhere. A rule moves one step, and its result is asked again: the log of a part
 of a softmax is the part of its log, which is then a log-softmax. What no rule knows is computed as it is written.
 
-``ex.grad`` differentiates the program that these rules give (plan/rewrite/stabilise.py), since the gradients of the
+``ex.grad`` differentiates the program that these rules give (plan/stabilise.py), since the gradients of the
 stable operations are stable themselves.
 """
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from explorer.core.ir.expr import Expr
@@ -41,14 +40,13 @@ from explorer.ops.manipulation.gather import Take, TakeAlong
 from explorer.ops.manipulation.one_hot import OneHotEncoding
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
-from explorer.ops.nn.losses import NllLoss
-from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax
+from explorer.ops.nn.losses import NllLoss, NllLossGradient
+from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax, SoftmaxGradient
 from explorer.ops.reduction.reduce import Mean, Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import POWERS, constant, is_real, producer, same
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 from explorer.record.dimension_names import shape_text
-
 
 _TERMS = 16
 """terms of a sum of powers whose log is taken term by term, at most"""
@@ -424,6 +422,33 @@ class NllOfSoftmax(Rule):
         )
 
 
+class SoftmaxGradientOfNll(Rule):
+    """The gradients of NLL and softmax in a row are (s · Σ t − t) · g / Σ t: nothing is divided by s."""
+
+    numerics = "rounding"
+    roots = (SoftmaxGradient,)
+    producers = (NllLossGradient,)
+    concrete = True
+
+    fused = Reason(
+        "nll_gradient",
+        "`{outer}` of `{inner}` is computed from the probabilities `{s}` and the truth in one formula that does not "
+        "divide by `{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
+        meaning="The gradient of NLL(softmax(x)) is (s · Σ t − t) · g / Σ t, where s is softmax(x) and t the truth.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        gradient, s = graph.operands(node)
+        if producer(gradient, NllLossGradient) is None or not is_real(node):
+            return None
+        g, truth, prediction = graph.operands(gradient)
+        if not same(prediction, s, graph) or s.type is not node.type or truth.type is not node.type:
+            return None
+        axes: tuple[int, ...] = node.operation.axes  # type: ignore[attr-defined]  # the rule's root
+        value = (s * Sum(axes, True)(truth) - truth) * (g / truth.sum())
+        return self.fused.applied(as_node(value, node), outer=node, inner=gradient, s=s)
+
+
 class LogOfOneMinusExp(Rule):
     """log(1 − exp(x)) is log1mexp: exact where exp(x) is near 1 as well as where it is near 0."""
 
@@ -475,8 +500,10 @@ class LogOfChosen(Rule):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (total,) = graph.operands(node)
         reduction = producer(total, Sum)
-        product = graph.operands(total)[0]
-        if reduction is None or producer(product, Multiply) is None or not is_real(node) or not reduction.axes:
+        if reduction is None or not is_real(node) or not reduction.axes:
+            return None
+        (product,) = graph.operands(total)
+        if producer(product, Multiply) is None:
             return None
         for powers, rows in itertools.permutations(graph.operands(product)):
             if producer(powers, Softmax) is not None and producer(rows, OneHotEncoding) is not None:
@@ -583,13 +610,11 @@ class LogOfPart(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (part,) = graph.operands(node)
-        inner, moves = part, [part]
-        while True:
-            inner = graph.operands(inner)[0]
-            if not isinstance(inner.operation, self.producers):
-                break
+        inner, moves = part, list[Expr]()
+        while isinstance(inner.operation, self.producers):
             moves.append(inner)
-        if not isinstance(inner.operation, POWERS) or not is_real(node) or part.type is not node.type:
+            inner = graph.operands(inner)[0]
+        if not moves or not isinstance(inner.operation, POWERS) or not is_real(node) or part.type is not node.type:
             return None
         value = log(inner)
         for move in reversed(moves):

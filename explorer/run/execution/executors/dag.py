@@ -55,25 +55,24 @@ class ChainRun:
     def __init__(self, program: Program, watch: Observer | None, follow: ProgressCallback | None) -> None:
         self.follow = follow
         self._program, self._watch = program, watch
-        self._kernels, self._chains = program.planned.schedule.kernels, program.chains.kernels
+        self._kernels = program.planned.schedule.kernels
         self.timing = program.blank_timing()
-        self._over: deque[None] = deque()
-        """one for each kernel that has ended"""
-        self._latest = 0
-        """the kernel that began last"""
+        self._begun: deque[int] = deque()
+        """the kernels that have begun"""
 
     def chain(self, number: int, thread: int) -> None:
         """Run the kernels of a chain."""
-        program, watch = self._program, self._watch
-        for index in self._chains[number]:
+
+        def begins(index: int) -> bool:
             if self.scheduler.stopped:
-                return
-            self._latest = index
+                return False
+            self._begun.append(index)
             # On the calling thread alone: a user's callback need not be safe for threads.
             if self.follow is not None and not thread:
                 self.tell()
-            program.run_kernel(index, self.timing, watch, self.lane(number, thread))
-            self._over.append(None)
+            return True
+
+        self._program.run_at(number, self.timing, self._watch, self.lane(number, thread), begins)
 
     def lane(self, number: int, thread: int) -> int:
         """Return the lane that the recording shows a chain in: its thread."""
@@ -82,5 +81,5 @@ class ChainRun:
     def tell(self) -> None:
         """Tell who follows where the run is."""
         assert self.follow is not None
-        label = self._kernels[self._latest].result.operation.label
-        self.follow(Progress("running", label, len(self._over), len(self._kernels)))
+        latest = self._kernels[self._begun[-1] if self._begun else 0]
+        self.follow(Progress("running", latest.result.operation.label, len(self._begun), len(self._kernels)))

@@ -39,10 +39,12 @@ class Executor(Protocol):
       ``program.blank_timing()`` gave, and calls the observer;
     - ``values``: the table that all kernels read and write. Operands are in it before a run; results stay in it for
       the caller, which reads them by ``take()``: an executor never calls it;
-    - ``chains``: the order that must be kept. ``chains.kernels[c]`` are kernels that run one after the other,
-      ``chains.tasks.needs[c]`` is the number of chains that chain ``c`` waits for, ``chains.tasks.users[c]`` are those
-      that wait for it. Waiting is for values and for memory that is used again: in any order that keeps to it every
-      kernel reads the values that it would read in the planned order, 0, 1, 2, …, which is always allowed;
+    - ``chains``: the order that must be kept. ``chains.kernels[c]`` are kernels that run one after the other, by
+      ``program.run_at(c, timing, observer)``, which returns whether all of them ran; ``chains.is_chain_start(index)``
+      tells the first of them. ``chains.runtime_parent_count(c)`` is the number of chains that chain ``c`` waits for,
+      ``chains.tasks.users[c]`` are those that wait for it. Waiting is for values and for memory that is used again: in
+      any order that keeps to it every kernel reads the values that it would read in the planned order, 0, 1, 2, …,
+      which is always allowed;
     - ``planned.schedule``: the planner's decisions. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
       in µs), ``levels``, ``chains`` and ``placements`` stand at the same numbers.
 

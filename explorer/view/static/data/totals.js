@@ -15,7 +15,7 @@ import { bytesText, countText, microsText } from "./number_format.js";
  *   A row of Python's table of heat metrics; `values` are those of nodes, null where they are sums that are here already.
  */
 
-const UNITS = { "µs": microsText, B: bytesText };
+const UNITS = { __proto__: null, "µs": microsText, B: bytesText };
 
 /** A metric's number with its unit. @param {{unit: string}} metric @param {number} value */
 export function metricText({ unit }, value) {

@@ -35,7 +35,8 @@ export class DecisionCard {
     const decision = this.trace.decisions[index];
     const applied = decision.verdict === "applied";
     const title = html("b", {}, ...explained(`${applied ? "✓" : "✗"} ${decision.rule}`));
-    const where = html("code", { class: "ex-where" }, [decision.code, decision.location].filter(Boolean).join(" · "));
+    const [numerics] = (this.trace.recording.explanations[this.trace.recording.reasons[decision.reason].explanation]?.numerics ?? "").split(":");
+    const where = html("code", { class: "ex-where" }, [decision.code, applied && numerics, decision.location].filter(Boolean).join(" · "));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
     return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
   }
@@ -52,7 +53,8 @@ export class DecisionCard {
     const page = explanation.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${explanation.anchor}`));
     const change = explanation.change && html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change));
     const title = change ? "what it means, what would change it" : "what it means";
-    return html("details", { class: "ex-explained" }, html("summary", {}, title), html("p", {}, ...explained(explanation.meaning)), change, page);
+    const numbers = explanation.numerics && html("p", {}, html("b", {}, "Numbers: "), explanation.numerics);
+    return html("details", { class: "ex-explained" }, html("summary", {}, title), html("p", {}, ...explained(explanation.meaning)), numbers, change, page);
   }
 
   /** The facts of a decision. */

@@ -28,6 +28,64 @@ def _again(net: ex.Net, path: Path) -> ex.Net:
     return ex.open(path)
 
 
+@pytest.mark.parametrize(
+    ("type", "attribute", "value", "expected"),
+    [
+        ("Softmax", "axis", "a", "an integer"),
+        ("Softmax", "axis", 1.5, "an integer"),
+        ("Softmax", "axis", (1,), "an integer"),
+        ("MaxPool", "kernel_shape", "a", "a list of integers"),
+        ("MaxPool", "kernel_shape", 3, "a list of integers"),
+        ("MaxPool", "kernel_shape", (3.5, 3.5), "a list of integers"),
+        ("MaxPool", "auto_pad", 1, "a string"),
+        ("LeakyRelu", "alpha", "a", "a number"),
+        ("LeakyRelu", "alpha", (0.5,), "a number"),
+        ("LeakyRelu", "alpha", ("a", "b"), "a number"),
+        ("my.Own", "k", [], "a number, a string, or a list"),
+    ],
+)
+def test_an_attribute_of_a_wrong_type_is_named(
+    tmp_path: Path, type: str, attribute: str, value: object, expected: str
+) -> None:
+    """A file may hold any value for it, and is drawn; it is not written back as another one."""
+    domain, _, name = type.rpartition(".")
+    made = helper.make_node(name, ["x"], ["y"], name="n", domain=domain)
+    made.attribute.append(
+        onnx.AttributeProto(name=attribute, type=onnx.AttributeProto.INTS)
+        if value == []
+        else helper.make_attribute(attribute, value)
+    )
+    graph = helper.make_graph([made], "g", [_image("x")], [_image("y")])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "x.onnx")
+    net = ex.open(tmp_path / "x.onnx")
+    with pytest.raises(ex.OperandError) as caught:
+        net.save(tmp_path / "y.onnx")
+    given = "()" if value == [] else repr(value)
+    assert (
+        caught.value.given
+        == f"operator 'n' ({type}) cannot be written to an ONNX file: its attribute {attribute} is {given}"
+    )
+    assert caught.value.rule.startswith(f"{attribute} must be {expected}")
+    assert not (tmp_path / "y.onnx").exists()
+
+
+def _image(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 4, 4])
+
+
+@pytest.mark.parametrize("value", [3, 0.5, "a", (1, -2), (0.5, 2.0), ("a", "b")])
+def test_an_attribute_of_a_custom_operator_is_written_back(tmp_path: Path, value: object) -> None:
+    made = helper.make_node("Own", ["x"], ["y"], name="n", domain="my", k=value)
+    model = helper.make_model(
+        helper.make_graph([made], "g", [_image("x")], [_image("y")]),
+        opset_imports=[helper.make_opsetid("my", 1), helper.make_opsetid("", 18)],
+    )
+    onnx.save(model, tmp_path / "x.onnx")
+    ex.open(tmp_path / "x.onnx").save(tmp_path / "y.onnx")
+    assert onnx.load(tmp_path / "y.onnx").graph.node[0].attribute == model.graph.node[0].attribute
+
+
 @pytest.mark.spec("C-12")
 def test_a_file_is_written_back(tmp_path: Path) -> None:
     net = ex.open(ASSETS / "digits.onnx")
@@ -151,6 +209,30 @@ def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
             np.testing.assert_allclose(
                 ReferenceEvaluator(str(tmp_path / "b.onnx")).run([name], {"x": x, "go": np.array(go)})[0], value
             )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "y = Loop (m, c0, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) "
+        "{ d = Identity (c) t = Add (s, x) }>",
+        "y = Loop (m, c0, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) "
+        "{ d = Identity (c0) t = Mul (s, x) }>",
+        "y, z = Scan (x, w) <num_scan_inputs = 1, body = b (float[2] s, float[2] r) => (float[2] t, float[2] u) "
+        "{ t = Add (s, r) u = Add (x, r) }>",
+        "y = If (c0) <then_branch = a () => (float[2] t) { t = Neg (x) }, "
+        "else_branch = e () => (float[2] u) { u = Abs (x) }>",
+    ],
+)
+def test_a_body_may_read_what_it_is_also_given(tmp_path: Path, made: str) -> None:
+    """What a graph reads from around it is no input of it, also where the operator passes the same value to it."""
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+    net (float[2] x, int64 m, bool c0, float[3, 2] w) => (float[2] y) {{ {made} }}"""
+    inputs = {"x": np.float32([2, -3]), "m": np.array(3), "c0": np.array(True), "w": np.ones((3, 2), np.float32)}
+    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # which checks the file
+    for path in ("a.onnx", "b.onnx"):
+        (expected,) = ReferenceEvaluator(str(tmp_path / path)).run(["y"], inputs)
+        np.testing.assert_allclose(again.run(inputs), expected)
 
 
 def test_values_of_a_call_in_a_branch_have_other_names_than_those_around_it(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ import numpy as np
 
 import explorer as ex
 from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.numerics import Level
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Simplify
 from tests.support.interpreter import reference
 
 
-def simplified(*roots: ex.Expr) -> PlanGraph:
+def simplified(*roots: ex.Expr, numerics: Level = "safe") -> PlanGraph:
     """The graph after simplify."""
-    graph = PlanGraph(roots)
+    graph = PlanGraph(roots, numerics)
     Simplify().run(graph)
     return graph
 

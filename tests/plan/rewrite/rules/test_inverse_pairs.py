@@ -36,8 +36,14 @@ integers = ex.tensor(np.array([[3, -4, 5]]))
 )
 def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list[str]) -> None:
     """Pairs that undo each other are their operand, each by a decision of its rule."""
-    assert applied(simplified(root)) == codes
+    graph = simplified(root)
+    assert applied(graph) == codes
     assert close(root)
+    facts = next(
+        each for each in graph.decisions if each.code == codes[0] and any(node is root for node in each.subjects)
+    ).facts
+    assert facts.get("outer", root) is root
+    assert facts.get("inner", root.operands[0]) is root.operands[0]
 
 
 @pytest.mark.spec("P-1", "M-E5")

@@ -111,8 +111,8 @@ def test_gradients_through_joining_and_parts_stay() -> None:
     ids=repr,
 )
 def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
-    """A one-hot vector times a matrix takes a row of it, whichever side it stands on."""
-    graph = simplified(root)
+    """A one-hot vector times a matrix takes a row of it, on either side, in a plan that may drop NaN of other rows."""
+    graph = simplified(root, numerics="fast")
     assert "one_hot_product" in applied(graph)
     assert close(root)
     single = ex.BiasVector(5, 3, dtype="float64") @ values((5, 4), "float32")

@@ -13,12 +13,19 @@ from functools import wraps
 from typing import Any
 
 from explorer.formats.common.known_inputs import folded
+from explorer.formats.onnx.operators.base.formal_names import input_names
 from explorer.formats.onnx.operators.base.opsets import remedy_of
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
-TABLE = OperatorTable("onnx", remedy=remedy_of)
+
+def _input_names(type: str, count: int) -> tuple[str, ...]:
+    domain, _, name = type.rpartition(".")
+    return input_names(domain, name, count)
+
+
+TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[Builder], Builder]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.table import operator
+from explorer.formats.onnx.operators.normalization import in_stash_dtype, stashed
 from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
@@ -114,15 +117,17 @@ def _activated(op: OperatorContext, x: Expr, parameters: Sequence[float]) -> Exp
     return activation(x, *(*parameters, *defaults[len(parameters) :])[: len(defaults)])
 
 
-@operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization", ignored=("stash_type",))
+@operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
 def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
     x, epsilon = required(op, "input 0"), op.number("epsilon", 1e-5)
     axis = normalize_axis(op.integer("axis", -1), x.ndim, op.definition.type)
-    y = rms_norm(x, required(op, "input 1"), axes=x.ndim - axis, epsilon=epsilon)
+    wide, scale = in_stash_dtype(op, x), required(op, "input 1")
+    y = rms_norm(wide, scale, axes=x.ndim - axis, epsilon=epsilon)
+    y = cast(y, np.result_type(x.dtype, scale.dtype))
     if len(op.definition.outputs) == 1:
         return (y,)
-    return y, rsqrt(mean(x * x, tuple(range(axis, x.ndim)), keepdims=True) + epsilon)
+    return y, stashed(op, rsqrt(mean(wide * wide, tuple(range(axis, x.ndim)), keepdims=True) + epsilon))
 
 
 @operator("com.microsoft.EmbedLayerNormalization", ignored=("mask_index_type",))
@@ -149,26 +154,34 @@ def normalized_embedding(op: OperatorContext) -> tuple[Expr, ...]:
 @operator("com.microsoft.SkipLayerNormalization")
 def skip_layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Layer normalization of input + skip + bias; then the mean, 1 / √(variance + ε) and that sum where used."""
-    total = _plus(op, required(op, "input 0") + required(op, "input 1"), 4)
+    total, dtype = _skipped(op, 4)
     epsilon = op.number("epsilon", 1e-12)
-    y = layer_norm(total, required(op, "input 2"), optional(op, "input 3"), axes=1, epsilon=epsilon)
+    y = cast(layer_norm(total, required(op, "input 2"), optional(op, "input 3"), axes=1, epsilon=epsilon), dtype)
     count = len(op.definition.outputs)
     if count == 1:
         return (y,)
-    return (y, mean(total, -1, keepdims=True), rsqrt(var(total, -1, keepdims=True) + epsilon), total)[:count]
+    inverse = rsqrt(var(total, -1, keepdims=True) + epsilon)
+    return (y, mean(total, -1, keepdims=True), inverse, cast(total, dtype))[:count]
 
 
 @operator("com.microsoft.SkipSimplifiedLayerNormalization")
 def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """Normalization of input + skip + bias by its root mean square; then the mean, its inverse, and that sum."""
-    total = _plus(op, required(op, "input 0") + required(op, "input 1"), 3)
+    total, dtype = _skipped(op, 3)
     epsilon = op.number("epsilon", 1e-12)
-    y = rms_norm(total, required(op, "input 2"), axes=1, epsilon=epsilon)
+    y = cast(rms_norm(total, required(op, "input 2"), axes=1, epsilon=epsilon), dtype)
     count = len(op.definition.outputs)
     if count == 1:
         return (y,)
     inverse = rsqrt(mean(total * total, -1, keepdims=True) + epsilon)
-    return (y, mean(total, -1, keepdims=True), inverse, total)[:count]
+    return (y, mean(total, -1, keepdims=True), inverse, cast(total, dtype))[:count]
+
+
+def _skipped(op: OperatorContext, bias: int) -> tuple[Expr, np.dtype[Any]]:
+    """Return input + skip + bias in the dtype of their statistics, at least float32, and the dtype of the input."""
+    x = required(op, "input 0")
+    wide = cast(x, accumulator_dtype(x.dtype)) + required(op, "input 1")
+    return _plus(op, wide, bias), x.dtype
 
 
 @operator("com.microsoft.MatMulNBits", ignored=("accuracy_level", "weight_prepacked"))

@@ -44,6 +44,7 @@ class RoiAlign(Operation):
     mode: str = "avg"
     is_centred: bool = True
     portable = False
+    accumulates = True
     nondifferentiable = "regions choose pixels by values of the run, and no file trains with them"
     refuses_gradient = True
     unbatchable = "regions name images by their number in one batch"

@@ -16,6 +16,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.formats.onnx.operators.windows.window_attributes import Numbers, Sides
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.concat import stack
@@ -83,11 +84,13 @@ def _tap(place: int, axis: tuple[int, int, int]) -> slice:
     return slice(place * gap, place * gap + (count - 1) * step + 1, step)
 
 
+@rounded_once
 def averages(x: Expr, windows: Windows, counted: bool) -> Expr:
     """Average each window, over its taps inside the operand, and inside its padding if these are ``counted``."""
     return add_n(*windows.taps(x, 0)) / np.asarray(windows.inside(x, counted), x.dtype)
 
 
+@rounded_once
 def norms(x: Expr, windows: Windows, p: int) -> Expr:
     """Return (Σ |x|ᵖ)^(1 / p) of each window."""
     powers = [abs(tap) ** p for tap in windows.taps(x, 0)]

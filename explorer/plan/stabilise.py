@@ -68,7 +68,9 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
     origins: dict[int, Origin] = {}
     roots = _opened(outputs, nodes, _spread_calls(nodes, fixed), origins) if Call in kinds else tuple(outputs)
     graph = PlanGraph(roots)
-    stand_ins = {uid: Parameter(node.type, node.operation.label)() for uid, node in fixed.items() if uid in graph.inputs}
+    stand_ins = {
+        uid: Parameter(node.type, node.operation.label)() for uid, node in fixed.items() if uid in graph.inputs
+    }
     for uid, stand_in in stand_ins.items():
         graph.introduced.add(stand_in.uid)
         graph.substitute(0, fixed[uid], stand_in)
@@ -96,15 +98,13 @@ def _recorded(graph: PlanGraph, images: dict[int, Expr], origins: dict[int, Orig
     for number, made in graph.added:
         decision = graph.decisions[number]
         if decision.applied:
-            (node,), (new,) = decision.subjects, decision.produced
-            note = (decision.rule, node.operation.label, new.operation.label)
+            (node,) = decision.subjects
+            note = (decision.rule, node.operation.label)
             origin = Origin(origins[node.uid].node if node.uid in origins else node, note)
             origins[made.uid] = origin
     for node in graph.live:
         operands = tuple([images.get(operand.uid, operand) for operand in graph.inputs[node.uid]])
-        if node.uid not in images and any(
-            new is not old for new, old in zip(operands, node.operands, strict=True)
-        ):
+        if node.uid not in images and any(new is not old for new, old in zip(operands, node.operands, strict=True)):
             images[node.uid] = image = make_replacement(node.operation, operands, node, node.scope)
             origins[image.uid] = origins.get(node.uid, Origin(node))
     return Stable(tuple([images.get(root.uid, root) for root in graph.roots]), origins)
@@ -116,7 +116,7 @@ _POWERS: _Tags = frozenset([-1])
 
 
 class _Summary(NamedTuple):
-    """What the rules of stability could see across the border of a body."""
+    """Formulas of powers that begin or end at the border of a body."""
 
     kinds: frozenset[type[Operation]]
     outputs: tuple[_Tags, ...]

@@ -1,40 +1,19 @@
-"""Weight differences: weights of two models with different values."""
+"""Weight comparison: weights of two models with different values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
-from explorer.record.compare.comparison import Comparison
+from explorer.record.compare.comparison import Comparison, WeightDifferences
 from explorer.record.escape import visible
 
-_LISTED = 40
-"""maximum number of different weights that are listed"""
 
-
-class Weights(NamedTuple):
-    """Matched weights of two models: number of equal ones, and lines about different ones."""
-
-    equal: int
-    transposed: int
-    """number of matrices that are equal after transposing one; the graph shows where it is transposed"""
-    differ: list[str]
-
-    @property
-    def text(self) -> str:
-        """Counts in one line, and a line for each different weight."""
-        turned = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
-        text = f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
-        lines = [text, *self.differ[:_LISTED]]
-        rest = len(self.differ) - _LISTED
-        return "\n".join(lines + [f"  … and {rest:,} more"] * (rest > 0)) + "\n"
-
-
-def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> Weights:
+def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> WeightDifferences:
     """Compare the values of weights; ``before`` and ``after`` are the expressions of both recordings' nodes.
 
     Raises the error of reading a weight, such as FileError for one that its file lacks.
@@ -57,8 +36,8 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
         elif len(tensor_before.shape) == 2 and not _apart(tensor_before.array.T, tensor_after.array):
             transposed += 1
         else:
-            differ.append(visible(f"  Δ {recording.label(node)} {recording.type_text(node)}: {apart}"))
-    return Weights(equal, transposed, differ)
+            differ.append(visible(f"Δ {recording.label(node)} {recording.type_text(node)}: {apart}"))
+    return WeightDifferences(equal, transposed, tuple(differ))
 
 
 def _apart(before: Any, after: Any) -> str:

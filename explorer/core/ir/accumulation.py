@@ -1,0 +1,67 @@
+"""Accumulation: operations that add elements up compute float16, bfloat16 and narrower floats in float32.
+
+The operands are converted before the kernel, and its result is rounded once after it. Kernels need no code for this,
+and a kernel that runs alone, in blocks or with others computes the same bits.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explorer.core.ir.tiles import Tile
+from explorer.core.types.custom_dtypes import accumulator_dtype
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+
+if TYPE_CHECKING:
+    from explorer.core.ir.operation import Operation
+
+
+def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
+    """Whether an operation computes a result of a dtype in a wider one."""
+    return operation.accumulates and accumulator_dtype(dtype) != dtype
+
+
+def widened(array: Array) -> Array:
+    """Return an array in the dtype in which its elements are added up."""
+    return array.astype(accumulator_dtype(array.dtype), copy=False)
+
+
+def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
+    """Compute an operation into ``out`` by its kernel on widened operands, if its dtype asks for that."""
+    if not is_widened(operation, out.dtype):
+        return operation.kernel(out, *operands)
+    wide = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
+    np.copyto(out, operation.kernel(wide, *map(widened, operands)), casting="unsafe")
+    return out
+
+
+def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:
+    """Pack the operand that the tiles of a result of a dtype read packed; None if there is none."""
+    if operation.packed_operand is None or is_widened(operation, out):
+        return None
+    return operation.pack_operand(operands[operation.packed_operand])
+
+
+def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Array]) -> list[Tile]:
+    """Return the tiles of a result: one of the whole where the operands are widened."""
+    if is_widened(operation, out.dtype):
+        whole = tuple([slice(0, size) for size in out.shape])
+        return [Tile(whole, partial(compute_widened, operation, out, *operands))]
+    return operation.tiles(out, prepared, *operands)
+
+
+def workspace_of(operation: Operation, *types: AnyType) -> int:
+    """Return the bytes of temporaries that an operation allocates, widened operands and results included."""
+    if not operation.accumulates:
+        return operation.workspace(*types)
+    before = (*types, operation.type_of(types))
+    after = [_widened_type(type_) for type_ in before]
+    copies = sum([wide.nbytes for type_, wide in zip(before, after, strict=True) if wide is not type_])
+    return operation.workspace(*after[:-1]) + copies
+
+
+def _widened_type(type_: AnyType) -> AnyType:
+    return type_.with_dtype(accumulator_dtype(type_.dtype)) if isinstance(type_, TensorType) else type_

@@ -1,0 +1,57 @@
+"""Warning for bodies that draw random numbers while they are traced, found by the states of the global generators.
+
+A body runs once for many calls, so that a number that it draws is the same in all of them. A generator that a function
+captures is refused (capture_errors.py); the global ones of ``random`` and ``numpy.random`` are compared before and
+after the body runs. Generators that a body makes itself leave no trace, as clocks and files do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from explorer.core.ir.recording_context import state
+from explorer.core.ir.source_location import INTERNAL
+
+
+class RandomTraced(UserWarning):
+    """A body drew random numbers while it was traced: all its calls use the same ones."""
+
+
+@contextlib.contextmanager
+def watched_draws(name: str) -> Iterator[None]:
+    """Warn if the block, in which a body of this name is traced, draws from a global generator.
+
+    Inside another such block the outer one warns.
+    """
+    if state.watches_draws:
+        yield
+        return
+    before, state.watches_draws = _states(), True
+    try:
+        yield
+    finally:
+        state.watches_draws = False
+    drawn = [module for module, generator in _states().items() if generator != before[module]]
+    if drawn:
+        message = (
+            f"{name} draws from {' and '.join(drawn)} while it is traced: every call of this trace uses the same "
+            "numbers; draw them before the call and pass them as arguments, or use ex.random_normal or "
+            "ex.random_uniform with a counter"
+        )
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith((*INTERNAL, contextlib.__file__)) and frame.f_back is not None:
+            frame = frame.f_back
+        warnings.warn_explicit(message, RandomTraced, frame.f_code.co_filename, frame.f_lineno)
+
+
+def _states() -> dict[str, Any]:
+    # Imported here: NumPy loads it only where it is used.
+    from numpy.random import get_state
+
+    return {"random": random.getstate(), "numpy.random": pickle.dumps(get_state(legacy=False))}
