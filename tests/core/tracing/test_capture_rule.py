@@ -22,7 +22,7 @@ import pytest
 import explorer as ex
 from explorer.core.errors import DeclarationError
 
-CAPTURES = int(os.environ.get("EXPLORER_SOAK_CAPTURES", "20000"))
+CAPTURES = int(os.environ.get("EXPLORER_SOAK_CAPTURES", "6000"))
 IMPORTS = """
 import abc, configparser, copy, ctypes, dataclasses, functools, importlib, io, operator, random, sys, types, typing
 import weakref
