@@ -111,6 +111,12 @@ COMPARED = {
     "user string": ("x * float(str(u))", "u.data = '3'", "u = UserString('2')"),
     "arguments of an exception": ("x * e.args[0]", "e.args = (3.,)", "e = ValueError(2.)"),
     "missing attribute": ("x * s", "o.new = 3.", "", "try: s = o.new\n except AttributeError: s = 2."),
+    "missing attribute of a traced function": (
+        "x * s",
+        "other.new = 3.",
+        "",
+        "try: s = other.new\n except AttributeError: s = 2.",
+    ),
     "missing variable": ("x * s", "global late; late = 3.", "", "try: s = late\n except NameError: s = 2."),
     "hidden builtin": ("x * len((1, 2))", "global len; len = lambda _: 3"),
     "number of attributes": ("x * len(o.__dict__)", "o.new = 3."),
