@@ -137,7 +137,7 @@ def make(chance: np.random.Generator) -> Gradients:
     while not maker.lines:
         maker.add("{a} * {a}")
     root = len(maker.arrays) + len(maker.lines) - 1
-    return Gradients(tuple(maker.arrays), tuple(maker.lines), (root,), int(chance.integers(1, 3)))
+    return Gradients(tuple(maker.arrays), tuple(maker.lines), (root,), order=int(chance.integers(1, 3)))
 
 
 def judge(case: Gradients) -> tuple[str, tuple[str, ...]]:

@@ -77,7 +77,7 @@ def make(chance: np.random.Generator) -> Logs:
             lines.append(OTHERS[int(chance.integers(len(OTHERS)))].format(a=a, b=b))
             if "xp.sum(" in lines[-1] or "xp.mean(" in lines[-1]:
                 lines[-1] += " * v1"
-    return Logs(arrays, tuple(lines), (2 + len(lines),), order, known)
+    return Logs(arrays, tuple(lines), (2 + len(lines),), order=order, known=known)
 
 
 def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
