@@ -165,7 +165,7 @@ class Inline(Pass):
             graph.inlined[node.uid] = body, inside
             total += len(inside)
             if key not in decisions:
-                number = graph.decide(self, reason, {"count": 0, **facts}, [], outputs)
+                number = graph.decide(self, reason, facts | {"count": facts.get("count", 0)}, [], outputs)
                 group = NodeGroup(number, "function", body.name, [])
                 graph.groups.append(group)
                 decisions[key] = number, group
