@@ -204,6 +204,6 @@ def _by_torch(case: Gradients, off: float) -> list[Array] | None:
             if not total.requires_grad:
                 return [np.zeros(x.shape) for x in inputs]
             gradients = torch.autograd.grad(total, inputs, materialize_grads=True)
-    except (RuntimeError, IndexError, TypeError):
+    except (RuntimeError, ValueError, IndexError, TypeError):
         return None
-    return [g.detach().numpy() for g in gradients]
+    return [g.detach().numpy(force=True) for g in gradients]
