@@ -71,9 +71,11 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
     stand_ins = {
         uid: Parameter(node.type, node.operation.label)() for uid, node in fixed.items() if uid in graph.inputs
     }
-    for uid, stand_in in stand_ins.items():
-        graph.introduced.add(stand_in.uid)
-        graph.substitute(0, fixed[uid], stand_in)
+    if stand_ins:  # no rule looks past a parameter
+        decision = graph.decide(Simplify, Simplify.differentiated, {"rule": "", "written": ""}, ())
+        graph.introduced.update([stand_in.uid for stand_in in stand_ins.values()])
+        for uid, stand_in in stand_ins.items():
+            graph.substitute(decision, fixed[uid], stand_in)
     graph.refresh()
     Simplify(rules=rules).run(graph)
     return _recorded(graph, {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}, origins)

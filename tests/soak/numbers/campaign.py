@@ -16,7 +16,7 @@ import numpy as np
 from tests.soak.numbers import contract, programs
 from tests.soak.numbers.programs import Program, seeded
 
-SHARES = {"programs": 0.4, "rules": 0.3, "updates": 0.1, "logs": 0.1, "gradients": 0.1}
+SHARES = {"programs": 0.25, "rules": 0.45, "updates": 0.22, "logs": 0.04, "gradients": 0.04}
 """campaigns, and the share that each has of a run of all"""
 CHUNK = 100
 

@@ -207,11 +207,12 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     for lane in range(noise.lanes):
         value = np.asarray(function(*[_lane(v, lambda v, i=lane: v.noisy[i]) for v in operands], **options))
         value = value.astype(wide_dtype)
-        amount = factor * eps * np.abs(value) + terms
-        signs = noise.signs(value.shape)
-        if dtype.kind == "c":
-            signs = (signs + 1j * noise.signs(value.shape)) / 2
-        noisy.append(np.where(inexact, value + amount * signs, value) if np.any(inexact) else value)
+        if np.any(inexact):
+            signs = noise.signs(value.shape)
+            if dtype.kind == "c":
+                signs = (signs + 1j * noise.signs(value.shape)) / 2
+            value = np.where(inexact, value + (factor * eps * np.abs(value) + terms) * signs, value)
+        noisy.append(value)
     return Value(native, exact, noisy)
 
 
