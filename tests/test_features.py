@@ -1,7 +1,7 @@
 """FEATURES.md, made from the tests: ``make features`` writes it, this test keeps it true.
 
-A row works when a test says so with ``@pytest.mark.spec("V-1")``. The row names the first such test that has a
-docstring, and its sentence is the first one of that docstring; without any, the test's name has to do.
+A row works when tests say so with ``@pytest.mark.spec("V-1")``. One of them shows the row's main claim, which is the
+first sentence of its docstring: ``@pytest.mark.spec("V-1", headline=True)``, the row named first.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ class Test(NamedTuple):
     path: str
     name: str
     sentence: str
-    documented: bool
     rows: tuple[str, ...]
-    headline: bool = False
-    """it says of its first row what a reader wants to know first"""
+    headline: str = ""
+    """the row whose main claim it shows"""
 
 
 def marked(tests: Path) -> list[Test]:
@@ -67,17 +66,12 @@ def _tests(body: list[ast.stmt], marks: list[ast.expr], path: str, owner: str) -
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
             calls = [mark for expression in [*marks, *node.decorator_list] for mark in ast.walk(expression)]
             names = {ast.unparse(mark) for mark in calls if isinstance(mark, ast.Attribute)}
-            rows = tuple(
-                row
-                for mark in calls
-                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec"
-                for row in map(ast.literal_eval, mark.args)
-            )
-            headline = any(isinstance(mark, ast.keyword) and mark.arg == "headline" for mark in calls)
+            specs = [m for m in calls if isinstance(m, ast.Call) and ast.unparse(m.func) == "pytest.mark.spec"]
+            rows = tuple(row for mark in specs for row in map(ast.literal_eval, mark.args))
+            headline = next((ast.literal_eval(mark.args[0]) for mark in specs if mark.keywords), "")
             if rows and not names & {f"pytest.mark.{mark}" for mark in OUT}:
                 sentence = _sentence(ast.get_docstring(node) or "")
-                spoken = node.name.removeprefix("test_").replace("_", " ")
-                results.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows, headline))
+                results.append(Test(path, owner + node.name, sentence, rows, headline))
     return results
 
 
@@ -109,24 +103,31 @@ def rows_of(tests: Path) -> dict[str, Row]:
     return {row: Row(**written[row]) for row in sorted(written, key=_order)}
 
 
-def _preference(test: Test, place: int) -> tuple[bool, bool, int, int]:
-    """What orders the tests of a row: a headline, then one that is about this row first, and about few others."""
-    return not test.documented, not (test.headline and place == 0), place, len(test.rows)
+def _headline(row: str, tests: list[Test]) -> Test:
+    """Return the one test that shows a row's main claim; raises ValueError where there is none, or several."""
+    headlines = [test for test in tests if test.headline == row]
+    if len(headlines) != 1 or not headlines[0].sentence:
+        found = ", ".join(f"{test.path}::{test.name}" for test in headlines) or "none"
+        raise ValueError(
+            f"the headline of {row} is {found}: one of its {len(tests)} tests, with a docstring whose first sentence "
+            f'is the main claim, must have @pytest.mark.spec("{row}", headline=True)'
+        )
+    return headlines[0]
 
 
 def table(tests: Path) -> str:
     """FEATURES.md as the tests and tests/rows.toml have it; raises ValueError where the two contradict each other."""
     rows, result = rows_of(tests), marked(tests)
-    naming: dict[str, list[tuple[Test, int]]] = {}
+    naming: dict[str, list[Test]] = {}
     for test in result:
-        for place, row in enumerate(test.rows):
+        for row in dict.fromkeys(test.rows):
             _order(row)
-            naming.setdefault(row, []).append((test, place))
+            naming.setdefault(row, []).append(test)
     for row, showing in naming.items():
         if row not in rows:
-            raise ValueError(f"{row} is no row of tests/rows.toml, but {showing[0][0].name} names it")
+            raise ValueError(f"{row} is no row of tests/rows.toml, but {showing[0].name} names it")
         if rows[row].owed:
-            raise ValueError(f"{row} is owed in tests/rows.toml, but {showing[0][0].name} shows it: say what is open")
+            raise ValueError(f"{row} is owed in tests/rows.toml, but {showing[0].name} shows it: say what is open")
     lines = [
         "# Features",
         "",
@@ -150,7 +151,7 @@ def table(tests: Path) -> str:
             continue
         if row not in naming:
             raise ValueError(f"{row} has no test that names it, and is not owed in tests/rows.toml")
-        test = min(naming[row], key=lambda candidate: _preference(*candidate))[0]
+        test = _headline(row, naming[row])
         ending = f" *Open: {missing}.*" if missing else ""
         lines.append(f"| {row} | {title} | {test.sentence}{ending} | `{test.path}::{test.name}` |")
     return "\n".join(lines) + "\n"
@@ -170,16 +171,27 @@ def tests(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_row_names_a_documented_test_first(tests: Path) -> None:
-    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why_panel(): ...\n")
-    (tests / "test_b.py").write_text(
-        "@pytest.mark.spec('V-2', 'M-D3')\ndef test_more():\n    '''The panel says\n    why. And more.'''\n"
+def test_a_row_names_its_headline(tests: Path) -> None:
+    """A row has the sentence of the one test that shows its main claim; none, two, or one without words are refused."""
+    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why_panel():\n    '''A detail.'''\n")
+    headline = (
+        "@pytest.mark.spec('{}', '{}', headline=True)\ndef test_{}():\n    '''The panel says\n    why. And more.'''\n"
     )
+    (tests / "test_b.py").write_text(headline.format("V-2", "M-D3", "more"))
+    with pytest.raises(ValueError, match=r"the headline of M-D3 is none: one of its 1 tests"):
+        table(tests)
+    (tests / "test_c.py").write_text(headline.format("M-D3", "V-2", "types"))
     rows = [line for line in table(tests).splitlines() if "`tests" in line]
     assert rows == [
-        "| M-D3 | categories | The panel says why *Open: types.* | `tests/test_b.py::test_more` |",
+        "| M-D3 | categories | The panel says why *Open: types.* | `tests/test_c.py::test_types` |",
         "| V-2 | the panel | The panel says why | `tests/test_b.py::test_more` |",
     ]
+    (tests / "test_b.py").write_text(headline.format("M-D3", "V-2", "more"))
+    with pytest.raises(ValueError, match=r"M-D3 is tests/test_b.py::test_more, tests/test_c.py::test_types"):
+        table(tests)
+    (tests / "test_b.py").write_text("@pytest.mark.spec('V-2', headline=True)\ndef test_bare(): ...\n")
+    with pytest.raises(ValueError, match=r"V-2 is tests/test_b.py::test_bare: one of its 3 tests, with a docstring"):
+        table(tests)
 
 
 def test_rows_without_a_test_are_owed_or_refused(tests: Path) -> None:
@@ -187,7 +199,7 @@ def test_rows_without_a_test_are_owed_or_refused(tests: Path) -> None:
     (tests / "rows.toml").write_text('[T-1]\ntitle = "modules"\nowed = true\n[V-2]\ntitle = "the panel"\n')
     with pytest.raises(ValueError, match="V-2 has no test"):
         table(tests)
-    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why(): ...\n")
+    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2', headline=True)\ndef test_why():\n    '''Say why.'''\n")
     assert "| T-1 | modules | *owed* | |" in table(tests).splitlines()
     (tests / "test_b.py").write_text("@pytest.mark.spec('T-1')\ndef test_module(): ...\n")
     with pytest.raises(ValueError, match="T-1 is owed"):

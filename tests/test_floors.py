@@ -119,6 +119,7 @@ KNOTS: tuple[frozenset[str], ...] = (
             "explorer.core.array_api.numpy_protocol",
             "explorer.core.array_api.printing",
             "explorer.core.array_api.suggestions",
+            "explorer.core.ir.accumulation",
             "explorer.core.ir.expr",
             "explorer.core.ir.kernel_registry",
             "explorer.core.ir.operation",

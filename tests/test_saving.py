@@ -47,6 +47,7 @@ def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
         return
     start = {".html": "<!doctype html>", ".svg": "<svg", ".dot": "digraph", ".txt": view.recording.title, ".json": "{"}
     assert content.decode().startswith(start[ending])
+    assert "tanh" in content.decode()
     if ending == ".json":
         assert loads(content.decode()).fingerprint == view.recording.fingerprint
 

@@ -269,10 +269,10 @@ def _exported(
                 dynamic_shapes=dynamic_shapes,
                 custom_translation_table=torch_operators.translations(torch),
             )
+            absent = _absent(written.model.graph.initializers)  # constants are folded by their values
             optimizer = import_module("onnxscript.optimizer")
             optimizer.fold_constants(written.model)
             optimizer.remove_unused_nodes(written.model)
-            absent = _absent(written.model.graph.initializers)
             model_proto = written.model_proto
     except Exception as error:
         raise refusal(torch, model, arguments, keywords, error) from error
@@ -290,7 +290,9 @@ def _absent(initializers: dict[str, Any]) -> list[Any]:
     for name, value in [*initializers.items()]:
         raw = getattr(value.const_value, "raw", None)
         if getattr(raw, "is_meta", False) or type(raw).__name__ == "FakeTensor":
-            absent.append(initializers.pop(name).const_value)
+            absent.append(value.const_value)
+            value.const_value = None
+            del initializers[name]
     return absent
 
 

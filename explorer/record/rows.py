@@ -192,8 +192,8 @@ class Decision:
 class Explanation:
     """Meaning of all decisions with one code and template, and the change that would reverse them.
 
-    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` states what the rewrite does
-    to numbers: "rounding: the last digits may differ"; "" for decisions that keep the bits.
+    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` is what the rewrite does to
+    numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
     """
 
     code: str

@@ -268,6 +268,12 @@ def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
         ):
             with pytest.raises(ex.StateError, match=r"(?s)'0\.weight'.*on the meta device.*load_state_dict"):
                 ask()
+    with torch.device("meta"):
+        shared = torch.nn.Linear(3, 3)
+        recurrent = torch.nn.Sequential(shared, torch.nn.ReLU(), shared, torch.nn.LSTM(3, 4, batch_first=True))
+    net = ex.open(recurrent, torch.empty(2, 5, 3))
+    assert "LSTM" in {operator.type for operator in net.definition.operators}
+    net.explore()
     absent.to_empty(device="cpu").load_state_dict(
         dict(zip(absent.state_dict(), made().state_dict().values(), strict=True))
     )

@@ -157,8 +157,9 @@ def test_search_finds_nodes_and_decisions_and_goes_there(show):
     expect(view.locator(".ex-search")).to_be_hidden()
 
 
-@pytest.mark.spec("V-7", "V-13")
+@pytest.mark.spec("V-7", "V-13", headline=True)
 def test_boxes_open_and_close_by_keys_and_double_click(show):
+    """Open and close boxes of scopes one by one or all, by keys or a double click."""
     view = show(sample.transformer())
     closed = view.locator(".ex-closed").first
     before = view.locator(".ex-node").count()

@@ -39,9 +39,9 @@ def test_buffers_are_lanes_that_show_what_is_alive(show):
     expect(view.locator(".ex-life.ex-chosen")).to_have_attribute("data-life", "6")
 
 
-@pytest.mark.spec("V-5")
+@pytest.mark.spec("V-5", headline=True)
 def test_one_scrubs_back_and_forth(show):
-    """The slider, the curve of memory and the lanes go to any step of the run, back and forth, and say which it is."""
+    """Scrub through a run: the current operation, its time, and live memory on a curve, back and forth."""
     view = show(sample.mlp())
     slider = view.get_by_role("slider", name="moment")
     slider.focus()

@@ -33,10 +33,10 @@ def saved(lab: Lab, book: Notebook) -> dict:
     return json.loads((lab.root / path).read_text(encoding="utf-8"))
 
 
-@pytest.mark.spec("V-15", "V-16", "V-21")
+@pytest.mark.spec("V-21", "V-15", "V-16", headline=True)
 @pytest.mark.parametrize("kernel", representatives([False, True], [False]))
 def test_a_saved_notebook_steps_without_its_kernel(lab, notebook, open_lab_page, kernel):
-    """A notebook that was run, saved and opened again without a kernel shows its views, which step."""
+    """Step through the views of a saved notebook without a kernel."""
     book = notebook(CODE)
     expect(book.view().locator(".ex-rail")).to_contain_text("run")
     document = saved(lab, book)

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from playwright.sync_api import Page, expect
 
 from explorer.site.build import build_site
 from tests.browser.axe import complaints, rules_of
 from tests.browser.player import node, press, stage
+from tests.site.test_site import LEADING
 from tests.support.representatives import representatives
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]
@@ -56,6 +59,19 @@ def test_pages_step_from_disk(site: Path, page: Page) -> None:
     expect(page.locator("nav [aria-current=page]")).to_have_text("02 A model's graph")
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert len([url for url in asked if url.startswith("file:")]) == 3
+
+
+def test_a_hostile_page_stays_and_loads_nothing(page: Page, tmp_path: Path) -> None:
+    """Markup of a notebook that loads, runs or leads elsewhere does nothing in a browser, in prose and in outputs."""
+    cells = [new_markdown_cell(f"text\n\n{markup}") for markup in LEADING]
+    outputs = [new_output("display_data", data={"text/html": markup}) for markup in LEADING]
+    nbformat.write(new_notebook(cells=[*cells, new_code_cell("1", outputs=outputs)]), tmp_path / "a.ipynb")
+    build_site([tmp_path / "a.ipynb"], tmp_path, "One")
+    asked = loaded(page)
+    page.goto((tmp_path / "a.html").as_uri())
+    page.wait_for_timeout(1000)
+    assert page.url == (tmp_path / "a.html").as_uri()
+    assert asked == [page.url]
 
 
 @pytest.mark.spec("V-18")

@@ -157,9 +157,9 @@ def test_wrong_class_numbers_stay_an_error() -> None:
 # -- M-D4: a data type of a user's own ---------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D4", "M-D11")
+@pytest.mark.spec("M-D4", "M-D11", headline=True)
 def test_a_users_data_type_takes_part() -> None:
-    """A data type declared in a cell is an operand, evaluates to its array, and is drawn by its own name."""
+    """Use a data type declared in a cell as an operand; it evaluates to its array and is drawn by its name."""
     d, x = Diagonal([1, 2, 3]), np.arange(9, dtype=np.float32).reshape(3, 3)
     want = np.diag(d.diagonal)
     y = np.exp(d) + d @ x - 2 * d + d.T
@@ -334,9 +334,9 @@ def test_gradients_pass_dynamic_data() -> None:
 # -- M-D6: scalable tensors --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("M-D6", "M-D11")
+@pytest.mark.spec("M-D6", "M-D11", headline=True)
 def test_a_scalable_tensor_grows() -> None:
-    """ScalableTensor takes values and expressions of one shape, and is an operand of one dimension more."""
+    """Grow a list of values and expressions of one shape, and use it as an operand of one dimension more."""
     grown = ex.ScalableTensor((2,), np.float64)
     assert (len(grown), grown.shape, grown.ndim) == (0, (0, 2), 2)
     with pytest.raises(ex.OperandError, match="empty scalable tensor"):

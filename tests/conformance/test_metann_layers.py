@@ -219,9 +219,9 @@ def test_types_of_inputs_make_a_training_layer() -> None:
         infer.feed_backward(np.ones(2))
 
 
-@pytest.mark.spec("M-L6")
+@pytest.mark.spec("M-L6", headline=True)
 def test_containers_are_set_in_any_order_and_read_by_name() -> None:
-    """Containers by port: any order of setting; a wrong, missing or twice set name is an error that lists the ports."""
+    """Set named containers in any order and read them by key; a wrong, missing or repeated key is an error."""
     empty = layers.Ports(("left", "right"))
     full = empty.set(right=2).set(left=1)
     assert (full["left"], full["right"], dict(full)) == (1, 2, {"left": 1, "right": 2})

@@ -37,10 +37,10 @@ def test_gradients_keep_the_operands_dtype(case: Case) -> None:
         np.testing.assert_allclose(rough, exact, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.spec("U-9")
+@pytest.mark.spec("U-9", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
-    """First and second gradients exist for every differentiable operation: they equal differences."""
+    """Give every differentiable operation a first and a second gradient, which equal differences."""
     assert second_gradient_equals_differences(case)
 
 

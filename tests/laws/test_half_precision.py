@@ -47,11 +47,11 @@ def exactly(arrays: list[Array]) -> list[Array]:
     return [array.astype(np.float64) if array.dtype in HALVES else array for array in arrays]
 
 
-@pytest.mark.spec("U-6")
+@pytest.mark.spec("U-6", headline=True)
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_an_operation_rounds_once(case: Case, half: np.dtype[Any]) -> None:
-    """Every registered operation that adds elements up does so in float32 for float16 and bfloat16, and rounds once.
+    """Accumulate float16 and bfloat16 in float32 in every operation that adds elements up, and round once.
 
     Against float64 the error is half a unit in the last digit, and what float32 adds to that.
     """

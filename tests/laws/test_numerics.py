@@ -1,4 +1,4 @@
-"""The numerical contract: what each rule does to numbers is what it declares, on operands that are hard to compute with.
+"""The numerical contract: each rule does to numbers what it declares, on operands that are hard to compute with.
 
 Each rule is tried in the programs that are kept for its reasons (tests/laws/occasions.py), with other numbers at their
 leaves: cancelling, huge, subnormal, ±0, ±∞, NaN, and the limits of integers.

@@ -133,10 +133,10 @@ def same(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
     return [*map(bits, given)] == [*map(bits, wanted)]
 
 
-@pytest.mark.spec("U-7")
+@pytest.mark.spec("U-7", headline=True)
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_new_values_are_numpys_whatever_is_written_over_what(seeds: range) -> None:
-    """An old value is overwritten only after all readers of it: any update rule gives NumPy's values bit for bit.
+    """Overwrite an old value only after all of its readers: any update rule gives NumPy's values bit for bit.
 
     New values, and results that are asked for, are any expressions of parameters in memory: the parameters themselves,
     their views, permutations and sums, what functions, branches and loops hand on.
@@ -173,6 +173,8 @@ def test_new_values_are_numpys_whatever_is_written_over_what(seeds: range) -> No
 class Weighted(ex.train.Loss):
     """Sum of outputs, each times its label: gradients of integers are integers."""
 
+    reduction = "sum"
+
     def record(self, output: ex.Expr, label: ex.Expr) -> ex.Expr:
         return (output * label).sum()
 
@@ -189,8 +191,11 @@ class Recorded(ex.train.UpdateRule):
         return new, dict(zip(self.state, states, strict=True))
 
 
-def check_training(record: Recorder, seed: int) -> None:
-    """Check four steps of a module whose rule records as ``record`` does, by ``train_on`` or by its three parts."""
+def check_training(record: Recorder, seed: int, workers: ex.Workers | None = None) -> None:
+    """Check four steps of a module whose rule records as ``record`` does, by ``train_on`` or by its three parts.
+
+    With ``workers`` each step is computed there.
+    """
     random, numbers = Random(seed), np.random.default_rng(seed)
     rule, size = Recorded(), random.choice((1, 2, 3))
     optimizer = ex.train.Optimizer(rule, rate=1.0)
@@ -202,9 +207,11 @@ def check_training(record: Recorder, seed: int) -> None:
     for name, held in module.parameters.items():
         held.assign(numbers.integers(-3, 4, held.array.shape).astype(float))
         values[name] = [held.array.copy(), *[np.zeros(held.array.shape)] * 3]
+    if workers is not None:
+        ex.parallelize(module, workers, shards=2)
     for step in range(4):
         x, label = numbers.integers(-2, 3, (2, 4, size)).astype(float)
-        if random.random() < 0.5:
+        if workers is not None or random.random() < 0.5:
             module.train_on(x, label)
         else:
             module.forward(x)
@@ -223,6 +230,15 @@ def test_modules_train_by_any_rule_as_numpy_does(seeds: range) -> None:
     for seed in seeds[::7]:
         rule = program(Random(seed), 4, 0)
         check_training(lambda slope, *old, rule=rule: rule.run(slope, old), seed)
+
+
+@pytest.mark.xdist_group("dask")
+def test_modules_train_on_workers_by_any_rule_as_numpy_does() -> None:
+    """Among them are an update that reads a value of a worker, and a branch that a worker takes."""
+    with ex.Workers(2, processes=False) as workers:
+        for seed in (13, 24, 31):
+            rule = program(Random(seed), 4, 0)
+            check_training(lambda slope, *old, rule=rule: rule.run(slope, old), seed, workers)
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def values() -> dict[str, np.ndarray]:
     return {"x": drawn.pop("x"), "label": np.array([0, 2, 1, 1, 0]), **drawn}
 
 
-@pytest.mark.spec("C-9", "C-6")
+@pytest.mark.spec("C-9", "C-6", headline=True)
 def test_gradients_have_caffe2s_names_and_ex_grads_values() -> None:
-    """Each operator is answered in reverse by one of its gradient type, in place where the forward one is."""
+    """Add gradient operators by name with Caffe2's names and the values of ex.grad."""
     net = mlp()
     gradients = net.add_gradient_operators(["loss"])
     assert gradients == {

@@ -73,9 +73,9 @@ def test_gradients_through_a_file_are_torchs(level: str) -> None:
         np.testing.assert_allclose(gradient, reference[f"gradient/{name}.weight"], atol=1e-5)
 
 
-@pytest.mark.spec("I-2")
+@pytest.mark.spec("I-2", headline=True)
 def test_a_net_knows_its_operators_and_operands() -> None:
-    """Operators have name, type, inputs by order and by name, outputs, arguments, weights; operands their readers."""
+    """Read a net's operators, with inputs, outputs, arguments and weights, and its operands, with their readers."""
     net = digits()
     conv = net.operators["conv2"]
     assert (conv.type, conv.inputs, conv.outputs) == ("nn.Conv2d", ("2",), ("3",))

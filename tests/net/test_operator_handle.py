@@ -247,3 +247,4 @@ def test_a_run_logs_each_operator_where_debug_is_on(executor: str, caplog: pytes
     first = next(line for line in lines if "'convbn2d_0'" in line)
     assert "float32 (3, 1, 8, 8)" in first
     assert first.endswith(" µs")
+    assert max(float(line.split()[-2]) for line in lines) > 0

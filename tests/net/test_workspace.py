@@ -96,9 +96,9 @@ def test_workspaces_are_switched_by_name() -> None:
     assert ex.Workspace.current().has_blob("x")
 
 
-@pytest.mark.spec("C-4")
+@pytest.mark.spec("C-4", headline=True)
 def test_a_blob_holds_one_value_of_any_type() -> None:
-    """A blob begins empty; a value of another class than is asked for is an error that names both."""
+    """Hold one value of any type in a blob, empty at first; a wrong type is an error that names both."""
     blob = Blob("b")
     assert blob.empty
     assert blob.value_type is None

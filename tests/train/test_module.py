@@ -140,6 +140,10 @@ def test_a_module_of_float64_computes_in_it_throughout() -> None:
     assert {held.array.dtype for held in module.parameters.values()} == {np.dtype("float64")}
     assert module.predict(x).dtype == module.last_output.dtype == np.float64
     assert {array.dtype for array in module.optimizer.state().values()} == {np.dtype("float64")}
+    node, upstream = _node(T.Linear("l", 6, 2)), np.full((8, 2), 1 / 3)
+    node.forward(x.reshape(8, 6))
+    weight = node.parameters["l/weight"].array
+    np.testing.assert_allclose(node.backward(upstream), upstream @ weight.T, rtol=1e-14)
     dtypes = {type_.dtype for type_ in module.plan(x, label).recording.types if not type_.parts}
     assert {dtype for dtype in dtypes if dtype.startswith("float")} == {"float64"}
 
@@ -197,6 +201,11 @@ def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
     np.testing.assert_allclose(node.backward(g), (w @ g).reshape(x.shape), rtol=1e-12)
     np.testing.assert_allclose(node.gradients["l/weight"], merged @ g.T, rtol=1e-12)
     np.testing.assert_allclose(node.gradients["l/bias"], g.sum(1), rtol=1e-12)
+    for samples, axis in (("last", "the last axis"), ("first", "the first axis")):
+        layer = T.Linear("l", 6, 2, samples)
+        layer.init(ex.layers.Initializer(filler=ex.layers.Constant(0.0)))
+        with pytest.raises(ex.OperandError, match=rf"linear layer of 6 inputs with .*, 8 elements a sample\n.*{axis}"):
+            layer(np.ones((2, 4, 4) if samples == "last" else (4, 2, 4), np.float32))
 
 
 def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
@@ -247,6 +256,8 @@ def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
     node.backward(np.ones((8, 2)))
     assert node.last_input is given
     assert (node.last_output == before).all()
+    node.forward(data()[0] + 1)
+    assert (output == before).all()
     node.forward(data(3)[0])
     assert node.last_output.shape == (3, 2)
     with pytest.raises(ex.OperandError, match="must have 6 elements"):
@@ -278,8 +289,9 @@ def test_a_tensor_that_was_taken_over_is_not_used_again() -> None:
     assert (node.forward(array) == node.forward(array)).all(), "an array is copied"
 
 
-@pytest.mark.spec("T-6")
+@pytest.mark.spec("T-6", headline=True)
 def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
+    """Compute new gradients in backward from an upstream gradient of the right size, which is only read."""
     node = _node(T.Linear("l", 6, 2))
     x, g = data()
     with pytest.raises(ex.StateError, match="not fed forward"):

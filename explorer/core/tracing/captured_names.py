@@ -336,8 +336,7 @@ class Survey:
 
     def _note(self, read: Read, path: str, pending: list[tuple[Any, str]]) -> None:
         value = read()
-        if not isinstance(value, ModuleType):
-            self._add(read, value, path)
+        self._add(read, value, path)
         pending.append((value, path))
 
     def _add(self, read: Read, value: Any, path: str) -> None:

@@ -31,8 +31,12 @@ class Cond(Call):
     @property
     def branches(self) -> tuple[Call, Call]:
         """Calls of the branch that runs if the condition holds, and of the other one."""
-        then, otherwise = [node.operation for node in self.body.nodes if type(node.operation) is Call]
-        return then, otherwise
+        # Kept with the body, which a worker has as a plan, in which no call is left.
+        known: tuple[Call, Call] | None = self.body.derived.get("branches")
+        if known is None:
+            then, otherwise = [node.operation for node in self.body.nodes if type(node.operation) is Call]
+            known = self.body.derived["branches"] = then, otherwise
+        return known
 
     @property
     def planned_bodies(self) -> tuple[Body, ...]:

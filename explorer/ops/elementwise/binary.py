@@ -18,23 +18,22 @@ _WORDS = (Example(integers(2, 3, low=1, high=20), integers(3, low=1, high=9)),)
 _WHOLE = "whole numbers have no derivative"
 
 
-def over(g: Expr, length: Expr) -> Expr:
-    """Record a gradient divided by a length; 0 where that is 0."""
+def over(x: Expr, length: Expr) -> Expr:
+    """Record x divided by a length; 0 where that is 0."""
     tip = length == 0
-    return where(tip, 0, g / where(tip, 1, length))
+    return where(tip, 0, x / where(tip, 1, length))
 
 
 class Hypot(Ufunc):
     """√(a² + b²), without overflow; the first and second gradients at (0, 0) are 0.
 
-    The gradients are g · a / y and g · b / y; the hypotenuse has no slope at its tip, where 0 is taken for 0 / 0.
+    The gradients are g · (a / y) and g · (b / y); the hypotenuse has no slope at its tip, where 0 is taken for 0 / 0.
     """
 
     ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        share = over(g, y)
-        return share * a, share * b
+        return g * over(a, y), g * over(b, y)
 
 
 class Copysign(Ufunc):

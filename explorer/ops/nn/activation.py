@@ -149,11 +149,12 @@ class LeakyRelu(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        scaled = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
+        scaled: Array = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
         # The larger of both, which is vectorised; 0 · ∞ is NaN, and a steeper slope makes negative numbers smaller.
         if 0 < self.slope <= 1:
-            return np.maximum(x, scaled, out=out)
-        np.copyto(out, np.where(x > 0, x, scaled))
+            np.maximum(x, scaled, out=out)
+        else:
+            np.copyto(out, np.where(x > 0, x, scaled))
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

@@ -26,8 +26,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import whole
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
-from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply
-from explorer.ops.elementwise.binary import fmax
+from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, where
 from explorer.ops.elementwise.rounding_and_bits import floor, remainder, round_half_even
 from explorer.ops.linalg.matmul import matmul, swap
 from explorer.ops.manipulation.gather import take
@@ -207,5 +206,6 @@ def _inside(place: Expr, length: int, padding: str, aligned: bool) -> Expr:
         low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))
         away = remainder(place - low, 2 * span) if span else place * 0
         place = minimum(away, 2 * span - away) + low
-    # a place without a number is the first one, as in torch
-    return minimum(fmax(place, 0), length - 1)
+    # a place without a number is the first one, and the gradient of the outermost ones is 0, as in torch
+    place = where(place > 0, place, 0)
+    return where(place < length - 1, place, length - 1)

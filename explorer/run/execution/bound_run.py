@@ -9,9 +9,8 @@ whole.
 from __future__ import annotations
 
 import functools
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import scratch_memory
@@ -21,16 +20,15 @@ from explorer.run.kernels.runners import BoundStep, Runner, Values, copy_into
 class BoundRun:
     """Calls of all kernels in scheduled order, for the thread that binds them.
 
-    Made right after a run, when ``values`` holds the results; those in slots of ``temporary`` are dropped after each.
+    Made right after a run, when ``values`` holds the results. Those of bound kernels stay there, in memory that is the
+    same in every run.
     """
 
-    def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values, temporary: Container[int]) -> None:
+    def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
         self._failed: Expr | None = None
         self.kernels_bound = 0
-        self._runners, self._values = runners, values
+        self._runners = runners
         self._kernels: list[list[BoundStep]] = []
-        self._kept: list[tuple[int, Any]] = []
-        """values of bound kernels that are dropped after each run"""
         for runner, slot in runners:
             bind = getattr(runner, "bound_steps", None)
             steps = None if bind is None else bind()
@@ -38,8 +36,6 @@ class BoundRun:
                 steps = [(functools.partial(_store, runner, values, slot), None, None)]
             else:
                 self.kernels_bound += 1
-                if slot in temporary:
-                    self._kept.append((slot, values[slot]))
             self._kernels.append(steps)
         # Registers lie in the scratch memory of the thread, each time in the same.
         self._memory = scratch_memory()
@@ -55,11 +51,7 @@ class BoundRun:
 
     def run(self, times: list[int]) -> None:
         """Run all kernels; append the time of the beginning, and of the end of each."""
-        values, note = self._values, times.append
-        for slot, value in self._kept:
-            # Views and results outside the arena were dropped after the last run; later kernels and the caller look for
-            # them.
-            values[slot] = value
+        note = times.append
         step: BoundStep | None = None
         note(perf_counter_ns())
         try:

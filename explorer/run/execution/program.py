@@ -95,8 +95,9 @@ class Program:
         self._other_runners: list[tuple[Runner, int]] = []
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
-            self.slots[kernel.result.uid] for kernel, placement in steps if placement.buffer < 0 and not kernel.constant
+            self.slots[kernel.result.uid] for kernel, _ in steps if kernel.result.uid not in self.fixed_memory
         ]
+        """slots of values that are another object in each run"""
         self.bound: BoundRun | None = None
         """the calls of a run, once two runs on one thread have shown where everything lies"""
         self._ran_in: Array | None = None
@@ -310,7 +311,7 @@ class Program:
         """Bind the calls of the next run, after a run on the thread that ran it before, too."""
         memory = scratch_memory()
         if self._ran_in is memory and (self.bound is None or self.bound.kernels_bound):
-            self.bound = BoundRun(self.runners, self.values, frozenset(self.temporary))
+            self.bound = BoundRun(self.runners, self.values)
         self._ran_in = memory
 
     def take(self) -> list[Any]:

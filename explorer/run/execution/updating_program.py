@@ -63,7 +63,7 @@ class UpdatingProgram(Program):
                     for runner, slot in self._updates:
                         self.values[slot] = runner(self.values)
                         times.append(0)
-                    self._bound_updates = BoundRun(self._updates, self.values, frozenset(self.temporary))
+                    self._bound_updates = BoundRun(self._updates, self.values)
         except Exception as error:
             index, operation = len(times) - 1, bound.take_failed() if bound is not None else None
             failed = failure(self._whole, len(self.runners) + index, self._updates[index][0], error, operation)

@@ -64,7 +64,7 @@ def ship(planned: Plan) -> bytes:
                 self.inputs.update(graph.inputs)
                 return _plan, (value.schedule, graph)
             if isinstance(value, Body):
-                return _body, (value.name, *plan_closed(value, planned.options))
+                return _body, (value.name, value.derived.get("branches"), *plan_closed(value, planned.options))
             return super().reducer_override(value)
 
     file = io.BytesIO()
@@ -117,5 +117,6 @@ def _plan(schedule: Schedule, graph: ShippedGraph) -> Plan:
     return Plan(cast(PlanGraph, graph), schedule, Options(), 0.0)
 
 
-def _body(name: str, planned: Plan, inputs: tuple[Expr, ...]) -> Body:
-    return Body(name, inputs, (), planned.schedule.roots, derived={PLANNED: (planned, inputs)})
+def _body(name: str, branches: Any, planned: Plan, inputs: tuple[Expr, ...]) -> Body:
+    derived = {PLANNED: (planned, inputs), "branches": branches}
+    return Body(name, inputs, (), planned.schedule.roots, derived=derived)

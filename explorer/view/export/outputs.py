@@ -9,11 +9,13 @@ class Outputs:
     Raises TypeError for a value that is not a bool, AttributeError for another name.
     """
 
-    __slots__ = ("pictures", "views")
+    __slots__ = ("pictures", "png", "views")
 
     def __init__(self) -> None:
         self.pictures = True
         """the static picture, as SVG and as an image, for readers without this package"""
+        self.png = False
+        """the picture as PNG in place of SVG, which LaTeX and PDF need; by the package resvg-py"""
         self.views = True
         """the stored view, which JupyterLab steps through without a kernel"""
 
@@ -23,7 +25,7 @@ class Outputs:
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
-        return f"<outputs of notebooks: pictures={self.pictures}, views={self.views}>"
+        return f"<outputs of notebooks: pictures={self.pictures}, png={self.png}, views={self.views}>"
 
 
 outputs = Outputs()

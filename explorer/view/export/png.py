@@ -13,6 +13,7 @@ from collections.abc import Collection
 from explorer.record import Recording
 from explorer.view.base.font import FAMILY
 from explorer.view.base.palette import DARK, LIGHT
+from explorer.view.layout.box_layout import PlacedModel
 from explorer.view.picture.svg import svg
 
 SCALE = 2
@@ -44,6 +45,7 @@ def png(
     position: int | None = None,
     *,
     theme: str = "auto",
+    drawing: PlacedModel | None = None,
     open_boxes: Collection[int] | None = None,
     direction: str = "down",
     depth: int | None = None,
@@ -61,6 +63,7 @@ def png(
         recording,
         position,
         theme=theme,
+        drawing=drawing,
         open_boxes=open_boxes,
         direction=direction,
         depth=depth,

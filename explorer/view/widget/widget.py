@@ -7,6 +7,7 @@ alone, so that a saved notebook or an exported page can do without a kernel.
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
 from explorer.view.export.pair_text import why_pair
+from explorer.view.export.png import png
 from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
@@ -311,7 +313,10 @@ class GraphView(SteppedWidget):
         data: dict[str, Any] = {}
         if outputs.views and (kept := stored(self._stored_payload())):
             data[MIME] = kept
-        if outputs.pictures:
+        if outputs.pictures and outputs.png:
+            shown = png(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
+            data["image/png"] = b64encode(shown).decode()
+        elif outputs.pictures:
             picture = svg(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
             data |= {"text/html": image(picture, self.recording.title or "recording"), "image/svg+xml": picture}
         return {**data, "text/plain": text(self.recording, short=True)}

@@ -34,9 +34,9 @@ def declare() -> Any:
     return CubeOfCell
 
 
-@pytest.mark.spec("M-O4")
+@pytest.mark.spec("M-O4", headline=True)
 def test_one_declaration_is_enough() -> None:
-    """One class body, and checks, gradient, planning and functions work with the new operation."""
+    """Declare an operation by one class body: checks, gradient, batching, planning and functions work with it."""
     if "cube_of_cell" not in registry.operations:
         declare()
     x = ex.tensor([1.0, 2.0])

@@ -74,6 +74,8 @@ COMPARED = {
     "attribute of a cached function": ("x * c.s", "c.s = 3.", "c = functools.cache(fn); c.s = 2."),
     "registered function": ("x * d(1)", "d.register(int, lambda v: 3.)", "d = functools.singledispatch(lambda v: 2.)"),
     "module": ("x * mod.s", "mod.s = 3."),
+    "name of a module": ("x * q.s", "global q; q = O(3.)", "q = mod"),
+    "module of an object": ("x * o.q.s", "o.q = O(3.)", "o.q = mod"),
     "list of a module": ("x * mod.l[0]", "mod.l[0] = 3."),
     "module imported in the body": ("x * q.s", "mod.s = 3.", "", "import module_of_a_case as q"),
     "name imported in the body": ("x * s", "mod.s = 3.", "", "from module_of_a_case import s"),
@@ -158,10 +160,10 @@ def _modules() -> Iterator[None]:
             del sys.modules[name]
 
 
-@pytest.mark.spec("U-8")
+@pytest.mark.spec("U-8", headline=True)
 @pytest.mark.parametrize("case", COMPARED)
 def test_what_code_names_is_compared_at_each_call(case: str) -> None:
-    """What ``ex.function`` captures is one rule: a variable or attribute that the code names is traced again."""
+    """Capture by one rule: a function is traced again when a variable or attribute that its code names changed."""
     names = defined(*COMPARED[case])
     traced = ex.function(names["f"])
     first = ex.evaluate(traced(X))

@@ -51,10 +51,10 @@ def test_real_models_give_what_the_standard_says(name: str) -> None:
     assert_close(result, wanted, within=WITHIN)
 
 
-@pytest.mark.spec("C-15")
+@pytest.mark.spec("C-15", headline=True)
 @pytest.mark.parametrize("name", FILES)
 def test_memory_of_real_models_is_used_again_by_live_ranges(name: str) -> None:
-    """The peak of a real model's plan is at most 0.6 times that without reuse; each reuse is a decision."""
+    """Reuse memory by live ranges: a real model needs at most 0.6 of the memory without; each reuse is a decision."""
     net = opened(name)
     recording = net.plan(inputs(net, name)).recording
     (stage,) = [stage for stage in recording.stages if stage.name == "buffers"]

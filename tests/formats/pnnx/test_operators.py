@@ -307,10 +307,18 @@ def test_users_register_file_types() -> None:
         net.run(x)
     try:
 
+        @TABLE.declare("test.Twice")
+        def declared(x: ex.Expr, factor: float = 2.0) -> ex.Expr:
+            """x · factor."""
+            return x * factor
+
+        assert TABLE.schema("test.Twice") is not None
+
         @ex.file_operator("test.Twice", "test.Double")
         def twice(op: Any) -> Any:
             return op.x * op.number("factor", 2)
 
+        assert TABLE.schema("test.Twice") is None, "nothing is known of another builder's arguments"
         assert {"test.Twice", "test.Double"} <= set(ex.layer_types())
         np.testing.assert_array_equal(net.run(x), 2 * x)
 

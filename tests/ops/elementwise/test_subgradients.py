@@ -110,3 +110,20 @@ def test_where_takes_one_truth_for_all(condition: Any) -> None:
         np.testing.assert_array_equal(ex.evaluate(choice), expected)
         assert choice.dtype == x.dtype
     np.testing.assert_array_equal(ex.evaluate(ex.grad(ex.where(condition, x, y).sum(), x)), np.full(2, bool(condition)))
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_the_outermost_places_of_a_grid(padding: str) -> None:
+    """Points on the outermost elements, where sampling ends or turns back, have the gradient 0."""
+    x = ex.tensor(np.array([[[1.0, 2.0, 4.0]]]))
+    grid = ex.tensor(np.array([-1.0, -0.5, 0.5, 1.0]).reshape(1, 4, 1))
+    y = ex.grid_sample(x, grid, padding=padding, align_corners=True)
+    np.testing.assert_allclose(ex.evaluate(ex.grad(y.sum(), grid)).ravel(), [0, 1, 2, 0])
+
+
+def test_the_second_gradient_of_a_short_and_of_a_long_hypotenuse() -> None:
+    """Nothing over- or underflows on the way to the curvature b² / r³ of a hypotenuse."""
+    for size in (1e-200, 1.0, 1e200):
+        a, b = ex.tensor(np.array(3 * size)), ex.tensor(np.array(4 * size))
+        curvature = ex.evaluate(ex.grad(ex.grad(ex.hypot(a, b), a), a))
+        assert curvature == pytest.approx(16 / 125 / size, rel=1e-12)

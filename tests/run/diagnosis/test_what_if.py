@@ -59,9 +59,9 @@ def price_and_peak(plan: ex.EvalPlan) -> tuple[float, int]:
     return sum(kernel.cost.estimate for kernel in schedule.kernels), schedule.peak
 
 
-@pytest.mark.spec("P-18")
+@pytest.mark.spec("P-18", headline=True)
 def test_prices_and_peaks_are_those_of_plans_that_are_written_by_hand() -> None:
-    """Price and peak of the plan and of a change are those of the programs; a change of more work is priced for it."""
+    """Find the smallest change that would reverse a declined decision, with the prices and peaks of both plans."""
     large, other = (ex.tensor(np.full((500, 500), number, np.float32)) for number in (1, 2))
     shared = large + 0.5
     plan = prepared(ex.negative(shared) @ ex.relu(shared))

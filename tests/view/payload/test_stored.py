@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 
+import nbconvert
+import nbformat
 import numpy as np
 import pytest
 
@@ -83,6 +86,23 @@ def test_the_image_of_an_output_is_its_picture(program) -> None:
     assert re.fullmatch(
         r'<img src="data:image/svg\+xml;base64,[\w+/=]+" alt="[^"]*" style="[^"]*"/>', data["text/html"]
     )
+
+
+def test_latex_is_written_with_pictures(program, monkeypatch) -> None:
+    """`ex.outputs.png = True` stores a PNG, which nbconvert's LaTeX takes, in place of the SVG, which it does not."""
+    view = ex.explore(program)
+    monkeypatch.setattr(ex.outputs, "png", True)
+    data, _ = view._repr_mimebundle_()
+    assert b64decode(data["image/png"]).startswith(b"\x89PNG")
+    assert not {"image/svg+xml", "text/html"} & data.keys()
+    output = nbformat.v4.new_output("display_data", data)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("view", outputs=[output])])
+    latex, resources = nbconvert.LatexExporter().from_notebook_node(notebook)
+    (name,) = resources["outputs"]
+    assert name.endswith(".png")
+    assert name in latex
+    monkeypatch.setattr(ex.outputs, "pictures", False)
+    assert "image/png" not in view._repr_mimebundle_()[0]
 
 
 @pytest.mark.spec("V-22")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.formats.common.known_inputs import optional, required
-from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, axis_of, dtype_of, first
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
+from explorer.formats.onnx.operators.base.stash_type import in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.accumulation_dtype import rounded_once
@@ -29,22 +27,6 @@ from explorer.ops.nn.normalization import (
 )
 from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.statistics import centre, var, vector_norm
-
-_FLOAT = 1
-"""ONNX's number of float32"""
-
-
-def in_stash_dtype(op: OperatorContext, x: Expr) -> Expr:
-    """Return the operand in the dtype in which ``stash_type`` has it normalized, or in its own if that is wider."""
-    dtype = dtype_of(op, "stash_type", _FLOAT) if op.integer("stash_type", _FLOAT) != BFLOAT16 else np.float32
-    return cast(x, np.result_type(accumulator_dtype(x.dtype), dtype))
-
-
-def stashed(op: OperatorContext, statistic: Expr) -> Expr:
-    """Return a statistic in the dtype of ``stash_type``; bfloat16 is rounded, and held as float32."""
-    if op.integer("stash_type", _FLOAT) != BFLOAT16:
-        return cast(statistic, dtype_of(op, "stash_type", _FLOAT))
-    return cast(cast(statistic, np.dtype(ml_dtypes.bfloat16)), np.dtype(np.float32))
 
 
 @operator("BatchNormalization", ignored=("momentum",))

@@ -33,10 +33,12 @@ def written(
     taken = [*inputs, *outputs]
     model = Model(name, inputs)
     graph = GraphWriter(model, counterparts, {uid: each for uid, each in (wanted or {}).items() if each not in taken})
-    if len({*taken}) < len(taken):
-        doubled = next(each for each in taken if taken.count(each) > 1)
+    doubled = next((each for each in outputs if each in inputs and inputs[each].uid != outputs[each].uid), None)
+    if doubled is not None:
         raise OperandError(
-            f"{doubled!r} names an input and an output", rule="inputs and outputs must have names of their own"
+            f"{doubled!r} names an input and another output",
+            rule="an output must have the name of an input only where it is that input",
+            fix="give the output another name",
         )
     for each, node in inputs.items():
         graph.values[node.uid] = each

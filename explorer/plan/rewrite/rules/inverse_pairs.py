@@ -185,8 +185,8 @@ class SquareOfSqrt(InversePair):
 
     minus_zero = Reason(
         "minus_zero",
-        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x from 0 on, because `{x}` may hold "
-        "−0.0, of which (√x)² is 0.0.",
+        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x from 0 on, because `{x}` may "
+        "hold −0.0, of which (√x)² is 0.0.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
     square_sqrt = Reason(

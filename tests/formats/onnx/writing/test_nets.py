@@ -56,6 +56,20 @@ def test_a_net_by_names_is_written(tmp_path: Path) -> None:
     assert ex.open(tmp_path / "x.onnx").inputs["x"].shape == ("batch", 4)
 
 
+def test_outputs_that_are_inputs_or_listed_twice_are_written(tmp_path: Path) -> None:
+    """An output may be an input, and one value two outputs, in nets of any dialect."""
+    net = ex.Net("passing")
+    net.input("x", (2,))
+    net.Relu("x", "y")
+    net.set_outputs(["x", "y", "y", "x"])
+    x = np.array([1, -2], np.float32)
+    expected = {"x": x, "y": [1, 0], "y_2": [1, 0], "x_2": x}
+    net.save(tmp_path / "x.onnx")
+    for results in (net.run(x), ex.open(tmp_path / "x.onnx").run(x)):
+        np.testing.assert_equal(results, expected)
+    np.testing.assert_equal(_run(tmp_path / "x.onnx", x=x), [*expected.values()])
+
+
 def test_lengths_that_are_broadcast_follow_the_input(tmp_path: Path) -> None:
     def rows(x: ex.Expr) -> ex.Expr:
         count, length = x.shape
