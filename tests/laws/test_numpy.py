@@ -151,6 +151,13 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
         for name in ("std", "var")
     },
     **{name: _along(getattr(np, name)) for name in ("argmax", "argmin", "cumsum", "flip")},
+    "ravel": [np.ravel, lambda a: np.ravel(a, "C")],
+    **{name: [getattr(np, name)] for name in ("round", "around")},
+    "fix": [np.fix],
+    "swapaxes": [lambda a: np.swapaxes(a, 0, -1), lambda a: np.swapaxes(a, axis1=-1, axis2=0)],
+    **{name: [lambda a, name=name: getattr(np, name)((a, a))] for name in ("hstack", "vstack", "column_stack")},
+    **{name: [getattr(np, name)] for name in ("flipud", "fliplr", "matrix_transpose")},
+    **{name: [lambda a, name=name: getattr(np, name)(a, a)] for name in ("outer", "inner")},
     "sort": [np.sort, lambda a: np.sort(a, 0), lambda a: np.sort(a, kind="stable")],
     "argsort": [lambda a: np.argsort(a, kind="stable"), lambda a: np.argsort(a, axis=0, stable=True)],
     "broadcast_to": [lambda a: np.broadcast_to(a, (2, 2, 3)), lambda a: np.broadcast_to(array=a, shape=a.shape)],

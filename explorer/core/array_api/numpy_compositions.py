@@ -56,12 +56,16 @@ COMPOSED: Mapping[str, Callable[..., Any]] = {
     "fliplr": lambda m: functions["flip"](m, axis=1),
     "flipud": lambda m: functions["flip"](m, axis=0),
     "hstack": _hstack,
-    "inner": lambda a, b: functions["tensordot"](a, b, axes=(-1, -1)),
+    "inner": lambda a, b: functions["tensordot"](a, b, axes=(-1, -1)) if np.ndim(a) and np.ndim(b) else a * b,
     "matrix_transpose": lambda x: functions["moveaxis"](x, -1, -2),
     "outer": lambda a, b: functions["reshape"](a, (-1, 1)) * functions["reshape"](b, (1, -1)),
     "ravel": lambda a: functions["flatten"](a),
     "round": _round,
-    "swapaxes": lambda a, axis1, axis2: functions["moveaxis"](a, (axis1, axis2), (axis2, axis1)),
+    "swapaxes": lambda a, axis1, axis2: (
+        a
+        if (axis1 - axis2) % (a.ndim or 1) == 0 and a.ndim
+        else functions["moveaxis"](a, (axis1, axis2), (axis2, axis1))
+    ),
     "vstack": lambda tup: functions["concatenate"]([_at_least(2, array) for array in tup], axis=0),
 }
 """NumPy function → a function of those of its arguments that are recorded"""

@@ -494,7 +494,8 @@ class LogOfChosen(Rule):
         "log_of_chosen",
         "The log of the sum of `{powers}` times one-hot rows is computed from the log of `{powers}`, because a small "
         "probability is rounded to 0, and log(0) is −∞.",
-        meaning="One-hot rows choose one element of each row: log Σ h · p is the log of the chosen p.",
+        meaning="One-hot rows have a single 1 each, and choose one element of each row: log Σ h · p is the log of the "
+        "chosen p.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
