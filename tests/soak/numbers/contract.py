@@ -41,7 +41,7 @@ class Run:
         self.keeps_bits = all(_numerics(each) == "exact" for each in applied)
         """whether everything that was applied is declared to keep every bit"""
         modules = [getattr(each.info.owner, "__module__", "") for each in applied]
-        self.is_stabilised = any(module.endswith((".stability", ".inverse_pairs", ".simplify")) for module in modules)
+        self.is_stabilised = any(module.endswith((".stability", ".inverse_pairs")) for module in modules)
         """whether a rule was applied that is there to avoid overflow"""
 
 

@@ -202,7 +202,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
             if isinstance(w, np.ndarray) and w.dtype.kind == "f"
         )
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
-        noise.is_strained |= bool(np.any(terms > float(limits(dtype).max)))
+        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max)))
         terms = terms * count * min(eps, 2.0**-23)
     factor = 1 if name in _CHOOSING else 2
     noisy = []
