@@ -130,6 +130,7 @@ KINDS = ("normal", "cancel", "ends", "special", "whole", "equal")
 FLOATS = ("float64", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "bool")
 SHAPES = ((3, 4), (3, 4), (3, 4), (4, 4), (1, 4), (3, 1), (0, 4), (1, 1))
+LARGE = ((700, 700), (600_011,), (150_001, 4), (7, 90_001), (70, 80, 90))
 
 
 def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name: str, offset: float = 1e4) -> Array:
@@ -171,14 +172,17 @@ def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name
 class Maker:
     """A program while it is made: each line that Explorer accepts is kept."""
 
-    def __init__(self, chance: np.random.Generator, dtype: str, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, chance: np.random.Generator, dtype: str, kinds: Sequence[str], shapes: Sequence[Any] = SHAPES
+    ) -> None:
         self.chance, self.dtype, self.kinds = chance, dtype, kinds
         self.arrays: list[Array] = []
         self.lines: list[str] = []
         self.values: Environment = {"xp": ex, "np": np}
         self.fixed: dict[str, str] = {}
         self.offset = 10.0 ** self.pick((2, 4, 6, 8))
-        shape = self.pick(SHAPES)
+        shape = self.pick(shapes)
+        self.largest = max(200, int(np.prod(shape)))
         self.given([self.array(shape), self.array(shape), self.array((shape[-1],))])
 
     def pick(self, among: Sequence[Any]) -> Any:
@@ -243,7 +247,7 @@ class Maker:
                 value = eval(line, self.values)
         except (ex.ExplorerError, IndexError, KeyError, TypeError, AttributeError):
             return False
-        if not isinstance(value, ex.Expr) or value.size > 200:
+        if not isinstance(value, ex.Expr) or value.size > self.largest:
             return False
         self.values[f"v{len(self.arrays) + len(self.lines)}"] = value
         self.lines.append(line)
@@ -349,6 +353,14 @@ def around_a_rule(chance: np.random.Generator) -> Program:
     if chance.random() < (0.8 if rule.name in TEMPLATES else 0.3):
         program = replace(program, options=(("inference", 3 + ("i" in maker.fixed)),))
     return program
+
+
+def large_program(chance: np.random.Generator) -> Program:
+    """One reduction, or two, of operands that are larger than a block of a fused kernel."""
+    maker = Maker(chance, FLOATS[int(chance.integers(3))], ("normal", "cancel", "ends"), LARGE)
+    while len(maker.lines) < 1 + (chance.random() < 0.3):
+        maker.add(maker.pick(TEMPLATES["large"]), "v0")
+    return maker.program()
 
 
 def seeded(campaign: str, seed: int, number: int) -> np.random.Generator:
