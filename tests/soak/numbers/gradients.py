@@ -197,6 +197,8 @@ def _by_torch(case: Gradients, off: float) -> list[Array] | None:
     ]
     try:
         value = case.last(_Torch(), inputs)
+        if not torch.isfinite(value).all():  # NaN has no gradient to agree on
+            return None
         loss = (value * torch.tensor(weights(value.shape))).sum()
         gradients = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
         if case.order == 2:
