@@ -16,9 +16,11 @@ import numpy as np
 from tests.soak.numbers import contract, programs
 from tests.soak.numbers.programs import Program, seeded
 
-SHARES = {"programs": 0.4, "rules": 0.3, "updates": 0.1, "logs": 0.1, "gradients": 0.1}
+SHARES = {"programs": 0.25, "rules": 0.45, "updates": 0.219, "logs": 0.04, "gradients": 0.04, "large": 0.001}
 """campaigns, and the share that each has of a run of all"""
 CHUNK = 100
+_MAKERS = {"programs": programs.random_program, "rules": programs.around_a_rule, "large": programs.large_program}
+"""campaigns whose programs the contract judges; the others are modules"""
 
 
 class Campaign(NamedTuple):
@@ -30,10 +32,8 @@ class Campaign(NamedTuple):
 
 def campaign(name: str) -> Campaign:
     """A campaign by its name; that of gradients needs torch."""
-    if name == "programs":
-        return Campaign(programs.random_program, contract.judge)
-    if name == "rules":
-        return Campaign(programs.around_a_rule, contract.judge)
+    if name in _MAKERS:
+        return Campaign(_MAKERS[name], contract.judge)
     module = import_module(f"tests.soak.numbers.{name}")
     return Campaign(module.make, module.judge)
 

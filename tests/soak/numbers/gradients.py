@@ -197,6 +197,8 @@ def _by_torch(case: Gradients, off: float) -> list[Array] | None:
     ]
     try:
         value = case.last(_Torch(), inputs)
+        if not torch.isfinite(value).all():  # NaN has no gradient to agree on
+            return None
         loss = (value * torch.tensor(weights(value.shape))).sum()
         gradients = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)
         if case.order == 2:
@@ -204,6 +206,6 @@ def _by_torch(case: Gradients, off: float) -> list[Array] | None:
             if not total.requires_grad:
                 return [np.zeros(x.shape) for x in inputs]
             gradients = torch.autograd.grad(total, inputs, materialize_grads=True)
-    except (RuntimeError, IndexError, TypeError):
+    except (RuntimeError, ValueError, IndexError, TypeError):
         return None
-    return [g.detach().numpy() for g in gradients]
+    return [g.detach().numpy(force=True) for g in gradients]

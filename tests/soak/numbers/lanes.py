@@ -89,7 +89,9 @@ class Noise:
     def __init__(self) -> None:
         self.begin(LANES, 0)
 
-    def begin(self, lanes: int, seed: int) -> None:
+    def begin(self, lanes: int, seed: int, everywhere: bool = False) -> None:
+        self.is_everywhere = everywhere
+        """whether also operations round that are exact at these numbers: other weights are not"""
         self.is_strained = False
         """whether a sum overflows or not by the order of its terms"""
         self.overflowed = False
@@ -188,7 +190,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
     noise.overflowed |= not np.isfinite(exact).all()
-    inexact = (native != local) & np.isfinite(local)
+    inexact = ((native != local) | (noise.is_everywhere and name not in _CHOOSING)) & np.isfinite(local)
     eps = float(limits(dtype).eps)
     terms: Any = 0
     if name in _ADDING:
@@ -199,19 +201,20 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
             for w in wides
             if isinstance(w, np.ndarray) and w.dtype.kind == "f"
         )
-        inexact = np.isfinite(local) & ~(is_whole & (terms < 1 / eps) & (native == local))
-        noise.is_strained |= bool(np.any(terms > float(limits(dtype).max)))
+        inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
+        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max)))
         terms = terms * count * min(eps, 2.0**-23)
     factor = 1 if name in _CHOOSING else 2
     noisy = []
     for lane in range(noise.lanes):
         value = np.asarray(function(*[_lane(v, lambda v, i=lane: v.noisy[i]) for v in operands], **options))
         value = value.astype(wide_dtype)
-        amount = factor * eps * np.abs(value) + terms
-        signs = noise.signs(value.shape)
-        if dtype.kind == "c":
-            signs = (signs + 1j * noise.signs(value.shape)) / 2
-        noisy.append(np.where(inexact, value + amount * signs, value) if np.any(inexact) else value)
+        if np.any(inexact):
+            signs = noise.signs(value.shape)
+            if dtype.kind == "c":
+                signs = (signs + 1j * noise.signs(value.shape)) / 2
+            value = np.where(inexact, value + (factor * eps * np.abs(value) + terms) * signs, value)
+        noisy.append(value)
     return Value(native, exact, noisy)
 
 

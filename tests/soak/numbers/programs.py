@@ -25,7 +25,8 @@ OPTIONAL: tuple[str, ...] = get_args(PassName)
 class Program:
     """Given arrays v0, v1, …; lines, each the value of one more; the numbers of those that are asked for.
 
-    ``options`` are those of the plan that is compared with the bare one.
+    ``options`` are those of the plan that is compared with the bare one; ``inference``, how many arrays are inputs of
+    a net whose weights are the others.
     """
 
     arrays: tuple[Array, ...]
@@ -33,11 +34,11 @@ class Program:
     roots: tuple[int, ...]
     options: tuple[tuple[str, Any], ...] = ()
 
-    def build(self, xp: Any) -> list[Any]:
-        """The values of the roots over a namespace of functions."""
+    def build(self, xp: Any, inputs: Sequence[Any] = ()) -> list[Any]:
+        """The values of the roots over a namespace of functions, with other inputs than the first arrays."""
         values: Environment = {"xp": xp, "np": np}
         for index, array in enumerate(self.arrays):
-            values[f"v{index}"] = xp.tensor(array)
+            values[f"v{index}"] = inputs[index] if index < len(inputs) else xp.tensor(array)
         for index, line in enumerate(self.lines, len(self.arrays)):
             values[f"v{index}"] = eval(line, values)
         return [values[f"v{index}"] for index in self.roots]
@@ -129,10 +130,11 @@ KINDS = ("normal", "cancel", "ends", "special", "whole", "equal")
 FLOATS = ("float64", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "bool")
 SHAPES = ((3, 4), (3, 4), (3, 4), (4, 4), (1, 4), (3, 1), (0, 4), (1, 1))
+LARGE = ((700, 700), (600_011,), (150_001, 4), (7, 90_001), (70, 80, 90))
 
 
-def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name: str) -> Array:
-    """An array of one kind of numbers."""
+def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name: str, offset: float = 1e4) -> Array:
+    """An array of one kind of numbers; cancelling ones are near an offset, or its negative."""
     dtype = BFLOAT16 if name == "bfloat16" else np.dtype(name)
     if not is_floating(dtype):
         high = 2 if name == "bool" else 5
@@ -143,14 +145,15 @@ def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name
         return whole.astype(dtype)
     if dtype.kind == "c":
         part = np.float32 if dtype == np.complex64 else np.float64
-        parts = [numbers(chance, kind, shape, part.__name__) for _ in range(2)]
+        parts = [numbers(chance, kind, shape, part.__name__, offset) for _ in range(2)]
         result = np.empty(shape, dtype)
         result.real, result.imag = parts
         return result
     info = limits(dtype)
     x = chance.normal(size=shape)
     if kind == "cancel":
-        x = chance.choice([1e2, 1e4, -1e4, 1e6] if dtype != np.float16 else [10, 100, 300]) + x
+        offset = min(offset, float(info.max) / 200)
+        x = chance.choice([offset, offset, -offset]) + x * chance.choice([1.0, offset * float(info.eps)])
     elif kind == "ends":
         reach = np.log10(float(info.max)) * 0.8
         x = x * 10.0 ** chance.uniform(-reach, reach, shape)
@@ -169,20 +172,24 @@ def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name
 class Maker:
     """A program while it is made: each line that Explorer accepts is kept."""
 
-    def __init__(self, chance: np.random.Generator, dtype: str, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, chance: np.random.Generator, dtype: str, kinds: Sequence[str], shapes: Sequence[Any] = SHAPES
+    ) -> None:
         self.chance, self.dtype, self.kinds = chance, dtype, kinds
         self.arrays: list[Array] = []
         self.lines: list[str] = []
         self.values: Environment = {"xp": ex, "np": np}
         self.fixed: dict[str, str] = {}
-        shape = self.pick(SHAPES)
+        self.offset = 10.0 ** self.pick((2, 4, 6, 8))
+        shape = self.pick(shapes)
+        self.largest = max(200, int(np.prod(shape)))
         self.given([self.array(shape), self.array(shape), self.array((shape[-1],))])
 
     def pick(self, among: Sequence[Any]) -> Any:
         return among[int(self.chance.integers(len(among)))]
 
     def array(self, shape: tuple[int, ...]) -> Array:
-        return numbers(self.chance, self.pick(self.kinds), shape, self.dtype)
+        return numbers(self.chance, self.pick(self.kinds), shape, self.dtype, self.offset)
 
     def given(self, arrays: Sequence[Array]) -> list[str]:
         for array in arrays:
@@ -240,7 +247,7 @@ class Maker:
                 value = eval(line, self.values)
         except (ex.ExplorerError, IndexError, KeyError, TypeError, AttributeError):
             return False
-        if not isinstance(value, ex.Expr) or value.size > 200:
+        if not isinstance(value, ex.Expr) or value.size > self.largest:
             return False
         self.values[f"v{len(self.arrays) + len(self.lines)}"] = value
         self.lines.append(line)
@@ -323,10 +330,13 @@ def around_a_rule(chance: np.random.Generator) -> Program:
     kinds = tuple(chance.choice(KINDS, 2))
     names = (*FLOATS, *FLOATS, *INTEGERS[:3], "complex64", "complex128")
     maker = Maker(chance, names[int(chance.integers(len(names)))], kinds)
-    maker.constants("w w2 r r2 i f c" if "float" in maker.dtype else "w w2 r r2")
+    maker.constants("i w w2 r r2 f c" if "float" in maker.dtype else "w w2 r r2")
     root = maker.pick(rule.roots)
     producers = list(rule.producers or ()) or [root]
-    for _ in range(40):
+    if rule.name in TEMPLATES:
+        for _ in range(5):
+            maker.add(maker.pick(TEMPLATES[rule.name]), "v0")
+    for _ in range(0 if maker.lines else 40):
         if chance.random() < 0.3:
             maker.add(maker.pick(_lines(maker.pick(producers))))
         if maker.add(maker.pick(_lines(maker.pick(producers)))):
@@ -339,6 +349,17 @@ def around_a_rule(chance: np.random.Generator) -> Program:
         maker.add("{a} + {b}")
     if chance.random() < 0.3:
         maker.add(maker.pick(TEMPLATES["arithmetic"]))
+    program = maker.program()
+    if chance.random() < (0.8 if rule.name in TEMPLATES else 0.3):
+        program = replace(program, options=(("inference", 3 + ("i" in maker.fixed)),))
+    return program
+
+
+def large_program(chance: np.random.Generator) -> Program:
+    """One reduction, or two, of operands that are larger than a block of a fused kernel."""
+    maker = Maker(chance, FLOATS[int(chance.integers(3))], ("normal", "cancel", "ends"), LARGE)
+    while len(maker.lines) < 1 + (chance.random() < 0.3):
+        maker.add(maker.pick(TEMPLATES["large"]), "v0")
     return maker.program()
 
 
