@@ -11,12 +11,15 @@ which one is spread are replaced by the operations of their bodies; all others s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from explorer.core.ir.expr import Expr, make_replacement
+from explorer.core.ir.expr import Expr, make_replacement, next_uid
 from explorer.core.ir.function import Body, Call, Item, Parameter
+from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
 from explorer.grad.gradient_scopes import Origin
 from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract
@@ -25,11 +28,10 @@ from explorer.ops.manipulation.gather import Take, TakeAlong
 from explorer.ops.manipulation.reshape import BroadcastTo, Cast, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.reduction.reduce import Mean, Sum
-from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes.inline import inline
-from explorer.plan.passes.simplify import Simplify
+from explorer.plan.passes.simplify import ApplicableRules
 from explorer.plan.rewrite.matchers import POWERS
-from explorer.plan.rewrite.rule import Rule
+from explorer.plan.rewrite.rule import Applied, Rule
 from explorer.plan.rewrite.rules import stability
 from explorer.plan.rewrite.rules.inverse_pairs import InversePair
 
@@ -61,30 +63,104 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
     """
     fixed = {node.uid: node for node in (*inputs, *border)}
     nodes = reachable(outputs, stop=lambda node: node.uid in fixed)
-    rules = tuple([rule for rule in _RULES if rule in Rule.rules])
-    kinds = {kind for node in nodes for kind in _kinds(node)}
-    if not any(_can_apply(rule, kinds) for rule in rules):
+    kinds = frozenset([kind for node in nodes for kind in _kinds(node)])
+    rules = _applicable(kinds, tuple(Rule.rules))
+    if rules is None:
         return Stable(tuple(outputs), {})
     origins: dict[int, Origin] = {}
-    roots = _opened(outputs, nodes, _spread_calls(nodes, fixed), origins) if Call in kinds else tuple(outputs)
-    graph = PlanGraph(roots)
+    roots = tuple(outputs)
+    if Call in kinds and (spread := _spread_calls(nodes, fixed)):
+        roots = _opened(outputs, nodes, spread, origins)
+        nodes = reachable(roots, stop=lambda node: node.uid in fixed)
+    # No rule looks past a parameter.
     stand_ins = {
-        uid: Parameter(node.type, node.operation.label)() for uid, node in fixed.items() if uid in graph.inputs
+        node.uid: Parameter(node.type, node.operation.label)() for node in nodes if node.uid in fixed and node.operands
     }
-    if stand_ins:  # no rule looks past a parameter
-        decision = graph.decide(Simplify, Simplify.differentiated, {"rule": "", "written": ""}, ())
-        graph.introduced.update([stand_in.uid for stand_in in stand_ins.values()])
-        for uid, stand_in in stand_ins.items():
-            graph.substitute(decision, fixed[uid], stand_in)
-    graph.refresh()
-    Simplify(rules=rules).run(graph)
-    return _recorded(graph, {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}, origins)
+    program = _Program(rules, origins)
+    images = dict[int, Expr](stand_ins)
+    for node in nodes:
+        if node.uid not in fixed:
+            image = program.settled(program.over(node, images), node)
+            if image is not node:
+                images[node.uid] = image
+    results = [images.get(root.uid, root) for root in roots]
+    if stand_ins:
+        back = {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}
+        for node in reachable(results, stop=lambda node: node.uid in fixed):
+            image = program.over(node, back)
+            if node.uid not in back and image is not node:
+                back[node.uid] = image
+        results = [back.get(root.uid, root) for root in results]
+    return Stable(tuple(results), origins)
 
 
-def _can_apply(rule: Rule, kinds: Collection[type[Operation]]) -> bool:
-    return any(issubclass(kind, rule.roots) for kind in kinds) and any(
-        issubclass(kind, rule.producers) for kind in kinds
-    )
+class _Program:
+    """Program that is recorded in stable form, node by node; rules ask it as they ask a graph under planning."""
+
+    numerics, inference, has_parameters = "safe", False, False
+
+    def __init__(self, rules: ApplicableRules, origins: dict[int, Origin]) -> None:
+        self.rules, self.origins = rules, origins
+
+    def operands(self, node: Expr) -> tuple[Expr, ...]:
+        """Return a node's operands: nothing is replaced below a node that is recorded already."""
+        return node.operands
+
+    def resolve(self, node: Expr) -> Expr:
+        """Return the node itself."""
+        return node
+
+    def over(self, node: Expr, images: Mapping[int, Expr]) -> Expr:
+        """Return a node over the images of its operands; itself where they are its own."""
+        for operand in node.operands:
+            if operand.uid in images:
+                break
+        else:
+            return node
+        operands = tuple([images.get(operand.uid, operand) for operand in node.operands])
+        image = make_replacement(node.operation, operands, node, node.scope)
+        self.origins[image.uid] = self.origins.get(node.uid, Origin(node))
+        return image
+
+    def settled(self, node: Expr, original: Expr) -> Expr:
+        """Return what the rules make of a node: they are asked again at what they made, operands first."""
+        for _, rule in self.rules.at(type(node.operation), node.operands):
+            first = next_uid()
+            with recording_at(node.scope, node.code, node.instruction):
+                answer = rule.match(node, self)  # type: ignore[arg-type]  # it asks for operands only
+            if not isinstance(answer, Applied):
+                continue
+            fresh = _recorded_since(first, answer.new)
+            if not all(runs_on(each.operation, each.type.device) for each in fresh):
+                continue
+            images: dict[int, Expr] = {}
+            source = self.origins[original.uid].node if original.uid in self.origins else original
+            for made in fresh:
+                self.origins[made.uid] = Origin(source, (rule.name, node.operation.label))
+                image = self.settled(self.over(made, images), made)
+                if image is not made:
+                    images[made.uid] = image
+            return images.get(answer.new.uid, answer.new)
+        return node
+
+
+def _recorded_since(first: int, root: Expr) -> list[Expr]:
+    """Return the nodes below a root, and itself, that were recorded after a uid was given, operands first."""
+    nodes = reachable([root], stop=lambda node: node.uid < first)
+    return [node for node in nodes if node.uid > first]
+
+
+@functools.lru_cache(maxsize=256)
+def _applicable(kinds: frozenset[type[Operation]], registered: tuple[Rule, ...]) -> ApplicableRules | None:
+    """Return the rules of stability if one may apply in a graph of these operations; its result may lead to others."""
+
+    def is_there(classes: tuple[type[Operation], ...]) -> bool:
+        return any(issubclass(kind, classes) for kind in kinds)
+
+    rules = tuple([rule for rule in _RULES if rule in registered])
+    if not any(is_there(rule.roots) and is_there(rule.producers) for rule in rules):
+        return None
+    return ApplicableRules(kinds, rules)
 
 
 def _kinds(node: Expr) -> Iterable[type[Operation]]:
@@ -93,23 +169,6 @@ def _kinds(node: Expr) -> Iterable[type[Operation]]:
     if not isinstance(operation, Call) or not operation.inlinable:
         return (type(operation),)
     return (Call, *_summary(operation.body).kinds)
-
-
-def _recorded(graph: PlanGraph, images: dict[int, Expr], origins: dict[int, Origin]) -> Stable:
-    """Record the roots of a graph over its operands as they stand now."""
-    for number, made in graph.added:
-        decision = graph.decisions[number]
-        if decision.applied:
-            (node,) = decision.subjects
-            note = (decision.rule, node.operation.label)
-            origin = Origin(origins[node.uid].node if node.uid in origins else node, note)
-            origins[made.uid] = origin
-    for node in graph.live:
-        operands = tuple([images.get(operand.uid, operand) for operand in graph.inputs[node.uid]])
-        if node.uid not in images and any(new is not old for new, old in zip(operands, node.operands, strict=True)):
-            images[node.uid] = image = make_replacement(node.operation, operands, node, node.scope)
-            origins[image.uid] = origins.get(node.uid, Origin(node))
-    return Stable(tuple([images.get(root.uid, root) for root in graph.roots]), origins)
 
 
 _Tags: TypeAlias = frozenset[int]
@@ -222,8 +281,6 @@ def _opened(
     outputs: Sequence[Expr], nodes: Sequence[Expr], calls: Collection[int], origins: dict[int, Origin]
 ) -> tuple[Expr, ...]:
     """Record outputs with some calls replaced by the operations of their bodies."""
-    if not calls:
-        return tuple(outputs)
     images: dict[int, Expr] = {}
     results: dict[int, tuple[Expr, ...]] = {}
     for node in nodes:

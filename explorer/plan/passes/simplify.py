@@ -4,7 +4,7 @@ The rules stand in plan/rewrite/rules, and users add theirs (`ex.Rule`). The tai
 the node stays as it is.
 
 Most rules look at one operation over another, and a graph has some hundred thousand nodes: asking every rule at every
-node would take longer than all other passes. `_ApplicableRules` therefore finds the rules for a class of operation over
+node would take longer than all other passes. `ApplicableRules` therefore finds the rules for a class of operation over
 classes of producers once, and remembers them. A sweep asks operands first, so that a rule sees simplified operands; a
 second sweep asks only where a rule counted the readers of a value, since only these answers can have changed.
 """
@@ -159,7 +159,7 @@ class Simplify(Pass):
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
-    def _settle(self, node: Expr, pending: list[Expr], chains: _ApplicableRules, graph: PlanGraph) -> None:
+    def _settle(self, node: Expr, pending: list[Expr], chains: ApplicableRules, graph: PlanGraph) -> None:
         """Ask the rules at the nodes that replaced one, and at those that replace these, until none applies."""
         # Operands first, as in the sweep; the last one is taken first.
         pending.reverse()
@@ -265,7 +265,7 @@ _Asked: TypeAlias = list[tuple[int, Rule]]
 """rules, with their places in the chain"""
 
 
-class _ApplicableRules(dict[type, _Asked]):
+class ApplicableRules(dict[type, _Asked]):
     """Rules that are asked at a class of operation, by that class; collected at the first question.
 
     ``kinds`` are all classes of operations in a graph, ``rules`` the registered rules; graphs with the same share them.
@@ -311,10 +311,10 @@ class _ApplicableRules(dict[type, _Asked]):
         return rules
 
 
-_shared_rules = functools.lru_cache(maxsize=64)(_ApplicableRules)
+_shared_rules = functools.lru_cache(maxsize=64)(ApplicableRules)
 
 
-def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> _ApplicableRules:
+def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> ApplicableRules:
     """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
     return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
 

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes.simplify import _ApplicableRules
+from explorer.plan.passes.simplify import ApplicableRules
 from explorer.plan.rewrite.rule import Rule
 
 
@@ -27,10 +27,10 @@ class _PassedOver:
 @pytest.fixture(autouse=True)
 def passed_over_links_have_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``Rule.over`` says holds wherever a test of rules plans."""
-    chosen = _ApplicableRules.at
+    chosen = ApplicableRules.at
 
-    def at(self: _ApplicableRules, cls: type, operands: tuple[Expr, ...]) -> Any:
+    def at(self: ApplicableRules, cls: type, operands: tuple[Expr, ...]) -> Any:
         result = chosen(self, cls, operands)
         return [each if each in result else (each[0], _PassedOver(each[1])) for each in self[cls]]
 
-    monkeypatch.setattr(_ApplicableRules, "at", at)
+    monkeypatch.setattr(ApplicableRules, "at", at)
