@@ -124,7 +124,6 @@ inner = values((2, 3), low=-0.9, high=0.9)
         ex.arcsinh(ex.sinh(x)),
         ex.sinh(ex.arcsinh(x)),
         ex.arctanh(ex.tanh(x)),
-        ex.tan(ex.arctan(x)),
         ex.expm1(ex.log1p(nonnegative)),
     ],
     ids=repr,
@@ -139,7 +138,7 @@ def test_a_function_of_its_inverse_is_the_operand(root: ex.Expr) -> None:
 def test_what_overflows_between_a_function_and_its_inverse_does_not_matter() -> None:
     """At ±10⁴ sinh is ∞ and tanh is 1: what undoes them gives the number back."""
     large = ex.tensor(np.array([1e4, -1e4, 0.5, np.inf, -np.inf]))
-    for root in (ex.arcsinh(ex.sinh(large)), ex.arctanh(ex.tanh(large)), ex.tan(ex.arctan(large))):
+    for root in (ex.arcsinh(ex.sinh(large)), ex.arctanh(ex.tanh(large))):
         np.testing.assert_array_equal(ex.evaluate(root), large.array)
         assert not np.array_equal(ex.evaluate(root, without=["simplify"]), large.array)
     np.testing.assert_array_equal(ex.evaluate(ex.log1p(ex.expm1(large)))[:1], 1e4)
