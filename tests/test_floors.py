@@ -36,7 +36,7 @@ FLOORS: dict[str, int] = {
     "course": 10,
     "lab": 10,
     "site": 10,
-    "testing": 10,
+    "testing": 9,
     "": 11,
     "cli": 12,
     "__main__": 13,

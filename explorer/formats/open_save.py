@@ -67,6 +67,12 @@ def open(
         raise _class_error(path)
     if example_inputs is not None or dynamic_shapes is not None:
         argument = "example_inputs" if example_inputs is not None else "dynamic_shapes"
+        if callable(path):  # a function, which may be one of TorchScript
+            raise OperandError(
+                f"{argument}= for {class_text(path)}",
+                rule=f"{argument} must be given for a torch module, of which a function is none",
+                fix="ex.open(module, example_inputs) of a torch.nn.Module whose forward calls the function",
+            )
         raise OperandError(
             f"{argument}= for {type(path).__name__} {path!r}",
             rule=f"{argument} must be given for a torch module only: a file holds its inputs' types",

@@ -33,7 +33,7 @@ _TAGS = {
 }  # fmt: skip
 _REMOVED = ["script", "style", "template", "noscript", "svg", "math", "title", "textarea", "iframe", "object", "select"]
 """tags that go with what they hold; of all others that are not allowed, the content stays"""
-_EVERYWHERE = frozenset(["align", "class", "dir", "id", "lang", "style", "tabindex", "title"])
+_EVERYWHERE = frozenset(["align", "class", "data-mime-type", "dir", "id", "lang", "style", "tabindex", "title"])
 _OF_TAGS = {
     "a": ("href",), "col": ("span",), "details": ("open",), "img": ("alt", "height", "src", "width"),
     "input": ("checked", "disabled", "type"), "ol": ("start",), "td": ("colspan", "rowspan"),

@@ -8,7 +8,8 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Gradient, Recording
-from tests.browser.player import heading, node, press
+from explorer.view.payload.payload import payload
+from tests.browser.player import heading, mount, node, press
 
 pytestmark = pytest.mark.browser
 
@@ -92,6 +93,28 @@ def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, r
             assert words == texts[1][name], (chapter.name, name)
             compared += 1
     assert compared > 12
+
+
+@pytest.mark.spec("V-6")
+def test_values_saved_for_gradients_of_gradients_are_those_of_the_forward_pass(page):
+    """At the end what a gradient reads of its forward pass is what the recording saves for it, of second ones, too."""
+    x = ex.tensor(np.ones((2, 3)), name="x")
+    loss = (ex.tanh(x) * ex.exp(x)).sum()
+    slope = ex.grad(loss, x)
+    plan = ex.EvalPlan(without=("simplify", "dedup"))
+    for value in (loss, slope, ex.grad((slope * slope).sum(), x)):
+        plan.register(value)
+    recording = plan.prepare().recording
+    mount(page, payload(recording, position=0))
+    saved = page.evaluate(
+        """(end) => {
+            const links = window.view.shell.panel.parts.gradientLinks;
+            return links.rows.map((row) => [...links.saved(row, links.trace.resolver(end), end)].sort((a, b) => a - b));
+        }""",
+        recording.end,
+    )
+    assert len(saved) == len(recording.gradients) > 4
+    assert saved == [sorted(row.saved) for row in recording.gradients]
 
 
 @pytest.mark.spec("V-6")

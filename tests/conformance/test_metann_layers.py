@@ -477,3 +477,14 @@ def test_gradients_of_a_shared_parameter_are_summed() -> None:
     narrow = layers.Linear("a", 2, 2)
     with pytest.raises(ex.OperandError, match=r"shares Parameter\('a/weight/parameter', 2×3 float32\)"):
         narrow.init(initializer, buffer)
+
+
+@pytest.mark.spec("M-L7")
+def test_the_last_feeding_forward_is_fed_backward_first() -> None:
+    """Each feeding backward answers the last feeding forward that is not answered yet."""
+    layer = layers.Tanh("t", policies=[FEEDBACK], train=True)
+    first, second = ex.tensor([0.5]), ex.tensor([2.0])
+    layer(first), layer(second)
+    for x in (second, first):
+        np.testing.assert_allclose(ex.evaluate(layer.feed_backward(np.ones(1))), 1 - np.tanh(x.array) ** 2, rtol=1e-6)
+    layer.neutral_invariant()

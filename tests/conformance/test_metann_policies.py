@@ -273,6 +273,13 @@ def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
     ):
         with pytest.raises(ex.UnknownNameError, match=known):
             linear(wrong)
+    for clash, said in (
+        (lambda: linear(Sub("weight", PUpdate), Sub("weight", PNoUpdate)), r"two Sub\('weight'"),
+        (lambda: linear(PUpdate, PNoUpdate), "must have at most one value"),
+        (lambda: linear(Sub("weight", PUpdate, PNoUpdate)), "must have at most one value"),
+    ):
+        with pytest.raises(ex.DeclarationError, match=said):
+            clash()
 
 
 def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:

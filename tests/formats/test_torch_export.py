@@ -247,6 +247,10 @@ def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:
         ex.open(DIGITS, x)
     with pytest.raises(ex.OperandError, match="dynamic_shapes= for"):
         ex.open(DIGITS, dynamic_shapes={"x": {0: "n"}})
+    with pytest.raises(
+        ex.OperandError, match=r"(?s)example_inputs= for a function\n.*whose forward calls the function"
+    ):
+        ex.open(lambda x: x, x)
     with pytest.raises(ex.OperandError, match="weights= for a torch module"):
         ex.open(Stand(), x, weights="w.safetensors")
     with pytest.raises(ex.OperandError, match="example inputs for an exported program"):

@@ -14,6 +14,7 @@ from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import Array
 from explorer.testing.laws.cases import Case
 from tests.laws.cases import every_case, operations, parameters
+from tests.support.accelerator import accelerator
 from tests.support.refusals import refused
 
 HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
@@ -199,3 +200,12 @@ def test_numbers_are_weak_next_to_bfloat16() -> None:
     for y in (x * 1.05, 0.3 + x, ex.clip(x, 0.1, 2.5), ex.relu6(x), ex.leaky_relu(x, 0.3), ex.selu(x), ex.mean(x)):
         value, gradient = ex.evaluate([y, ex.grad(y.sum(), x)])
         assert value.dtype == gradient.dtype == ml_dtypes.bfloat16
+
+
+@pytest.mark.spec("U-6", "C-1")
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.accumulates]))
+def test_an_operation_of_halves_on_a_device_is_that_on_cpu(case: Case) -> None:
+    """A device whose arrays follow NumPy's protocols adds halves up in float32, too."""
+    arrays = drawn(case, HALVES[0], 1.0)
+    there, here = (case.operation(*[ex.tensor(a, device=place) for a in arrays]) for place in (accelerator, ex.cpu))
+    np.testing.assert_allclose(*(ex.evaluate([there, here], without=BARE)), rtol=2e-3, atol=1e-4)

@@ -97,6 +97,23 @@ def test_the_place_of_a_rule_is_its_file_in_whatever_folder_that_is(tmp_path: Pa
         assert module.Mine().info.location == "mine.py:5"
 
 
+@pytest.mark.spec("P-9")
+def test_a_rule_is_removed_once() -> None:
+    class Kept(ex.Rule):
+        """tanh stays."""
+
+        roots = (Tanh,)
+
+        def match(self, node: ex.Expr, graph: Any) -> None:
+            """Answer nothing."""
+
+    assert any(isinstance(rule, Kept) for rule in ex.Rule.rules)
+    Kept.remove()
+    assert not any(isinstance(rule, Kept) for rule in ex.Rule.rules)
+    with pytest.raises(ex.StateError, match="removing Kept"):
+        Kept.remove()
+
+
 @pytest.mark.spec("P-9", "M-D4")
 def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
     """A rule may put in what was recorded before and is not in the graph: the tensor that a user's data stores, say.

@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.function import Call, Parameter
+from explorer.core.ir.tensor import tensor_of
 from explorer.plan import Options, plan
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
@@ -35,6 +36,10 @@ def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
     assert saved[0]["saved_flops"] == 999 * 12 * 10
     assert saved[0]["saved_bytes"] == 999 * 12 * 8
     assert sum(node.operation.name == "tanh" for node in planned.graph.live) == 1
+    again = tensor_of(x.storage)
+    assert again is not x
+    shared = plan([ex.tanh(x) @ ex.transpose(ex.tanh(again))])
+    assert sum(node.operation.name == "tanh" for node in shared.graph.live) == 1, "two tensors of one array"
     copies = plan([ex.add_n(*[products[0]] * 1000)])
     assert not [c for c in copies.graph.decisions if c.code == "merged"]
 

@@ -417,6 +417,7 @@ def test_other_outputs_stay(tmp_path: Path) -> None:
     for part in ("printed <b>red", "cell", "wrong <i>", "for readers with scripts", data["text/plain"].splitlines()[0]):
         assert part in text
     assert not {"b", "i"} & {tag for tag, _ in elements.tags}
+    assert [div["data-mime-type"] for div in elements.of("div") if "stderr" in (div.get("data-mime-type") or "")]
     assert (chapter.title, chapter.summary, chapter.views) == ("a", "", 1)
 
 

@@ -11,6 +11,8 @@ HELP = "write notebooks as static pages that step without a kernel"
 DESCRIPTION = """\
 Write notebooks as static pages: prose, code and outputs as they were saved, and each view as a player that steps. The
 pages open from disk and load nothing; an index, a table of contents, and links to the previous and next page are made.
+Images that notebooks name are in the pages if they are visible files below the notebook's folder, of at most 32 MB a
+page in all; a message replaces any other image, and markup that could load, run or lead elsewhere is left out.
 
 No cell is run: save the notebooks with their outputs first. With "ex.outputs.views = False" they hold no views.
 """

@@ -156,7 +156,7 @@ class Survey:
         for held, path in self._objects:
             own = getattr(held, "__dict__", None)
             # An attribute that is added may be one that was looked for in vain; of modules a name is looked up.
-            if isinstance(own, dict) and not is_traced(held):
+            if isinstance(own, dict):
                 self._add(functools.partial(attributes, held, own, len(own)), own, path)
         for name in sorted(self._names & _UNSEEN) if self._builtins else ():
             raise unseen_variables(self._name, f"{name}(…)")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import matmul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,8 +108,7 @@ class EqualConstants(Exercise):
         x, y = tensor([[1.0, -2.0]], name="x"), tensor([[3.0, 0.5]], name="y")
         expression = 2 * x + 2 * y
         recording = _planned(passes.Dedup, answer, expression)
-        last = recording.stages[-1].last
-        constants = [n for n in recording.visible(last) if recording.label(n) == "2"]
+        constants = [n for n in recording.visible(recording.end) if recording.label(n) == "2"]
         yield Finding(len(constants) == 1, f"Nodes that hold the constant 2 in `2 * x + 2 * y`: {len(constants)}.")
         yield agree("Values", evaluate(expression, passes=pipeline(passes.Dedup, answer)), [[8.0, -3.0]])
         yield _keeps_sums_apart(answer)
@@ -259,13 +260,10 @@ answer = SmallestFirst
         if wrong:
             return
         matrix = tensor(np.full((100, 100), 0.01), name="W")
-        products = [matrix @ matrix]
-        while len(products) < 8:
-            products.append(products[-1] @ matrix)
-        total = record("add_n", *[record("max", product) for product in products])
+        products = [*accumulate([matrix] * 9, matmul)]
+        total = record("add_n", *[record("max", product) for product in products[1:]])
         recording = planned(total, passes=pipeline(passes.Order, answer), without=["fuse", "batch"])
-        alive: set[int] = set()
-        most = 0
+        alive, most = set[int](), 0
         for kernel in kernels(recording):
             alive |= {node for node in kernel.nodes if recording.nodes.label[node] == "matmul"}
             most = max(most, len(alive))

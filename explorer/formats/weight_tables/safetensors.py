@@ -49,8 +49,8 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
     weights: dict[str, SafetensorsWeights] = {}
     for shard in sorted({*shards.values()}):
         # a cache of downloads holds links to files in the folder that its index leads to
-        place = os.path.realpath(index.parent / shard)
-        if os.path.basename(shard) != shard or os.path.dirname(place) not in folders:
+        is_name = shard.isprintable() and os.path.basename(shard) == shard
+        if not is_name or os.path.dirname(os.path.realpath(index.parent / shard)) not in folders:
             raise _index_error(index, f"it names the file {shard!r}", "its files must be next to it")
         stated, own, _ = _stated(index.parent / shard)
         tensors += [tensor for tensor in stated if shards.get(tensor.name) == shard]

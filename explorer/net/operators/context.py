@@ -199,13 +199,15 @@ class OperatorContext:
         return None
 
     def tensors(self) -> tuple[Expr, ...]:
-        """All operands as expressions; a tuple among them is unpacked."""
+        """All operands as expressions, one or more; a tuple among them is unpacked."""
         tensors: list[Expr] = []
         for position, value in enumerate(self.operands):
             if isinstance(value, tuple) and all(isinstance(item, Expr) for item in value):
                 tensors.extend(value)
             else:
                 tensors.append(self.tensor(position))
+        if not tensors:
+            raise OperandError("no operands", rule=f"{self.definition.type} must have one tensor or more")
         return tuple(tensors)
 
     def operand(self, position: int, name: str = "") -> Any:

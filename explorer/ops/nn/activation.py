@@ -103,7 +103,7 @@ class Silu(Elementwise):
 
 
 class Hardsigmoid(Elementwise):
-    """Hard sigmoid: x/6 + 1/2, limited to 0 … 1."""
+    """Hard sigmoid: x/6 + 1/2, limited to 0 … 1. The gradient at ±3 is 0."""
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, 3, _WIDE
@@ -121,7 +121,7 @@ class Hardsigmoid(Elementwise):
 
 
 class Hardswish(Elementwise):
-    """x times the hard sigmoid of x."""
+    """x times the hard sigmoid of x. The gradient at −3 is 0, at 3 it is g."""
 
     weight, examples = 4, _WIDE
     reuses_operand = True
@@ -139,7 +139,7 @@ class Hardswish(Elementwise):
 
 
 class LeakyRelu(Elementwise):
-    """Leaky rectifier: x if positive, else slope · x."""
+    """Leaky rectifier: x if positive, else slope · x. The gradient at 0 is slope · g."""
 
     slope: float
     examples = (Example(real(2, 3, low=0.1), slope=0.1), Example(real(2, 3, low=-2.0, high=-0.1), slope=0.01))
@@ -230,7 +230,7 @@ def relu6(x: Any) -> Expr:
 
 @public
 def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
-    """Return x if positive, else slope · x, elementwise; shape as ``x``.
+    """Return x if positive, else slope · x, elementwise; shape as ``x``. The gradient at 0 is slope · g.
 
     >>> ex.evaluate(ex.leaky_relu(np.array([-1.0, 0.0, 2.0])))
     array([-0.01,  0.  ,  2.  ])
@@ -254,7 +254,7 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 @public
 def elu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (eˣ − 1); shape as ``x``.
+    """Compute x if positive, else α · (eˣ − 1); shape as ``x``. The gradient at 0 is α · g.
 
     >>> ex.evaluate(ex.elu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
@@ -276,7 +276,7 @@ def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr
 
 @public
 def celu(x: Any, alpha: float = 1.0) -> Expr:
-    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``.
+    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``. The gradient at 0 is g.
 
     >>> ex.evaluate(ex.celu(np.array([-1.0, 0.0, 2.0]))).round(3)
     array([-0.632,  0.   ,  2.   ])
@@ -323,6 +323,8 @@ def log_sigmoid(x: Any) -> Expr:
 @public
 def prelu(x: Any, slope: Any) -> Expr:
     """Compute x if positive, else slope · x, where slope holds one number, or one per channel (axis 1).
+
+    The gradient at 0 is slope · g.
 
     >>> ex.evaluate(ex.prelu(np.array([-1.0, 2.0]), 0.25))
     array([-0.25,  2.  ])

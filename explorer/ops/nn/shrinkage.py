@@ -13,7 +13,7 @@ from explorer.ops.elementwise.unary import absolute, tanh
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """Keep x above the limit and replace the other elements by a value; NaN stays.
+    """Keep x above the limit and replace the other elements by a value; NaN stays. The gradient at the limit is 0.
 
     >>> ex.evaluate(ex.threshold(np.array([-1.0, 0.5, 2.0]), 0.6, 0.0))
     array([0., 0., 2.])
@@ -25,7 +25,7 @@ def threshold(x: Any, limit: float, value: float) -> Expr:
 
 @public
 def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """Move x towards 0 by a width; elements within the width become 0, NaN stays.
+    """Move x towards 0 by a width; elements within the width become 0, NaN stays. The gradient at ±width is 0.
 
     >>> ex.evaluate(ex.softshrink(np.array([-1.0, 0.2, 2.0])))
     array([-0.5,  0. ,  1.5])
@@ -37,7 +37,7 @@ def softshrink(x: Any, width: float = 0.5) -> Expr:
 
 @public
 def hardshrink(x: Any, width: float = 0.5) -> Expr:
-    """Keep x farther from 0 than a width; the other elements become 0, NaN stays.
+    """Keep x farther from 0 than a width; the other elements become 0, NaN stays. The gradient at ±width is 0.
 
     >>> ex.evaluate(ex.hardshrink(np.array([-1.0, 0.2, 2.0])))
     array([-1.,  0.,  2.])

@@ -52,6 +52,8 @@ def std(
 ) -> Expr:
     """Compute the standard deviation over axes, over all of them for None: the root of the variance.
 
+    The gradient of a deviation 0 is 0.
+
     >>> ex.evaluate(ex.std(np.array([1.0, 3.0])))
     array(1.)
     """
@@ -97,6 +99,8 @@ def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
     """Compute (Σ |x|ᵖ)^(1/p) over axes, all for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number.
+
+    The gradient of a norm of positive order at 0 is 0.
 
     >>> ex.evaluate(ex.vector_norm(np.array([3.0, 4.0])))
     array(5.)

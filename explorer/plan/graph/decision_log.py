@@ -15,7 +15,7 @@ import numpy as np
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.decisions import PlanDecision, PlanStage
-from explorer.plan.graph.reasons import Decider, Facts, Reason
+from explorer.plan.graph.reasons import Decider, Facts, Reason, RuleInfo
 
 
 class DecisionLog:
@@ -47,6 +47,16 @@ class DecisionLog:
         """
         self._enter(rule, True, reason, facts, list(subjects), produced, rule_index)
         return len(self.decisions) - 1
+
+    def decider(self, decision: int) -> RuleInfo:
+        """Return the rule or pass that took a decision; raise DeclarationError for no decision."""
+        if type(decision) is not int or not 0 <= decision < len(self.decisions):
+            raise DeclarationError(
+                f"a change of the graph by the decision {decision!r}",
+                rule="a change must be made in the name of a decision that was applied",
+                fix="decision = graph.decide(self, reason, facts, subjects)",
+            )
+        return self.decisions[decision].info
 
     def decline(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from explorer.core.errors import DeclarationError, StateError
+from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.traversal import reachable
@@ -21,8 +21,7 @@ from explorer.data.dynamic_data import Dynamic
 from explorer.plan.graph.decision_log import DecisionLog
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.numerics import Level
-from explorer.plan.graph.reasons import RuleInfo
-from explorer.plan.schedule.blocked_kernel import tiling_for
+from explorer.plan.graph.refused_changes import check_kernel, check_substitution, cycle
 from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
 
@@ -79,7 +78,7 @@ class PlanGraph(DecisionLog):
         """the node at which a rule is asked"""
         self.consumer_queries: set[int] = set()
         """uids of nodes at which rules asked how many read a value"""
-        self._fused: dict[int, int] = {}
+        self.fused: dict[int, int] = {}
         """uid of a node in a kernel → the decision that put it there"""
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
@@ -239,28 +238,18 @@ class PlanGraph(DecisionLog):
                 if other not in inputs:
                     push(operand)
                 elif other not in finished:
-                    raise self._cycle(node, operand)
+                    raise cycle(self, node, operand)
         self.inputs, self.users, self.live, self._readers = inputs, users, live, None
         self._refreshed = len(self.substitutions)
         self._dead.clear()
         self._changed = False
-
-    def _cycle(self, reader: Expr, operand: Expr) -> DeclarationError:
-        """Return the error that a node waits for itself, in the name of the last substitution."""
-        decision, old, new = self.substitutions[-1]
-        return DeclarationError(
-            f"{self._decider(decision)} put {new.label} in the place of {old.label}: {reader.label} reads "
-            f"{operand.label}, which reads it",
-            rule="a replacement must not read the node that it replaces",
-            fix="build it from the node's operands: graph.operands(node)",
-        )
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
         """Put ``new`` in the place of ``old``: from this decision on, every reader of ``old`` reads ``new``.
 
         Raises DeclarationError where ``new`` has another type, or ``old`` is in a kernel.
         """
-        self._check_substitution(decision, old, new)
+        check_substitution(self, decision, old, new)
         if new.uid not in self.introduced:
             known = self.introduced
             fresh = reachable([new], stop=lambda node: node.uid in known)
@@ -272,33 +261,6 @@ class PlanGraph(DecisionLog):
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
         self._transfer_readers(old, new)
-
-    def _check_substitution(self, decision: int, old: Expr, new: Expr) -> None:
-        """Raise DeclarationError where a node cannot stand for another one."""
-        decider = self._decider(decision)
-        # Types are interned, so that identity is equality.
-        if getattr(new, "type", None) is not old.type:
-            given = f"{new.label}, {new.type}," if isinstance(new, Expr) else f"{new!r:.80}"
-            rule, fix = "a replacement must have the node's type", "convert it: new.reshape(…), new.astype(…)"
-        elif old.uid in self._fused:
-            given, rule = new.label, "nodes must be replaced before they are in a kernel"
-            fix = f"run this pass before {self._decider(self._fused[old.uid])}"
-        elif self.resolve(new) is old:
-            given, rule = new.label, "a replacement must not be, or be replaced by, the node itself"
-            fix = "leave the node as it is: graph.resolve(new) is not old"
-        else:
-            return
-        raise DeclarationError(f"{decider} put {given} in the place of {old.label}, {old.type}", rule=rule, fix=fix)
-
-    def _decider(self, decision: int) -> RuleInfo:
-        """Return the rule or pass that took a decision; raise DeclarationError for no decision."""
-        if type(decision) is not int or not 0 <= decision < len(self.decisions):
-            raise DeclarationError(
-                f"a change of the graph by the decision {decision!r}",
-                rule="a change must be made in the name of a decision that was applied",
-                fix="decision = graph.decide(self, reason, facts, subjects)",
-            )
-        return self.decisions[decision].info
 
     def _transfer_readers(self, old: Expr, new: Expr) -> None:
         """Count the readers of ``old`` for ``new``; operands that only ``old`` read have one fewer, and so on down.
@@ -328,7 +290,7 @@ class PlanGraph(DecisionLog):
         users, ranks = self.users, self.position_of
         pairs = [*pairs]
         for old, new in pairs:
-            self._check_substitution(decision, old, new)
+            check_substitution(self, decision, old, new)
         before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
         self.introduced.update(after)
         self.added += [(decision, new) for _, new in pairs]
@@ -345,62 +307,9 @@ class PlanGraph(DecisionLog):
         Only nodes of the kernel may read the others, since these are never written. Members are elementwise operations
         of one shape, after at most one product, and before at most one reduction. Raises DeclarationError for others.
         """
-        decider = self._decider(decision)
-        rule, fix = self._fusion_fault(members)
-        if rule:
-            names = " and ".join([getattr(node, "label", repr(node)) for node in members]) or "nothing"
-            raise DeclarationError(f"{decider} makes a kernel of {names}", rule=rule, fix=fix)
-        self._fused.update(dict.fromkeys([node.uid for node in members], decision))
+        check_kernel(self, decision, members)
+        self.fused.update(dict.fromkeys([node.uid for node in members], decision))
         self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
-
-    def _fusion_fault(self, members: Sequence[Expr]) -> tuple[str, str]:
-        """Return the rule that a kernel of some nodes would break, with a fix; "" where it breaks none."""
-        inputs, inside = self.inputs, {node.uid for node in members if isinstance(node, Expr)}
-        for node in members:
-            if not isinstance(node, Expr) or node.uid not in inputs or node.uid in self.replaced:
-                return f"members must be live nodes, and {node!r:.80} is none", "take them from graph.live"
-            if node.uid in self._fused:
-                other = self._decider(self._fused[node.uid])
-                fix = "let one pass fuse: yours in the place of ex.passes.Fuse()"
-                return f"a node must be in one kernel, and {node.label} is in one of {other}", fix
-        if len(inside) < max(2, len(members)):
-            return "a kernel must have two operations or more, each once", "fuse members only if there are several"
-        reads: dict[int, int] = {}
-        before: set[int] = set()
-        for node in members:
-            for operand in inputs[node.uid]:
-                if operand.uid in inside:
-                    reads[operand.uid] = reads.get(operand.uid, 0) + 1
-                    if operand.uid not in before:
-                        return f"operands must come first, and {node.label} reads {operand.label}", "sort the members"
-            before.add(node.uid)
-        for node in members[:-1]:
-            # More readers than inside the kernel: one of them is outside, or the node is a root.
-            if reads.get(node.uid, 0) < self.users[node.uid]:
-                return (
-                    f"only the last node of a kernel may be read outside it, and {node.label} is",
-                    "graph.consumers(node) == 1 for all nodes of a kernel but the last",
-                )
-        first, last = members[0], members[-1]
-        is_reduced = last.operation.reduced_axes is not None and not last.operation.elementwise
-        shape = inputs[last.uid][0].shape if is_reduced else last.shape
-        for node in members:
-            operation = node.operation
-            is_product = operation.is_tileable and node is first and not is_reduced
-            if operation.view or not (operation.elementwise or is_product or (is_reduced and node is last)):
-                return (
-                    "members must be elementwise operations, after at most one product or before at most one "
-                    f"reduction, and {node.label} is none there",
-                    "node.operation.elementwise; node.operation.is_tileable for the first",
-                )
-            if node.shape != shape and not (is_reduced and node is last):
-                return (
-                    f"members must have one shape, and {node.label} is {node.type}, {last.label} {last.type}",
-                    "node.shape == last.shape",
-                )
-        if is_reduced and tiling_for(members, lambda member: inputs[member.uid]) is None:
-            return f"the rows that {last.label} reduces must fit into the cache", "leave the reduction out"
-        return "", ""
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Enter nodes that a decision produced for a subject; in the order of kernels they stand in its place."""

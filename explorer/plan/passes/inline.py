@@ -139,7 +139,7 @@ class Inline(Pass):
             if not _is_open(operation):
                 continue
             assert isinstance(operation, Call)
-            body, reason, facts = operation.body, self.inlined, {"name": operation.body.name}
+            body, reason, facts = operation.body, self.inlined, {"name": operation.body.name, "count": 0}
             if body.name in self.whole:
                 border = _border(node, graph)
                 graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=border)
@@ -166,7 +166,7 @@ class Inline(Pass):
             graph.inlined[node.uid] = body, inside
             total += len(inside)
             if key not in decisions:
-                number = graph.decide(self, reason, {"count": 0, **facts}, [], outputs)
+                number = graph.decide(self, reason, facts, [], outputs)
                 group = NodeGroup(number, "function", body.name, [])
                 graph.groups.append(group)
                 decisions[key] = number, group

@@ -6,10 +6,14 @@ plain one gives.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 import sys
 import types
-from collections.abc import Iterator
+from collections import ChainMap, OrderedDict, deque
+from collections.abc import Callable, Iterator
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ import pytest
 import explorer as ex
 from explorer.core.errors import DeclarationError
 
+CAPTURES = int(os.environ.get("EXPLORER_SOAK_CAPTURES", "6000"))
 IMPORTS = """
 import abc, configparser, copy, ctypes, dataclasses, functools, importlib, io, operator, random, sys, types, typing
 import weakref
@@ -106,6 +111,12 @@ COMPARED = {
     "user string": ("x * float(str(u))", "u.data = '3'", "u = UserString('2')"),
     "arguments of an exception": ("x * e.args[0]", "e.args = (3.,)", "e = ValueError(2.)"),
     "missing attribute": ("x * s", "o.new = 3.", "", "try: s = o.new\n except AttributeError: s = 2."),
+    "missing attribute of a traced function": (
+        "x * s",
+        "other.new = 3.",
+        "",
+        "try: s = other.new\n except AttributeError: s = 2.",
+    ),
     "missing variable": ("x * s", "global late; late = 3.", "", "try: s = late\n except NameError: s = 2."),
     "hidden builtin": ("x * len((1, 2))", "global len; len = lambda _: 3"),
     "number of attributes": ("x * len(o.__dict__)", "o.new = 3."),
@@ -263,3 +274,97 @@ def test_random_numbers_of_a_body_are_reported(draw: str) -> None:
     with pytest.warns(ex.RandomTraced, match="then draws"):
         ex.cond(X > 0, body, lambda x: x, X)
     ex.function(defined("x * np.random.default_rng(0).random() * random.Random(0).random()", "pass")["f"])(X)
+
+
+def function_with(v: Any) -> Any:
+    def function() -> None: ...
+
+    function.v = v  # type: ignore[attr-defined]
+    return function
+
+
+def traced_with(v: Any) -> Any:
+    function = ex.function(lambda x: x)
+    function.v = v  # type: ignore[attr-defined]
+    return function
+
+
+def module_with(v: Any) -> Any:
+    module = types.ModuleType("module_with")
+    module.v = v  # type: ignore[attr-defined]
+    return module
+
+
+def array_with(v: Any) -> Any:
+    array = np.empty(1, object)
+    array[0] = v
+    return array
+
+
+class Slot:
+    __slots__ = ("v",)
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
+class Property:
+    v = property(lambda self: self.held, lambda self, v: setattr(self, "held", v))
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
+Holder = tuple[Callable[[Any], Any], str]
+HOLDERS: list[Holder] = [
+    *[(make, ".v") for make in (Slot, Property, function_with, traced_with, module_with)],
+    (lambda v: types.SimpleNamespace(v=v), ".v"),
+    (lambda v: type("Made", (), {"v": v}), ".v"),
+    (lambda v: [v], "[0]"),
+    (lambda v: deque([v]), "[0]"),
+    (array_with, "[0]"),
+    (lambda v: {"v": v}, "['v']"),
+    (lambda v: OrderedDict(v=v), "['v']"),
+    (lambda v: ChainMap({"v": v}), "['v']"),
+    # These do not change themselves, but what they hold does.
+    (lambda v: (v,), "[0]"),
+    (lambda v: types.MappingProxyType({"v": v}), "['v']"),
+    (lambda v: functools.partial(print, v), ".args[0]"),
+    (lambda v: lambda: v, "()"),
+]
+FIXED = 4
+"""holders at the end of the list that do not change themselves"""
+READERS = [
+    "def f(x): return x * H{0}",
+    "def make(h):\n def f(x): return x * h{0}\n return f\nf = make(H)",
+    "def f(x, h=H): return x * h{0}",
+    "class C:\n def __init__(self, h): self.h = h\n def f(self, x): return x * self.h{0}\nf = C(H).f",
+    "def held(): return H\ndef f(x): return x * held(){0}",
+    "def f(x): return x * sum([h{0} for h in (H,)])",
+]
+SEEDS = [range(150), pytest.param(range(150, CAPTURES), marks=pytest.mark.soak)]
+
+
+@pytest.mark.spec("U-8")
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_change_at_any_depth_of_captured_objects_is_seen(seeds: range) -> None:
+    """Random chains of holders, read in random ways: a call that nothing changed before is no trace, and others are."""
+    for seed in seeds:
+        random = Random(seed)
+        chain = random.choices(HOLDERS, k=random.randint(1, 4))
+        changed = random.randrange(len(chain))
+        chain[changed] = random.choice(HOLDERS[:-FIXED])
+        path, value, held = "".join(access for _, access in chain), 2.0, []
+        for make, _ in reversed(chain):
+            value = make(value)
+            held.insert(0, value)
+        names: dict[str, Any] = {"H": value}
+        exec(compile(random.choice(READERS).format(path), f"captured_{seed}.py", "exec"), names)
+        traced = ex.function(names["f"])
+        assert ex.evaluate([traced(X), traced(X)]) == [2, 2], seed
+        assert traced.traces == 1, seed
+        value = 3.0
+        for make, _ in reversed(chain[changed + 1 :]):
+            value = make(value)
+        exec(f"held{chain[changed][1]} = value", {"held": held[changed], "value": value})
+        assert ex.evaluate(traced(X)) == 3, (seed, path, held)

@@ -106,6 +106,10 @@ def test_a_net_is_opened_with_the_weights_of_another_file(tmp_path: Path) -> Non
     beside.write_bytes(stored(arrays))
     for graph in graphs:
         np.testing.assert_array_equal(ex.open(graph, weights=beside).run(image), net.run(image))
+    with pytest.raises(ex.FileError, match="must be opened by itself"):
+        ex.open(Path(DIGITS).parent / "digits.onnx", weights=beside)
+    with pytest.raises(ex.FileError, match=r"No such file or directory[\s\S]*near is .*alone\.pnnx\.param"):
+        ex.open(tmp_path / "alon.pnnx.param", weights=beside)
     tuned = np.arange(10, dtype=np.float32)
     arrays["fc2.bias"] = net["fc2"].bias = tuned
     beside.write_bytes(stored(arrays))

@@ -39,6 +39,17 @@ def test_a_perceptron_gives_metanns_values_and_gradients() -> None:
     np.testing.assert_allclose(result["root/linear/weight/parameter"], np.outer(X, expected), rtol=1e-5)
 
 
+@pytest.mark.spec("M-L4")
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_perceptron_has_a_bias_where_its_policy_says_so(biased: bool) -> None:
+    """PerceptronPolicy.bias_involved chooses between a linear map with and without a bias."""
+    chosen = [layers.PerceptronPolicy.bias_involved(biased), layers.PerceptronPolicy.activation(layers.Tanh)]
+    layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen)
+    layer.init(layers.Initializer(filler=layers.Constant(1.0)))
+    assert len(layer.save_weights()) == 1 + biased
+    np.testing.assert_allclose(ex.evaluate(layer(X)), np.tanh(np.full(3, np.sum(X) + biased)), rtol=1e-6)
+
+
 @pytest.mark.spec("M-L4", "M-L12")
 def test_a_sublayer_that_does_not_update_has_no_gradient() -> None:
     """With PNoUpdate for the weight alone a linear layer collects one gradient, the bias's."""

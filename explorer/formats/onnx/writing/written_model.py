@@ -109,7 +109,7 @@ class Model:
                 self.fill(tensor)
         try:
             shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
-        except shape_inference.InferenceError:
+        except (shape_inference.InferenceError, RuntimeError, ValueError):  # the latter for a number of no dtype
             return False
         return True
 

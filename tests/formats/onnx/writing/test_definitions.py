@@ -74,6 +74,16 @@ def _image(name: str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, 4, 4])
 
 
+@pytest.mark.parametrize("to", [-(2**63), 99, 2**40, 0])
+def test_a_number_of_no_dtype_is_written_back(tmp_path: Path, to: int) -> None:
+    """The standard's rules raise for it, as for a model of a wrong opset."""
+    made = helper.make_node("Cast", ["x"], ["y"], name="n", to=to)
+    model = helper.make_model(helper.make_graph([made], "g", [_image("x")], [_image("y")]))
+    (tmp_path / "x.onnx").write_bytes(model.SerializeToString())
+    ex.open(tmp_path / "x.onnx").save(tmp_path / "y.onnx")
+    assert onnx.load(tmp_path / "y.onnx").graph.node[0].attribute == model.graph.node[0].attribute
+
+
 @pytest.mark.parametrize("value", [3, 0.5, "a", (1, -2), (0.5, 2.0), ("a", "b")])
 def test_an_attribute_of_a_custom_operator_is_written_back(tmp_path: Path, value: object) -> None:
     made = helper.make_node("Own", ["x"], ["y"], name="n", domain="my", k=value)
