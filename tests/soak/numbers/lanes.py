@@ -93,7 +93,7 @@ class Noise:
         self.is_everywhere = everywhere
         """whether also operations round that are exact at these numbers: other weights are not"""
         self.is_strained = False
-        """whether a sum overflows or not by the order of its terms"""
+        """whether a sum or a product overflows or not by the order of its terms"""
         self.overflowed = False
         """whether long double overflowed, so that the exact lane may be wrong"""
         self.lanes, self._random = lanes, np.random.default_rng(seed)
@@ -202,7 +202,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
             if isinstance(w, np.ndarray) and w.dtype.kind == "f"
         )
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
-        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max)))
+        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max))) or name == "prod"
         terms = terms * count * min(eps, 2.0**-23)
     factor = 1 if name in _CHOOSING else 2
     noisy = []
