@@ -91,6 +91,8 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "min": lambda op, x: np.minimum.reduce(x, axis=op.axes, keepdims=op.keepdims),
     "maximum": lambda op, a, b: np.maximum(a, b),
     "minimum": lambda op, a, b: np.minimum(a, b),
+    "fmax": lambda op, a, b: np.maximum(a, b),
+    "fmin": lambda op, a, b: np.minimum(a, b),
     "relu": lambda op, x: np.maximum(x, mpf(0)),
     "equal": lambda op, a, b: np.equal(a, b).astype(bool),
     "greater": lambda op, a, b: np.greater(a, b).astype(bool),

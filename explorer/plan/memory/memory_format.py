@@ -36,6 +36,7 @@ class MemoryFormat(Pass):
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
+        numerics="reordering",  # NumPy adds in the order of memory
     )
     asked_for = Reason(
         "asked_for",

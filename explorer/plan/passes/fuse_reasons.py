@@ -82,6 +82,7 @@ class FuseReasons:
         "additions have another order than without fusion, and the last digits may differ.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Floating-point sums are rounded, differently for each order of the terms.",
         change=f"For the last digits as without fusion: {_UNFUSED}",
+        numerics="reordering",
     )
     computed_once = Reason(
         "computed_once",

@@ -93,7 +93,7 @@ class Noise:
         self.is_everywhere = everywhere
         """whether also operations round that are exact at these numbers: other weights are not"""
         self.is_strained = False
-        """whether a sum overflows or not by the order of its terms"""
+        """whether a sum or a product overflows or not by the order of its terms"""
         self.overflowed = False
         """whether long double overflowed, so that the exact lane may be wrong"""
         self.lanes, self._random = lanes, np.random.default_rng(seed)
@@ -202,8 +202,10 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
             if isinstance(w, np.ndarray) and w.dtype.kind == "f"
         )
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
-        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max)))
-        terms = terms * count * min(eps, 2.0**-23)
+        noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max))) or name == "prod"
+        terms = np.nan_to_num(terms * count * min(eps, 2.0**-23), nan=0, posinf=0)
+    if name not in _CHOOSING:  # beyond the dtype's range nothing is known of the rounding
+        inexact = inexact | (~np.isfinite(local) & np.isfinite(exact))
     factor = 1 if name in _CHOOSING else 2
     noisy = []
     for lane in range(noise.lanes):
@@ -346,7 +348,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "layer_norm": composite(_layer_norm),
     "rms_norm": composite(lambda x, epsilon: x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + epsilon)),
     "normalize": composite(lambda x, axis=1: x / xp.maximum(xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True)), 1e-12)),
-    "nll_loss": composite(lambda t, p: -xp.sum(t * xp.log(p)) / xp.sum(t)),
+    "nll_loss": lambda t, p: composite(lambda p, t, total: -xp.sum(t * xp.log(p)) / total)(p, t, xp.sum(t)),
     "function": lambda body: body,
     "map": _map,
     "scan": _scan,

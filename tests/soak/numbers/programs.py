@@ -126,7 +126,7 @@ def _templates() -> dict[str, tuple[str, ...]]:
 
 
 TEMPLATES = _templates()
-KINDS = ("normal", "cancel", "ends", "special", "whole", "equal")
+KINDS = ("scaled", "normal", "cancel", "ends", "special", "whole", "equal")
 FLOATS = ("float64", "float32", "float32", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8", "bool")
 SHAPES = ((3, 4), (3, 4), (3, 4), (4, 4), (1, 4), (3, 1), (0, 4), (1, 1))
@@ -154,9 +154,9 @@ def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name
     if kind == "cancel":
         offset = min(offset, float(info.max) / 200)
         x = chance.choice([offset, offset, -offset]) + x * chance.choice([1.0, offset * float(info.eps)])
-    elif kind == "ends":
+    elif kind in ("ends", "scaled"):
         reach = np.log10(float(info.max)) * 0.8
-        x = x * 10.0 ** chance.uniform(-reach, reach, shape)
+        x = x * 10.0 ** chance.uniform(-reach, reach, shape if kind == "ends" else None)
     elif kind == "special":
         tiny = float(info.smallest_subnormal) * 3
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, tiny, -tiny, float(info.max), 1.0, -1.0])
@@ -327,7 +327,9 @@ def _lines(cls: type) -> Sequence[str]:
 def around_a_rule(chance: np.random.Generator) -> Program:
     """What a rule is asked at: an operation of its roots over one of its producers, over numbers at the limits."""
     rule = Rule.rules[int(chance.integers(len(Rule.rules)))]
-    kinds = tuple(chance.choice(KINDS, 2))
+    inference = chance.random() < (0.8 if rule.name in TEMPLATES else 0.3)
+    # A weight that is tiny next to others of its channel counts as nothing in a net.
+    kinds = tuple(chance.choice([kind for kind in KINDS if not inference or kind != "ends"], 2))
     names = (*FLOATS, *FLOATS, *INTEGERS[:3], "complex64", "complex128")
     maker = Maker(chance, names[int(chance.integers(len(names)))], kinds)
     maker.constants("i w w2 r r2 f c" if "float" in maker.dtype else "w w2 r r2")
@@ -350,7 +352,7 @@ def around_a_rule(chance: np.random.Generator) -> Program:
     if chance.random() < 0.3:
         maker.add(maker.pick(TEMPLATES["arithmetic"]))
     program = maker.program()
-    if chance.random() < (0.8 if rule.name in TEMPLATES else 0.3):
+    if inference:
         program = replace(program, options=(("inference", 3 + ("i" in maker.fixed)),))
     return program
 

@@ -167,7 +167,7 @@ class NoOp(Rule):
         if isinstance(operation, Reduction) and operation.axes:
             if any(x.shape[axis] != 1 for axis in operation.axes):
                 return None
-            if isinstance(operation, (Sum, Mean)) and x.dtype.kind in "fc" and not never_minus_zero(x):
+            if isinstance(operation, (Sum, Mean)) and x.dtype.kind not in "biu" and not never_minus_zero(x):
                 return self.minus_zero.declined(**facts, x=x)
         return self.nothing_to_do.applied(x, **facts)
 

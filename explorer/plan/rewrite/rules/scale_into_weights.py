@@ -337,6 +337,8 @@ def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> st
 
     A program may add and subtract a large number to round to integers.
     """
+    if product.dtype.kind not in "fc":  # integers wrap around in any order
+        return "" if product.dtype.kind in "iu" else f"{product.dtype} has too few digits"
     weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
     largest = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in weights], default=0.0)
     term = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in terms])
