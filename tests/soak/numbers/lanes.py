@@ -351,7 +351,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "layer_norm": composite(_layer_norm),
     "rms_norm": composite(lambda x, epsilon: x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + epsilon)),
     "normalize": composite(lambda x, axis=1: x / xp.maximum(xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True)), 1e-12)),
-    "nll_loss": lambda t, p: -xp.sum(t * xp.log(p)) / xp.sum(t),
+    "nll_loss": composite(lambda t, p: -xp.sum(t * xp.log(p)) / xp.sum(t)),
     "function": lambda body: body,
     "map": _map,
     "scan": _scan,
