@@ -136,7 +136,8 @@ def wrong_bare(plain: Run, right: list[Value]) -> str:
             room = 64 * _unit(value.dtype, exact) + 64 * spread + float(limits(value.dtype).tiny)
             wrong = _is_steady(lanes) & np.isfinite(exact)
             for near in (exact, widen(lanes.native)):
-                wrong &= ~_same_kind(value, near.astype(value.dtype)) | (abs(widen(value) - near) > room)
+                far = np.isfinite(value) & (abs(widen(value) - near) > room)
+                wrong &= ~_same_kind(value, near.astype(value.dtype)) | far
             if wrong.any():
                 return f"root {index}: the operations: {_first(wrong, value, value, lanes)}"
     return ""

@@ -182,7 +182,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     wide_dtype = np.clongdouble if dtype.kind == "c" else np.longdouble
     if name == "cast":
         options, function = {}, _itself
-    if not any(is_floating(value.dtype) for value in arrays):  # of integers: NumPy converts them first
+    if name in _ADDING or not any(is_floating(value.dtype) for value in arrays):  # NumPy converts integers first
         whole = [Value(v.native.astype(dtype), v.exact.astype(wide_dtype), [n.astype(wide_dtype) for n in v.noisy])
                  if isinstance(v, Value) else v for v in operands]  # fmt: skip
         operands, wides = tuple(whole), [widen(v.native) if isinstance(v, Value) else v for v in whole]
@@ -234,7 +234,10 @@ def _dtype(function: Callable[..., Any], natives: list[Any], options: dict[str, 
     halved = any(
         each is not value for each, value in zip(stand_ins, natives, strict=True) if not isinstance(value, list)
     )
-    return BFLOAT16 if dtype == np.float16 and halved else dtype
+    if dtype == np.float16 and halved:
+        mixed = any(isinstance(value, np.ndarray) and value.dtype == np.float16 for value in natives)
+        return np.dtype(np.float32) if mixed else BFLOAT16
+    return dtype
 
 
 def _half(value: Any) -> Any:
@@ -348,7 +351,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
     "layer_norm": composite(_layer_norm),
     "rms_norm": composite(lambda x, epsilon: x / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + epsilon)),
     "normalize": composite(lambda x, axis=1: x / xp.maximum(xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True)), 1e-12)),
-    "nll_loss": lambda t, p: composite(lambda p, t, total: -xp.sum(t * xp.log(p)) / total)(p, t, xp.sum(t)),
+    "nll_loss": composite(lambda t, p: -xp.sum(t * xp.log(p)) / xp.sum(t)),
     "function": lambda body: body,
     "map": _map,
     "scan": _scan,

@@ -223,6 +223,8 @@ class Maker:
         shape = self.values[a].shape
         if 0 in shape and any(text in template for text in ("np.array", "range", "map", "scan")):
             return False  # Explorer plans what NumPy cannot index
+        if "nll_loss" in template and self.dtype in INTEGERS:
+            return False  # sums of integers wrap around
         if "{p}" in template and self.values[a].dtype.kind in "iu":
             template = template.replace("{p}", "2")
         if self.values[a].dtype.kind == "b" and self.dtype != "bool" and template not in TEMPLATES["moves"]:
