@@ -115,7 +115,8 @@ LESSONS = (
     Lesson(
         "09_fusion_and_stability",
         "fusion and stability",
-        "chains and epilogues as one kernel; formulas that no longer overflow; rules of one's own",
+        "chains and epilogues as one kernel; formulas that no longer overflow; what a planner may do to numbers; "
+        "rules of one's own",
         "you say what is fused, what ends a kernel, and which formulas the plan makes stable",
         ("01",),
         50,

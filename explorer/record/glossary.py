@@ -5,7 +5,6 @@ from __future__ import annotations
 from explorer.record.reasons import plural_of
 
 GLOSSARY = {
-    "Winograd": "a way to compute small convolutions with fewer multiplications",
     "algorithm": "one of several ways to compute an operation, which differ in time and rounding",
     "arena": "one piece of memory in which the results of a run share space",
     "batch": "calls of one function, or equal operations, computed together on stacked operands",
@@ -68,6 +67,7 @@ GLOSSARY = {
     "tile": "a small square of an image that is computed at once",
     "view": "a result that is a part or another shape of its operand's memory, such as reshape; nothing is computed",
     "warm run": "a run of a program that ran before: memory and constants are ready; a short one is the best of five",
+    "Winograd": "a way to compute small convolutions with fewer multiplications",
     "worker": "another process, of this machine or of another one, that computes a part and sends its results back",
     "working memory": "memory that a kernel needs only while it runs",
 }

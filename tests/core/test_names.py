@@ -13,7 +13,7 @@ import explorer as ex
 def test_functions_that_are_not_recorded_are_told_to_evaluate(function: Any) -> None:
     with pytest.raises(ex.ExplorerError) as caught:
         function(ex.tensor(np.ones((3, 3))))
-    assert caught.value.fix == f"evaluate first: np.{function.__name__}(ex.evaluate(x))"
+    assert caught.value.fix.endswith(f"evaluate first: np.{function.__name__}(ex.evaluate(x))")
     assert "subtract" not in str(caught.value)
     assert "absolute" not in str(caught.value)
 

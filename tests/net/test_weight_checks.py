@@ -150,3 +150,29 @@ def test_adding_and_subtracting_a_large_number_still_rounds_to_integers(tmp_path
     x = RANDOM.normal(size=(6, 3)).astype(np.float32) * 9
     result = net.run(x)
     np.testing.assert_array_equal(result, np.round(result))
+
+
+@pytest.mark.spec("U-3")
+def test_constants_far_larger_than_the_weights_of_a_file_are_not_made_to_look_at_them(tmp_path: Any) -> None:
+    """A small file may say that a scale is a sum over millions of numbers: its plan does not compute them."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["length"], ["long"]),
+        helper.make_node("ReduceSum", ["long"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["sum", "w"], ["scale"]),
+        helper.make_node("MatMul", ["x", "m"], ["product"]),
+        helper.make_node("Mul", ["product", "scale"], ["y"]),
+    ]
+    held = [
+        numpy_helper.from_array(np.array([1 << 23], np.int64), "length"),
+        numpy_helper.from_array(np.ones(3, np.float32), "w"),
+        numpy_helper.from_array(np.ones((4, 3), np.float32), "m"),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 4))
+    asked = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3))
+    graph = helper.make_graph(nodes, "g", [given], [asked], held)
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    net = ex.open(path)
+    declined = [each for each in net.preview_plan().recording.decisions if each.code == "harmful_values"]
+    assert [each.verdict for each in declined] == ["declined"]
+    np.testing.assert_array_equal(net.run(np.ones((2, 4), np.float32)), np.full((2, 3), 4, np.float32))

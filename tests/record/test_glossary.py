@@ -22,17 +22,17 @@ ROW = re.compile(r'\["([a-z][a-z ,]*)",')
 PLANNER = Path(explorer.__file__).parent / "plan"
 WORD = re.compile(r"[A-Za-z][A-Za-z-]+")
 PLAIN_TEXT = """
-    again algebra axis before by decision decisions declared depth depths division error even exp
-    exponent exponentials exponents factor factors graph groups index into last log model negative no nodes norm
+    again before by decision decisions declared depth depths division error even exp
+    exponent exponentials factor factors graph groups index into last log model negative no nodes norm
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
-    power product products reshape rounds rows rule rules share simplify slice sqrt square step sum sums term
-    terms that through transpose two use uses weights with zero zeros after all alone apart axes below beside
+    power product products reshape rounds rows rule rules simplify slice sqrt square step sum sums
+    terms through transpose two use uses weights with zero zeros after all alone apart axes below beside
     bits bodies bytes call computed cost count direct divisor equal estimated found given inner instead joined
     kept known labels least limit listed name node operation outer part parts position powers read recorded
     reuse row same saved second separate shape size source there together turned turns type value wanted whole
     wholes why without applied costs declined in needed parameter place update updates apply branch choice
     condition formula loop operator shapes text values asked for written calls divide divided
-    copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
+    copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans changes program
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words that the planner's code and its texts share, and that a NumPy user knows; every other one is a term"""

@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array
 from explorer.record.compare.comparison import Comparison, WeightDifferences
 from explorer.record.escape import visible
 
@@ -30,14 +31,23 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
             tensor_before.shape != tensor_after.shape and tensor_before.shape != tensor_after.shape[::-1]
         ):
             continue  # listed as a change of the graph
-        apart = _apart(tensor_before.array, tensor_after.array)
+        if tensor_before.storage is tensor_after.storage:
+            equal += 1
+            continue
+        value_before, value_after = _peeked(tensor_before), _peeked(tensor_after)
+        apart = _apart(value_before, value_after)
         if not apart:
             equal += 1
-        elif len(tensor_before.shape) == 2 and not _apart(tensor_before.array.T, tensor_after.array):
+        elif value_before.ndim == 2 and not _apart(value_before.T, value_after):
             transposed += 1
         else:
             differ.append(visible(f"Δ {recording.label(node)} {recording.type_text(node)}: {apart}"))
     return WeightDifferences(equal, transposed, tuple(differ))
+
+
+def _peeked(tensor: Tensor) -> Array:
+    """Return the value of a tensor; one that is still in a file is read, and not kept."""
+    return tensor.storage.device.read(tensor.storage.peek())
 
 
 def _apart(before: Any, after: Any) -> str:

@@ -63,6 +63,7 @@ export interface ExplanationTable {
   meaning: string;
   change: string;
   anchor: string;
+  numerics: string;
 }
 
 /** Operator of a model's file: its attributes and weights as the file names them. */

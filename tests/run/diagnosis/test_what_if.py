@@ -142,7 +142,7 @@ def test_which_limit_would_open_a_call() -> None:
 def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool = True, **options: Any) -> ex.EvalPlan:
     type_ = ex.TensorType(images, np.float32)
     pixels = ex.operation("parameter")(kind=type_, title="images")() if later else ex.tensor(np.ones(images, "f4"))
-    return prepared(ex.conv2d(pixels, ex.tensor(np.ones(filters, np.float32)), **options))
+    return prepared(ex.conv2d(pixels, ex.tensor(np.ones(filters, np.float32)), **options), inference=True)
 
 
 @pytest.mark.spec("P-18")

@@ -43,6 +43,8 @@ _LARGE = 2.0**-8
 """the largest constant next to a product, in units of its largest weight, as a part of 1 / eps"""
 _PARTS = 12
 """nodes of an operand that are looked at, at most: a number, its zero point, and views of both"""
+_LOOKED_AT = 1 << 22
+"""numbers that are computed to be looked at, at most, where the weights they are computed from are fewer"""
 
 
 class Affine(NamedTuple):
@@ -195,7 +197,7 @@ class FactorIntoWeights(IntoWeights):
         reason = self.moved
         if graph.inference and graph.numerics == "safe":
             harm = (
-                _unread(product)
+                _unread(product, [operands[place], term], graph)
                 or _harm_of_factor(scaled, operands[place], shape_in_weights, graph)
                 or _overflow([term], graph)
             )
@@ -260,7 +262,11 @@ class TermsOfWeights(IntoWeights):
         merged = (own_term - term if outer and not inner else term - own_term) if inner != outer else own_term + term
         reason = self.merged
         if graph.inference and graph.numerics == "safe":
-            harm = _unread(product) or _overflow([merged], graph) or _harm_of_terms(product, (own_term, term), graph)
+            harm = (
+                _unread(product, [merged, *graph.operands(product)], graph)
+                or _overflow([merged], graph)
+                or _harm_of_terms(product, (own_term, term), graph)
+            )
             if harm:
                 return self.harmful.declined(product=product, harm=harm)
             reason = self.checked
@@ -295,17 +301,30 @@ def _value(node: Expr, graph: PlanGraph) -> Array:
         pending.pop()
         operation = current.operation
         if isinstance(current, Tensor):
-            values[current.uid] = current.array
+            values[current.uid] = current.storage.peek()
             continue
         with np.errstate(all="ignore"):
             values[current.uid] = operation.compute(*[values[operand.uid] for operand in operands])
     return values[node.uid]
 
 
-def _unread(product: Expr) -> str:
-    """Say that weights are on another device, whose values a plan does not read; "" where they are here."""
+def _unread(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -> str:
+    """Say why a plan does not look at the values of constants; "" where it does."""
     device = product.type.device
-    return "" if device is cpu else f"nothing is known: they are on the device {device.name}"
+    if device is not cpu:
+        return f"nothing is known: they are on the device {device.name}"
+    seen: dict[int, Expr] = {}
+    pending = [each for each in constants if each is not None and is_constant(each, graph)]
+    while pending:
+        node = graph.resolve(pending.pop())
+        if node.uid not in seen:
+            seen[node.uid] = node
+            pending += graph.operands(node)
+    weights = max([node.size for node in seen.values() if isinstance(node, Tensor)], default=0)
+    for node in seen.values():
+        if not isinstance(node, Tensor) and node.size > max(weights, _LOOKED_AT):
+            return f"nothing is known: {node.operation.label} makes {node.size:,} numbers of {weights:,}"
+    return ""
 
 
 def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:

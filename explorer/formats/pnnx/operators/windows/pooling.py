@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -101,7 +102,7 @@ def _sums(op: OperatorContext) -> Expr:
     counts = _means(op, x, op.flag("ceil_mode", False)).shape[2:]
     # zeros behind the padding, until the last window fits into them: then each mean is of a whole window
     ends = [
-        max((count - 1) * step + width - length - 2 * side, 0)
+        builtins.max((count - 1) * step + width - length - 2 * side, 0)
         for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
     ]
     return _means(op, padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends])), False) * math.prod(size)
