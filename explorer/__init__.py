@@ -77,8 +77,8 @@ from explorer.core.registry_base import Registry as Registry
 from explorer.core.tracing.decorator import Function as Function
 from explorer.core.tracing.decorator import function as function
 from explorer.core.tracing.random_draws import RandomTraced as RandomTraced
-from explorer.core.types.block import Block as Block
 from explorer.core.types.custom_dtypes import ElementType as ElementType
+from explorer.core.types.device import Block as Block
 from explorer.core.types.device import Device as Device
 from explorer.core.types.device import cpu as cpu
 from explorer.core.types.device import device as device

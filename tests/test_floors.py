@@ -124,7 +124,6 @@ KNOTS: tuple[frozenset[str], ...] = (
             "explorer.core.ir.kernel_registry",
             "explorer.core.ir.operation",
             "explorer.core.ir.operation_checks",
-            "explorer.core.ir.operation_interning",
         }
     ),
 )

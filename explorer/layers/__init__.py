@@ -63,9 +63,8 @@ from explorer.layers.library.elementwise_layers import (
     Tan,
     Tanh,
 )
-from explorer.layers.library.gru import GRUStep
 from explorer.layers.library.linear import Bias, Linear, SingleLayerPerceptron, Weight
-from explorer.layers.library.recurrent import Recurrent
+from explorer.layers.library.recurrent import GRUStep, Recurrent
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
 

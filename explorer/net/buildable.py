@@ -9,30 +9,60 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
+
+import numpy as np
 
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
+from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.policy_operations import in_force
-from explorer.core.ir.recording_context import recording_at
+from explorer.core.ir.recording_context import operator_of, placed_on, recording_at
 from explorer.core.ir.tensor import tensor
+from explorer.core.ir.traversal import reachable
 from explorer.core.progress import long_running
 from explorer.core.tracing.captures import note
-from explorer.core.types.device import Device
+from explorer.core.types.custom_dtypes import is_text
+from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.net.building.builder import Build
-from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, named_leaves
+from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves
 from explorer.net.building.diagnostics import UnknownType, unknown_types, unknown_types_error
 from explorer.net.building.example_shapes import Shapes, fitting, no_input, not_held, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.values_as_shapes import Questions
 from explorer.net.definition.definition import NetDefinition, graph_error
-from explorer.net.definition.shape_notes import check_inputs
+from explorer.net.definition.shape_notes import check_inputs, noted_dtype
+from explorer.net.editable import EditableNet
 from explorer.net.operators.table import OperatorTable
-from explorer.net.placed import PlacedNet
+
+_ASSUMED_TEXT = np.dtype((np.str_, 16))
+"""the dtype of an input of texts that are not known yet"""
+
+
+def _check_kernels(build: Build) -> None:
+    """Raise an error that names the first operator with an operation that its device cannot do.
+
+    Without it a net on a GPU would fail in the middle of a run, after minutes perhaps, with an error that names an
+    operation and no line of the file.
+    """
+    for node in reachable(build.roots):
+        device = node.type.device
+        if device is cpu or runs_on(node.operation, device):
+            continue
+        operator = operator_of(node.scope)
+        which = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
+        raise graph_error(
+            build.definition.source,
+            operator,
+            f"{which}{node.operation.name} on {device.name}",
+            rule="an operation must have a kernel registered for the device that it runs on",
+            fix=f"net.to_device('cpu'), or @explorer.kernel({node.operation.name!r}, on={device.name})",
+        )
+
 
 _logger = logging.getLogger("explorer.net")
 KEPT = 4
@@ -52,11 +82,13 @@ class NetState(enum.Enum):
         return {"NeedInit": "not checked yet", "NeedBuild": "checked", "Complete": "built"}[self.value]
 
 
-class BuildableNet(PlacedNet):
+class BuildableNet(EditableNet):
     """Editable net with its state and the expressions built from it."""
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
         super().__init__(definition, table)
+        self._device: Device | None = None
+        """the device that was asked for; None follows the inputs"""
         self._initialized = -1
         self._version = (0, 0, 0)
         self._builds: dict[Any, Any] = {}
@@ -336,6 +368,67 @@ class BuildableNet(PlacedNet):
             keep(self._builds, key, self._recorded(self._shaped(shapes), opaque=True))
         build: Build = self._builds[key]
         return build
+
+    @property
+    def device(self) -> Device:
+        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
+        return cpu if self._device is None else self._device
+
+    def to_device(self, device: Device | str) -> Self:
+        """Build and run the net on a device, or on the one of a name, from now on; return the net.
+
+        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
+        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+        >>> net.to_device("cpu").run(np.array([-1, 1], dtype="float32"))
+        array([0., 1.], dtype=float32)
+        """
+        self._device = as_device(device, f"to_device of net {self.name!r}")
+        # Expressions name their device: all builds are of the old one.
+        self._forget()
+        return self
+
+    def _recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
+        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
+        device = self._device_for(leaves(inputs.values()))
+        with placed_on(device):
+            build = self._builder.build(inputs, **options)
+        if device is not cpu and not options.get("opaque"):
+            _check_kernels(build)
+        return build
+
+    def _device_for(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
+
+        Raises OperandError where one lies elsewhere.
+        """
+        numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
+        device = self._place_of(numbers)
+        other = next((value for value in numbers if value.device is not device), None)
+        if other is not None:
+            raise OperandError(
+                f"an input on {other.device.name}, {other!r}, for net {self.name!r} on {device.name}",
+                rule="all inputs that are tensors or expressions must lie where the net runs",
+                fix=f"x.to_device({device.name!r})",
+            )
+        return device
+
+    def _place_of(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the first one other than cpu of expressions."""
+        there = (value.device for value in values if isinstance(value, Expr))
+        return self._device or next((device for device in there if device is not cpu), cpu)
+
+    def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
+        dtype = noted_dtype(self.definition.input(name))
+        if dtype is not None and is_text(dtype):
+            dtype = _ASSUMED_TEXT
+        return self._type_on(self.device, shape, np.dtype(np.float32) if dtype is None else dtype)
+
+    def _type_on(self, device: Device, shape: Shape, dtype: np.dtype[Any]) -> TensorType:
+        """Return the type of an input on a device; texts stay on cpu."""
+        return TensorType(shape, dtype, cpu if is_text(dtype) else device)
 
 
 def keep(table: dict[Any, Any], key: Any, value: Any) -> None:

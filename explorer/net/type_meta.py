@@ -15,9 +15,8 @@ import numpy as np
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry, changes
-from explorer.core.types.block import Block
 from explorer.core.types.custom_dtypes import is_element
-from explorer.core.types.device import Device, cpu
+from explorer.core.types.device import Block, Device, cpu
 from explorer.record.reasons import counted_text
 
 _OBJECT = np.dtype(object)

@@ -7,20 +7,22 @@ the net's own plan runs, so that what is compared is what ``net.run`` computes, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.tensor_type import Array
+from explorer.net.building.builder import Build
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
-from explorer.net.operand_values import Take
 from explorer.record import Summary
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
-from explorer.run.execution.value_capture import summarize
+from explorer.run.execution.program import Program
+from explorer.run.execution.value_capture import ValueObserver, summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
 """largest relative errors of float32 and float64, and of floats of fewer bits; other numbers must be equal"""
@@ -235,3 +237,34 @@ def compare_values(
         sum(len(operator.outputs) for operator in definition.ssa.topological_order) - len(owners),
         show,
     )
+
+
+Take: TypeAlias = Callable[[str, Array], None]
+"""function of an operand's name and its value, which is valid during the call alone"""
+
+
+class OperandValues(ValueObserver):
+    """Observer of a run that hands the values of some operands to a function, each once, by name.
+
+    An operand that the plan does not compute, since it was rewritten without it, is left out.
+    """
+
+    def __init__(
+        self, program: Program, build: Build, names: Iterable[str], take: Callable[[str, Array], None]
+    ) -> None:
+        self._take = take
+        self._names: dict[int, list[str]] = {}
+        """uid of a value → the operands whose value it is"""
+        graph = program.planned.graph
+        for name in names:
+            node = build.values.get(name)
+            if isinstance(node, Expr):
+                # A rewritten operand has the value of the node in its place. A set: where none was, both are one.
+                for uid in {node.uid, graph.resolve(node).uid}:
+                    self._names.setdefault(uid, []).append(name)
+        super().__init__(program)
+
+    def value(self, uid: int, value: Array) -> None:
+        """Hand on the operands that have a value."""
+        for name in self._names.get(uid, ()):
+            self._take(name, value)

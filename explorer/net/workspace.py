@@ -1,25 +1,28 @@
 """Workspaces: blobs by name, and the nets that read and write them (Caffe2: Workspace).
 
 Blobs outlive runs, and are how nets pass values to each other: one fills parameters, another reads them at each step.
-Runs themselves are plans (runnable.py), so that a workspace adds names, and the order in which they are written.
+Runs themselves are plans (net.py), so that a workspace adds names, and the order in which they are written.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.errors import ExplorerError, OperandError, StateError, UnknownNameError
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.net.blob import Blob
-from explorer.net.blob_operator import BLOB_OPERATORS
+from explorer.net.blob_operator import BLOB_OPERATORS, BlobOperator
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.definition.edits import changed
+from explorer.net.definition.operator_definition import graph_error
 from explorer.net.net import Net
-from explorer.net.ordered_run import OrderedRun, has_blob_operators
 from explorer.record.reasons import counted_text
 
 
@@ -216,3 +219,63 @@ def _with_results(net: Net) -> Net:
     own = [definition.blobs[name].blob for name in definition.ssa.outputs]
     names = [*own, *[name for name in definition.inputs if name in written]] if own else sorted(written)
     return net.with_definition(changed(definition, outputs=[*dict.fromkeys(names)]))
+
+
+Find: TypeAlias = Callable[[str], Blob]
+"""the blob of a name, made where there is none"""
+
+
+def has_blob_operators(definition: NetDefinition) -> bool:
+    """Whether a net has operators that run by themselves."""
+    return any(operator.type in BLOB_OPERATORS for operator in definition.operators)
+
+
+class OrderedRun:
+    """A net cut at its operators on blobs; the nets between them are planned once."""
+
+    def __init__(self, net: Net) -> None:
+        self._definition = net.definition
+        self._parts = [*_parts(net)]
+
+    def run(self, find: Find, executor: str) -> None:
+        """Run all parts in their order on the blobs of a workspace."""
+        for part in self._parts:
+            if isinstance(part, OperatorDefinition):
+                self._run_operator(part, find)
+            else:
+                results = part.run_on_device({name: find(name).elements() for name in part.inputs}, executor)
+                for name, value in results.items():
+                    # Names of versions end in "@" and a number; a workspace has one blob for all of them, in which the
+                    # last one stays.
+                    find(name.rpartition("@")[0] or name).reset(value)
+
+    def _run_operator(self, operator: OperatorDefinition, find: Find) -> None:
+        """Run one operator; an error names it, and its line."""
+        own = BlobOperator(operator, tuple(map(find, operator.inputs)), tuple(map(find, operator.outputs)))
+        try:
+            BLOB_OPERATORS[operator.type](own, **operator.arguments)
+        except ExplorerError as error:
+            raise graph_error(
+                self._definition.source,
+                operator,
+                f"operator {operator.name!r} ({operator.type}): {error.given}",
+                rule=error.rule,
+                fix=error.fix,
+            ) from error
+
+
+def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
+    """Return the operators on blobs, and nets of those between them, in their order."""
+    definition = net.definition
+    for is_own, group in groupby(definition.operators, lambda operator: operator.type in BLOB_OPERATORS):
+        operators = [*group]
+        if is_own:
+            yield from operators
+            continue
+        written: dict[str, None] = {}
+        read: dict[str, None] = {}
+        for operator in operators:
+            # Dicts for their order: the parts of a net must be the same in every process.
+            read.update(dict.fromkeys([name for name in operator.inputs if name not in written]))
+            written.update(dict.fromkeys(operator.outputs))
+        yield net.with_definition(changed(definition, operators=operators, inputs=[*read], outputs=[*written]))

@@ -2,17 +2,17 @@
 
 from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
-from explorer.record.interface_rows import InterfaceRow
 from explorer.record.json_form.codec import SCHEMA, from_json, json_schema, loads, to_json
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
-from explorer.record.operator_rows import FileOperator
 from explorer.record.reasons import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
     Body,
     Decision,
     Explanation,
+    FileOperator,
     Group,
+    InterfaceRow,
     Kernel,
     Kind,
     Nodes,

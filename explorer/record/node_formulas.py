@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from explorer.record.commutative import COMMUTATIVE
 from explorer.record.recording import Recording
+from explorer.record.rows import COMMUTATIVE
 
 _WRITTEN = {
     "add": "{} + {}",

@@ -13,9 +13,7 @@ from typing import Any
 
 from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
-from explorer.record.interface_rows import InterfaceRow
 from explorer.record.layer_rows import Gradient, Layer, Port
-from explorer.record.operator_rows import FileOperator
 from explorer.record.provenance import Provenance, provenance
 from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
@@ -23,7 +21,9 @@ from explorer.record.rows import (
     Body,
     Decision,
     Explanation,
+    FileOperator,
     Group,
+    InterfaceRow,
     Nodes,
     Run,
     Schedule,

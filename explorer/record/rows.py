@@ -9,7 +9,9 @@ between processes as they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 Fact: TypeAlias = Any
@@ -307,3 +309,71 @@ class Run:
     """whether the program had run before, so that its memory was in use and its constants were computed"""
     watched: bool = False
     """whether values were summarised between the kernels of this run"""
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceRow:
+    """Input or output of a model; of a sequence each member has a row, named ``x[0]``, ``x[1]``, …
+
+    Leaves stand in a recording in the order of their first use, and a result is called after its operation: a reader
+    of a file knows neither.
+    """
+
+    direction: Literal["input", "output"]
+    name: str
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileOperator:
+    """Operator of a model's file: its attributes and weights as the file names them.
+
+    An operator may be recorded as many nodes, or as none, and a node's attributes are those of the engine's operation:
+    a reader looks for the file's own ("pads", "group").
+    """
+
+    scope: int
+    """row of its box"""
+    attributes: tuple[tuple[str, str], ...] = ()
+    """name and value as text; a long list is written as its first members, its length and a digest"""
+    weights: tuple[tuple[str, str], ...] = ()
+    """name of each weight in the operator, and its name in the file with its type"""
+    doc: str = ""
+    """description by the model's author"""
+
+
+Substitution = tuple[int, int, int]
+"""number of the decision, the node replaced, the node in its place"""
+
+
+def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
+    """Return rows in the order of their decisions, each with a node that no earlier row replaces.
+
+    A planner may enter a replacement late, under the number of an earlier decision: the body of a call that is opened
+    in turn belongs to the decision that opened the first one. Readers of what was replaced then read what stands for
+    it. A row that replaces a node by itself, in the end, keeps it, for the check of recordings to refuse.
+    """
+    if all(before[0] <= after[0] for before, after in pairwise(rows)):
+        return list(rows)
+    stands: dict[int, int] = {}
+    ordered = []
+    # A stable sort: rows of one decision keep the order in which they were entered.
+    for decision, old, new in sorted(rows, key=lambda row: row[0]):
+        chain = []
+        while new in stands:
+            chain.append(new)
+            new = stands[new]
+        stands.update(dict.fromkeys(chain, new))  # so that no chain is walked twice
+        if old != new:
+            stands.setdefault(old, new)
+        ordered.append((decision, old, new))
+    return ordered
+
+
+COMMUTATIVE = frozenset(
+    {
+        "add", "add_n", "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "fmax", "fmin", "gcd", "hypot", "lcm",
+        "logaddexp", "logaddexp2", "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
+        "not_equal",
+    }
+)  # fmt: skip

@@ -8,24 +8,29 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Never, Unpack, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, Unpack, get_args, overload
 
-from explorer.core.argument_checks import check_type
+from explorer.core.argument_checks import check_name, check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.hooks import View, hooks
+from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.progress import long_running
-from explorer.core.types.device import Device, cpu
+from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
-from explorer.plan.passes import Recall
-from explorer.plan.pipeline import PIPELINE, pass_names
-from explorer.plan.planner import Plan, plan
-from explorer.record import Recording, Summary
+from explorer.plan.passes import Inline, Recall
+from explorer.plan.pipeline import PIPELINE, PassName, pass_names
+from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
+from explorer.record import Decision, Recording, Summary
 from explorer.record.gc_pause import gc_paused
-from explorer.run.diagnosis.inspectable_plan import InspectablePlan
+from explorer.run.calibrate import measured_cost_model
+from explorer.run.diagnosis.reproducer import reproducer
+from explorer.run.diagnosis.scale_estimate import ScaleEstimate, scale_estimate
+from explorer.run.diagnosis.what_if import WhatIf, what_if
 from explorer.run.execution.executors import EXECUTORS, ExecutorName, run_program
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
@@ -33,17 +38,19 @@ from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.one_thread import Use, by_one_thread
 from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
-from explorer.run.plan_options import CostsOption, Without, plan_options
-from explorer.run.plan_text import plan_text
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.recording.interface_table import InterfaceValue
 from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
+from explorer.run.workers.workers import open_network
+
+if TYPE_CHECKING:
+    import graphviz  # type: ignore[import-untyped]  # the package has no types
 
 
 @named_methods
-class EvalPlan(InspectablePlan):
+class EvalPlan:
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
     It computes all that it shows; values that are still held are reused by ``ex.evaluate`` and with ``recall=True``.
@@ -352,3 +359,119 @@ class EvalPlan(InspectablePlan):
         view = hooks.explore(self, **options)
         self._views.append(view)
         return view
+
+    def why(self, one: Expr, other: Expr) -> str:
+        """Return the decisions about two expressions as text, such as why they are not fused; or what became of each.
+
+        Example: ``print(plan.why(product, bias))``.
+        """
+        return hooks.why(self, one, other)
+
+    def explain(self, what: Expr | None = None) -> str:
+        """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
+        return hooks.explain(self, what)
+
+    def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
+        """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
+
+        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
+        """
+        return hooks.to_graphviz(self, stage)
+
+    def compare(self, other: EvalPlan | Recording) -> ComparedPlans:
+        """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
+        return hooks.compare(self, other)
+
+    def what_if(self, what: Decision | Expr) -> WhatIf:
+        """Find the smallest change after which a declined decision would be applied; prices are given for both.
+
+        ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
+        """
+        return what_if(self.planned, self.recording, what)
+
+    def estimate(
+        self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
+    ) -> ScaleEstimate:
+        """Estimate the plan on several workers, on paper: time, critical path, bytes sent, and who waits, as lanes.
+
+        ``bandwidth`` of a worker's link in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; by default
+        those of Dask between processes of one machine. Chains of kernels go to the worker that would end them first.
+        Members of ``ex.map`` are divided where that pays; those of a batch found by the plan are one kernel: plan
+        ``without="batch"`` to see them spread. Raises OperandError.
+
+        >>> x = ex.tensor(np.ones((400, 400)))
+        >>> plan = ex.EvalPlan(without="batch")
+        >>> handles = [plan.register(ex.tanh(x * n @ x).sum()) for n in range(1, 9)]
+        >>> estimate = plan.prepare().estimate(workers=4, bandwidth=1000, latency=100, overhead=100)
+        >>> estimate.worthwhile, estimate.network.workers
+        (True, 4)
+        """
+        return scale_estimate(self.planned, workers, bandwidth, latency, overhead)
+
+    def reproducer(self, decision: Decision) -> str:
+        """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.
+
+        The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
+        """
+        return reproducer(self.planned, self.recording, decision)
+
+
+CostsOption: TypeAlias = Literal["reference", "measured"]
+Without: TypeAlias = PassName | str | Sequence[PassName | str]
+
+
+def plan_options(
+    further: Mapping[str, Any],
+    *,
+    without: Without,
+    record: str,
+    executor: str,
+    title: str,
+    device: Device | None,
+    recall: bool,
+    costs: str,
+    numerics: str,
+) -> Options:
+    """Return the planner's options by those of an EvalPlan; ``further`` are options of the planner itself.
+
+    Raises UnknownNameError or OperandError, which names the option.
+    """
+    check_name(record, "record", get_args(RecordOption))
+    check_name(executor, "executor", EXECUTORS)
+    check_name(costs, "costs", get_args(CostsOption))
+    check_type(title, "title", str, "a text", f'title="{title}"')
+    check_type(recall, "recall", bool, "True or False", "recall=True")
+    if device is not None:
+        check_device(device)
+    changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
+    if costs == "measured":
+        changes = {"cost_model": measured_cost_model(), **changes}
+    if executor == "dask":
+        changes["inline"] = _divided(changes.get("inline"))
+    # Options are hashed: equal ones share cached programs.
+    if isinstance(changes.get("passes"), list):
+        changes["passes"] = tuple(changes["passes"])
+    return Options().with_changes("record", "executor", "title", "device", "recall", "costs", **changes)
+
+
+def _divided(inline: Any) -> Any:
+    """Return the pass that inlines calls with the workers that are open, over which it divides mapped calls."""
+    inline = Inline() if inline is None else inline
+    if not isinstance(inline, Inline) or inline.network is not None or (network := open_network()) is None:
+        return inline
+    return replace(inline, network=network)
+
+
+def _names(without: Any) -> Any:
+    """Return one or several names as a tuple; leave other types for the planner to reject."""
+    if isinstance(without, str):
+        return (without,)
+    return tuple(without) if isinstance(without, (list, set, frozenset)) else without
+
+
+def plan_text(title: str, registered: int, is_prepared: bool, evaluated: int) -> str:
+    """Return what a plan holds: ``<plan 'loss': 2 evaluated>``, ``<plan: 1 registered, not planned>``."""
+    parts = [f"{evaluated:,} evaluated"] * (evaluated > 0)
+    if registered or not evaluated:
+        parts.append(f"{registered:,} registered, {'prepared' if is_prepared else 'not planned'}")
+    return f"<plan{f' {title!r}' if title else ''}: {'; '.join(parts)}>"

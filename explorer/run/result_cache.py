@@ -7,11 +7,14 @@ the newest tensor of an earlier one whose results are still held: most results n
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
+from array import array as packed
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -20,14 +23,13 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.storage import Storage
-from explorer.core.ir.tensor import Tensor, tensor_of
+from explorer.core.ir.tensor import STORED, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.data.user_data import UserData
 from explorer.plan.passes import Recall
 from explorer.record.fork_locks import renew_in_children
-from explorer.run.plan_cache import Structure
-from explorer.run.value_numbers import NO_TENSOR, Number, newest_below, numbers
+from explorer.run.plan_cache import Leaves, Structure
 
 _WAITING, _NODES = 8, 1 << 14
 """limits of work put off: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
@@ -283,3 +285,70 @@ def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any],
 
 def _is_pure(known: Structure) -> bool:
     return all(operation.pure for operation in known.operations)
+
+
+Number: TypeAlias = tuple[int, int]
+NO_TENSOR = -1
+"""stands for the newest tensor of an expression that reads none"""
+_SALT = int.from_bytes(os.urandom(7), "little")
+
+
+def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
+    """Return the value number of each node of a structure whose tensors have storages of these tokens and versions."""
+    first: list[int] = []
+    second: list[int] = []
+    stored = zip(leaves.tokens, leaves.versions, strict=True)
+    tensor = STORED.token
+    for operation, operands in _rows(encoding, count):
+        if not operands:
+            leaf = next(stored) if operation == tensor else ()
+            first.append(hash((_SALT, operation, leaf)))
+            # Two hashes of 64 bits over different orders: Python's hash of one tuple is too short to rest on.
+            second.append(hash((leaf, operation, _SALT)))
+        elif len(operands) == 2:
+            # Most nodes have two operands, and these tuples are made faster than unpacked ones.
+            a, b = operands
+            first.append(hash((operation, first[a], first[b])))
+            second.append(hash((_SALT, second[a], second[b], operation)))
+        else:
+            first.append(hash((operation, *[first[operand] for operand in operands])))
+            second.append(hash((_SALT, *[second[operand] for operand in operands], operation)))
+    return list(zip(first, second, strict=True))
+
+
+def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
+    """Return for each node the token of the newest storage that it depends on."""
+    newest: list[int] = []
+    stored = iter(leaves.tokens)
+    tensor = STORED.token
+    operations, counts, operands = _columns(encoding, count)
+    below = iter(operands)
+    for operation, size in zip(operations, counts, strict=True):
+        if size == 1:
+            newest.append(newest[next(below)])
+        elif size == 2:
+            first, second = newest[next(below)], newest[next(below)]
+            newest.append(first if first > second else second)
+        elif size:
+            newest.append(max([newest[operand] for operand in itertools.islice(below, size)]))
+        else:
+            newest.append(next(stored) if operation == tensor else NO_TENSOR)
+    return newest
+
+
+def _columns(encoding: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
+    """Return each node's operation token and operand count, then the concatenated operands of all nodes."""
+    rows = packed("q")
+    rows.frombytes(encoding)
+    numbers = rows.tolist()
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+
+
+def _rows(encoding: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield each node's operation token and its operands."""
+    operations, counts, numbers = _columns(encoding, count)
+    at = 0
+    for operation, operands in zip(operations, counts, strict=True):
+        end = at + operands
+        yield operation, numbers[at:end]
+        at = end

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values
-from explorer.core.progress import long_running
+from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
@@ -33,10 +33,10 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.data_loader import Resumable
-from explorer.train.epoch import Epoch, train_epoch
+from explorer.train.data_loader import Pass, Resumable
 from explorer.train.layers.training_layers import Training, step_operand
 from explorer.train.module_device import elements_on
+from explorer.train.optimizers.optimizer import Optimizer
 from explorer.train.training_step import TrainingStep
 
 KEPT = 16
@@ -326,3 +326,78 @@ class Module(BuildableModule):
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Epoch(NamedTuple):
+    """Result of an epoch: its number, the mean loss of its batches, and the samples that it saw."""
+
+    epoch: int
+    loss: float
+    samples: int
+
+
+class Trained(Protocol):
+    """Module that is trained batch by batch, and can be saved."""
+
+    samples: str
+
+    def require_optimizer(self) -> Optimizer:
+        """Return the optimizer, which counts the steps."""
+
+    def train_on(self, value: Any, label: Any) -> float:
+        """Make one training step; return the loss before it."""
+
+    def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
+        """Write the training state to a file."""
+
+
+def train_epoch(
+    module: Trained,
+    loader: Iterable[tuple[Any, ...]],
+    epoch: int,
+    epochs: int,
+    checkpoint: str | os.PathLike[str] | None,
+    every_batches: int | None,
+) -> Epoch:
+    """Take a step for each batch; where it is stopped, count the batches whose steps were taken, and save them.
+
+    Raises OperandError for a batch that is no pair of input and label, and for an epoch without batches.
+    """
+    optimizer = module.require_optimizer()
+    steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
+    total, samples = 0.0, 0
+    batches_of_epoch, resumable = iter(loader), loader if isinstance(loader, Resumable) else None
+    try:
+        for number, batch in enumerate(batches_of_epoch):
+            if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+                raise OperandError(
+                    f"a batch of {len(batch) if isinstance(batch, (tuple, list)) else type(batch).__name__}",
+                    rule="a batch must be a pair, input and label",
+                    fix="DataLoader(ArrayDataset(images, labels))",
+                )
+            # Before the step, so that a callback that cancels leaves all batches that were counted trained.
+            if (report := current_callback()) is not None:
+                report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
+            loss = module.train_on(*batch)
+            count = np.shape(batch[0])[-1 if module.samples == "last" else 0]
+            # Weighed by samples: the last batch may be smaller, and its mean counts for less.
+            total += loss * count
+            samples += count
+            if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
+                module.save(checkpoint, resumable)
+    except BaseException:
+        new_steps = optimizer.iteration - steps
+        if isinstance(batches_of_epoch, Pass):
+            # A batch that was loaded, and whose step did not end, is not behind: training goes on with it.
+            batches_of_epoch.delivered = batches_of_epoch.first + new_steps
+        # Without a step the file stays, which may hold more than this module.
+        if checkpoint is not None and new_steps:
+            module.save(checkpoint, resumable)
+        raise
+    if not samples:
+        raise OperandError(
+            f"no batch in epoch {epoch} of fit()",
+            rule="a loader must give at least one batch in each epoch, and begin anew for each",
+            fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
+        )
+    return Epoch(epoch, total / samples, samples)

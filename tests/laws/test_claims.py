@@ -15,7 +15,7 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
-from explorer.plan.memory.buffers_reasons import BuffersReasons
+from explorer.plan.memory.buffers import Buffers
 from explorer.plan.passes import Inline, Recall
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
@@ -81,7 +81,7 @@ def test_a_reshape_of_the_result_of_a_call_is_a_copy_as_claimed() -> None:
     """A call leaves its results in row-major order; what lies below them is in another plan."""
     flat = ex.reshape(ex.transpose(pair(x, y)[0]), (-1,))
     planned = prepared(flat.sum(), inline=Inline(0)).planned
-    assert BuffersReasons.copied in [decision.reason for decision in planned.graph.decisions]
+    assert Buffers.copied in [decision.reason for decision in planned.graph.decisions]
     check(planned)
 
 

@@ -17,8 +17,8 @@ from explorer.course import Card, Exercise, Verdict
 from explorer.plan.pipeline import PassName
 from explorer.plan.planner import PASSES
 from explorer.run.diagnosis.what_if import WhatIf
+from explorer.run.evalplan import CostsOption
 from explorer.run.execution.executors import ExecutorName
-from explorer.run.plan_options import CostsOption
 from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
@@ -138,10 +138,10 @@ def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
 
 VARYING = {
     "Blob.value", "BuildableNet.build", "Data.evaluate", "EditableNet.add", "Layer.feed_backward",
-    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "RunnableNet.run", "Registry.create",
+    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "Net.run", "Registry.create",
     "Registry.register",
     "feed_backward", "feed_forward",
-    "TensorFunctions.at", "TensorFunctions.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
+    "Tensor.at", "Tensor.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
     "map", "scan", "try_cast", "while_loop",
 }  # fmt: skip
 """functions whose results are containers as they were given, or as a user's function or a file has them"""
@@ -162,8 +162,8 @@ def test_what_users_get_back_has_a_type() -> None:
         ("EvalPlan.explore", "View"),
         ("Net.explore", "View"),
         ("Module.explore", "View"),
-        ("InspectablePlan.compare", "ComparedPlans"),
-        ("InspectablePlan.what_if", "WhatIf"),
+        ("EvalPlan.compare", "ComparedPlans"),
+        ("EvalPlan.what_if", "WhatIf"),
         ("EvalPlan.register", "Handle | tuple[Handle, ...]"),
         ("Module.plan", "EvalPlan"),
         ("open", "Net"),

@@ -19,7 +19,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.differences import differences
+from explorer.testing.laws.facets import differences
 from tests.laws.cases import every_case, operations, parameters
 
 LARGEST = 48

@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.core.ir import assigned_names
 from explorer.record import Recording, Source, SourceText, from_json, to_json
 from explorer.record.listings import listings, without_source
-from explorer.run.recording import source_texts
+from explorer.run.recording import variable_tables
 
 pytestmark = pytest.mark.spec("V-2")
 MODELS = Path(__file__).parents[2] / "assets" / "models"
@@ -80,7 +80,7 @@ def test_of_a_cell_everything_is_kept() -> None:
 
 
 def test_what_is_over_the_budget_is_listed_by_its_recorded_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_texts, "BUDGET", 20)
+    monkeypatch.setattr(variable_tables, "BUDGET", 20)
     recording = recorded("/tmp/module.py")
     assert recording.source_texts == []
     (listing,) = listings(recording)

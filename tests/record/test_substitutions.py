@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.record.substitutions import in_order
+from explorer.record.rows import in_order
 
 
 def standing(rows, position, node):

@@ -16,7 +16,7 @@ import pytest
 import explorer as ex
 from explorer.run import result_cache
 from explorer.run.plan_cache import cache
-from explorer.run.runtime.sealed_arrays import sealed
+from explorer.run.runtime.marshalling import sealed
 from tests.support.effects import Counting
 
 

@@ -16,8 +16,6 @@ MODULES = sorted(
 WIDGETS = (
     "compare.side_by_side",
     "widget.widget",
-    "widget.stepped_widget",
-    "widget.newest_wins",
     "widget.preview",
     "widget.progress_bar",
     "widget.front_end",

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import count
+from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast, dataclass_transform
 from weakref import WeakValueDictionary
 
@@ -23,22 +26,111 @@ import numpy as np
 
 from explorer.core import registry
 from explorer.core.argument_checks import refuse_option
+from explorer.core.attributes import stands_for_expression
+from explorer.core.bit_keys import exact
 from explorer.core.checked_functions import named_methods
-from explorer.core.errors import OperandError
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.kernel_registry import kernel_of, on_device, rule_of_devices, type_on_elements
 from explorer.core.ir.operation_checks import check_facet_names, check_facets, extend, register_operation
-from explorer.core.ir.operation_interning import Interning
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.tiles import Tiling
 from explorer.core.policy import NO_POLICIES, Items, Policies
+from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 
 if TYPE_CHECKING:
     from explorer.core.ir.examples import Example
+
+
+_interning = threading.RLock()
+"""guards the tables of instances; reentrant, because memory is collected inside, and a finaliser may make an operation
+on the thread that holds it"""
+
+
+def _renew() -> None:
+    global _interning
+    _interning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # another thread of the parent may hold the lock while the process forks; in the child nobody would release it
+    os.register_at_fork(after_in_child=_renew)
+
+
+_PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
+
+
+class Interning(type):
+    """Metaclass that makes one instance for each set of attributes."""
+
+    _instances: WeakValueDictionary[Any, Any]
+
+    attribute_names: tuple[str, ...]
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        """Return the instance with these attributes."""
+        key: tuple[Any, ...] | None = None
+        if len(arguments) == len(cls.attribute_names) and not named:
+            key = cls._key(arguments)
+            instance = cls._instances.get(key)
+            if instance is not None:
+                return instance
+        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
+            arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
+            named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
+        try:
+            candidate = super().__call__(*arguments, **named)
+        # the usual mistake, operands in place of attributes, gets an error of its own
+        except TypeError:
+            cls._check_attributes((*arguments, *named.values()))
+            raise
+        attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
+        # __post_init__ may have replaced attributes by canonical ones: those are the key
+        if key is None or not all(map(is_, attributes, arguments)):
+            key = cls._key(attributes)
+        with _interning:
+            # Two threads may build the same operation: the first one entered is everybody's.
+            instance = cls._instances.setdefault(key, candidate)
+        if instance is candidate:
+            cls._check_attributes(attributes)
+        return instance
+
+    def _check_attributes(cls, arguments: tuple[Any, ...]) -> None:
+        """Raise DeclarationError if a class is called with operands instead of attributes."""
+        operands = [
+            value for value in arguments if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
+        ]
+        if operands:
+            names = ", ".join(cls.attribute_names)
+            raise DeclarationError(
+                f"{cls.__name__}(…) with {len(operands)} of {len(arguments)} arguments that are operands",
+                rule=f"a class of operations must be called with its attributes ({names or 'it has none'}), "
+                "and the resulting operation with operands",
+                fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
+            )
+
+    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = tuple(map(exact, attributes))
+        try:
+            hash(key)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__} with the attributes {attributes}",
+                rule="attributes must be numbers, strings, dtypes, functions, or tuples of them",
+                fix="pass arrays as operands: ex.tensor(array)",
+            ) from None
+        return key
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of any library; NumPy scalars and data of a user's type are not."""
+    is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    return is_array and not stands_for_expression(value)
+
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """known range of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from explorer.core.errors import FileError
-from explorer.core.files.atomic_write import Replacement, remove_abandoned, scratch_files, unwritable
-from explorer.core.files.file_lock import alone
+from explorer.core.files.atomic_write import Replacement, alone, remove_abandoned, scratch_files, unwritable
 from explorer.core.files.open_untrusted import content
 from explorer.formats.common.zip_limits import UNREADABLE, Archive
 

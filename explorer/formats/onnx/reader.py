@@ -9,11 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, defs, helper
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    defs,
+    helper,
+)
 from onnx.shape_inference import InferenceError, infer_shapes
 
 from explorer.core.errors import FileError
@@ -21,21 +34,29 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.formats.common.onnx_words import left_out
 from explorer.formats.onnx.function_inlining import PlacedNode, body_of, captured, expanded
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.node_attributes import arguments, constant, text
 from explorer.formats.onnx.operator_names import Names, beside_bias, telling_weights
 from explorer.formats.onnx.operators.base.formal_names import domain_of, input_names, output_names
 from explorer.formats.onnx.signatures import type_of, upgraded
 from explorer.formats.onnx.source_lines import written_at
-from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, sparse, stored
-from explorer.formats.onnx.value_types import blob_type, dictionary_type, unnamed, unreadable_kind
+from explorer.formats.onnx.stored_tensors import (
+    StoredTensor,
+    StoredWeights,
+    dtype_name,
+    is_supported,
+    sparse,
+    stored,
+    texts,
+)
 from explorer.net.definition.definition import (
     BlobType,
+    Dimension,
     NetDefinition,
     OperatorDefinition,
     Plain,
     WeightReference,
 )
 from explorer.net.operators.table import OperatorTable
+from explorer.record.reasons import counted_text
 
 _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
@@ -343,3 +364,138 @@ def _about(model: ModelProto, remark: str) -> str:
 def _shown(node: NodeProto) -> str:
     shown = f"{', '.join(node.output)} = {node.op_type}({', '.join(node.input)})"
     return shown if len(shown) <= _TEXT else shown[:_TEXT] + "…"
+
+
+def _unpacked(value_type: TypeProto) -> tuple[str, TypeProto]:
+    """Return the container of a type, and the type of what it holds: a sequence, an optional, or one of the other."""
+    words = []
+    if value_type.HasField("optional_type"):
+        words.append("optional")
+        value_type = value_type.optional_type.elem_type
+    if value_type.HasField("sequence_type"):
+        words.append("sequence")
+        value_type = value_type.sequence_type.elem_type
+    return " ".join(words), value_type
+
+
+def unreadable_kind(value_type: TypeProto) -> str:
+    """Return the kind of a value that no operator is able to read: a map, a sequence of sequences; "" for others."""
+    container, held = _unpacked(value_type)
+    container_type = held.WhichOneof("value") or ""
+    if container_type not in ("tensor_type", ""):
+        return (
+            f"{container} of a {container_type.removesuffix('_type')}"
+            if container
+            else str(container_type).removesuffix("_type")
+        )
+    code = held.tensor_type.elem_type
+    return f"tensor of {name}" if code and not is_supported(name := dtype_name(code)) else ""
+
+
+def dictionary_type(value_type: TypeProto, keys: tuple[str | int, ...]) -> BlobType | None:
+    """Return the type of the array that stands for a map: an element for each key. None for another type than a map."""
+    held = value_type.map_type.value_type.tensor_type
+    name = dtype_name(held.elem_type)
+    if not value_type.HasField("map_type") or not is_supported(name):
+        return None
+    return BlobType((len(keys),), name, keys=keys)
+
+
+def blob_type(value_type: TypeProto) -> BlobType | None:
+    """Return the shape and dtype that a file notes of a tensor, or of the tensors in a container; None for others."""
+    container, held = _unpacked(value_type)
+    if not held.HasField("tensor_type"):
+        return None
+    tensor_type = held.tensor_type
+    name = dtype_name(tensor_type.elem_type)
+    dtype = name if is_supported(name) else None
+    if not tensor_type.HasField("shape"):
+        return BlobType(None, dtype, container)
+    shape: list[Dimension] = []
+    for dimension in tensor_type.shape.dim:
+        # some exporters write −1 for an unknown length
+        if dimension.HasField("dim_value") and dimension.dim_value >= 0:
+            shape.append(dimension.dim_value)
+        else:
+            # "?" is how exporters write that there is no name: two of them are two lengths
+            shape.append(dimension.dim_param if any(map(str.isalnum, dimension.dim_param)) else None)
+    return BlobType(tuple(shape), dtype, container)
+
+
+def unnamed(type_: BlobType) -> BlobType:
+    """Return the type of a value of an inner graph, whose names of lengths are not those of the graph around it."""
+    if type_.shape is None:
+        return type_
+    return replace(type_, shape=tuple([length if isinstance(length, int) else None for length in type_.shape]))
+
+
+def arguments(
+    node: NodeProto, name: str, path: Path, elements: Mapping[bytes, Elements]
+) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
+    """Return the plain attributes of a node by name, and its tensors, which are named ``operator.attribute``.
+
+    An attribute without a plain value, a graph or a type, becomes a text that describes it.
+    """
+    plain: dict[str, Plain] = {}
+    tensors: dict[str, StoredTensor] = {}
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.TENSOR:
+            tensors[attribute.name] = stored(attribute.t, f"{name}.{attribute.name}", path, elements)
+        else:
+            plain[attribute.name] = _plain(attribute)
+    return plain, tensors
+
+
+def _plain(attribute: AttributeProto) -> Plain:
+    types = AttributeProto
+    match attribute.type:
+        case types.INT:
+            return attribute.i
+        case types.FLOAT:
+            return attribute.f
+        case types.STRING:
+            return text(attribute.s)
+        case types.INTS:
+            return tuple(attribute.ints)
+        case types.FLOATS:
+            return tuple(attribute.floats)
+        case types.STRINGS:
+            return tuple(text(item) for item in attribute.strings)
+        case types.GRAPH:
+            return f"a graph of {counted_text(len(attribute.g.node), 'node')}"
+        case types.GRAPHS:
+            return tuple(f"a graph of {counted_text(len(graph.node), 'node')}" for graph in attribute.graphs)
+        case types.TENSORS:
+            return counted_text(len(attribute.tensors), "tensor")
+        case types.SPARSE_TENSOR | types.SPARSE_TENSORS:
+            return "a sparse tensor"
+        case types.TYPE_PROTO | types.TYPE_PROTOS:
+            return "a type"
+    return f"an attribute of kind {attribute.type}"
+
+
+def text(data: bytes) -> str:
+    """Return bytes of a file as text; anything that is no UTF-8 is replaced."""
+    return data.decode("utf-8", "replace")
+
+
+def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
+    """Return the tensor of a Constant node; None if it has none."""
+    name = node.output[0]
+    for attribute in node.attribute:
+        match attribute.name:
+            case "value":
+                return stored(attribute.t, name, path, elements)
+            case "sparse_value":
+                return sparse(attribute.sparse_tensor, name, path, elements)
+            case "value_int" | "value_ints":
+                whole = np.array(attribute.i if attribute.name == "value_int" else attribute.ints, np.int64)
+                return StoredTensor(name, whole.shape, "int64", whole)
+            case "value_float" | "value_floats":
+                real = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float32)
+                return StoredTensor(name, real.shape, "float32", real)
+            case "value_string":
+                return texts(name, [attribute.s], (), path)
+            case "value_strings":
+                return texts(name, attribute.strings, (len(attribute.strings),), path)
+    return None

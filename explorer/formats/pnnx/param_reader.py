@@ -9,15 +9,14 @@ output of its own. Files are hostile input: counts are checked before memory is 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from explorer.core.errors import FileError
 from explorer.core.progress import Progress, current_callback
 from explorer.formats.pnnx.attention_operands import with_named_operands
-from explorer.formats.pnnx.noted_dtypes import with_noted_dtype
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
-from explorer.formats.pnnx.positional_names import with_positional_names
 from explorer.formats.pnnx.recurrent_results import with_all_results
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 from explorer.record.reasons import counted_text
@@ -278,3 +277,64 @@ def _check_operand(operator: OperatorDefinition, pair: str, blob: str, known: fr
             f"{shorten(pair)} of operator {shorten(operator.name)} speaks of operand {shorten(blob)}",
             rule=f"it must be an operand of the operator: {listed or 'it has none'}",
         )
+
+
+DTYPE = "dtype"
+_WIDENED = frozenset(
+    [f"{home}.{name}" for home in ("torch", "Tensor") for name in ("sum", "prod", "cumsum", "cumprod")]
+)
+"""types whose results of truths and whole numbers are int64 unless they are told otherwise"""
+_KEPT = frozenset((
+    "torch.mean", "Tensor.mean", "torch.softmax", "F.softmax", "F.softmin", "torch.log_softmax", "F.log_softmax",
+))  # fmt: skip
+"""types whose results have the operand's dtype unless they are told otherwise"""
+_QUOTIENT = re.compile(r"\bdiv\(")
+
+
+def with_noted_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
+    """Return an operator with the dtype of its result as an argument, where it is another one than it is by itself.
+
+    An expression that divides gets the dtype of its result if that is whole: such a quotient was rounded.
+    """
+    if len(operator.outputs) != 1 or operator.arguments.get(DTYPE) is not None:
+        return operator
+    noted = type_of(operator.outputs[0]).dtype
+    if noted is None or noted == _own(operator, type_of):
+        return operator
+    return replace(operator, arguments={**operator.arguments, DTYPE: f"torch.{noted}"})
+
+
+def _own(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> str | None:
+    """Return the dtype that an operator's result has by itself; for all that is not asked about, the noted one."""
+    noted = type_of(operator.outputs[0]).dtype
+    text = operator.arguments.get("expr")
+    if isinstance(text, str):
+        return None if _is_whole(noted) and _QUOTIENT.search(text) else noted
+    if not operator.inputs or operator.type not in _WIDENED | _KEPT:
+        return noted
+    entering = type_of(operator.inputs[0]).dtype
+    if entering is None:
+        return noted
+    return "int64" if operator.type in _WIDENED and (entering == "bool" or _is_whole(entering)) else entering
+
+
+def _is_whole(dtype: str | None) -> bool:
+    return dtype is not None and dtype.startswith(("int", "uint"))
+
+
+_WINDOW = ("input", "kernel_size", "stride", "padding")
+_SIGNATURES = {
+    "aten::max_pool": (*_WINDOW, "dilation", "ceil_mode"),
+    "aten::avg_pool": (*_WINDOW, "ceil_mode", "count_include_pad", "divisor_override"),
+    "aten::adaptive_avg_pool": ("input", "output_size"),
+}
+"""type without its number of axes → torch's names of its operands"""
+_NAMES = {f"{name}{axes}d": names for name, names in _SIGNATURES.items() for axes in (1, 2, 3)}
+
+
+def with_positional_names(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
+    """Return an operator of level 0 with the names of its operands; any other, or one with too many, as it is."""
+    names = _NAMES.get(operator.type, ())
+    if operator.input_names or len(operator.inputs) > len(names):
+        return operator
+    return replace(operator, input_names=dict(zip(names, operator.inputs, strict=False)))

@@ -22,12 +22,13 @@ from explorer.formats.tflite.model_parts import (
     FileModel,
     FileOperator,
     FileTensor,
+    Level,
     Place,
     Quantization,
     Signature,
+    Sparsity,
 )
 from explorer.formats.tflite.operator_options import Schema
-from explorer.formats.tflite.sparsity import Level, Sparsity
 
 _IDENTIFIER = b"TFL3"
 _LEAST = 12

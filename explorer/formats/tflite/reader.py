@@ -8,11 +8,20 @@ Operators that are not known stay, with their names, for the graph to be seen wh
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from explorer.core.errors import FileError
 from explorer.core.files.kept_file import KeptFile
 from explorer.core.memory_budget import budget
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.tensor_type import is_addressable
+from explorer.formats.common.declared_weights import KeyedWeights
+from explorer.formats.common.stored_dtypes import decode, stored_bytes
+from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.tflite.formal_inputs import SHAPES, input_names
 from explorer.formats.tflite.model_parts import (
     UNKNOWN_LENGTH,
@@ -20,12 +29,12 @@ from explorer.formats.tflite.model_parts import (
     FileModel,
     FileOperator,
     FileTensor,
+    Place,
     Signature,
+    Sparsity,
 )
-from explorer.formats.tflite.stored_tensors import StoredTensor, StoredWeights, is_supported, stored
-from explorer.formats.tflite.tensor_names import OperatorNames, tensor_names
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
-from explorer.net.definition.operator_definition import STRING
+from explorer.net.definition.operator_definition import STRING, memory_dtype
 
 CONSTANT = "CONSTANT"
 """type of an operator that a file does not have: its result is a constant that is an output of the graph"""
@@ -267,3 +276,118 @@ class _GraphReader:
 
 def _tuples(value: Plain | list[Plain]) -> Plain:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+_SUPPORTED = frozenset((
+    "float32", "float64", "float16", "bfloat16", "int4", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "bool", "complex64", "complex128",
+))  # fmt: skip
+
+
+def is_supported(dtype: str) -> bool:
+    """Whether arrays can have this dtype."""
+    return dtype in _SUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """A constant of a file: its name there, shape and dtype, and the place of its elements.
+
+    Of a sparse one these are its elements but zeros, and ``sparsity`` says where they stand.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    place: Place
+    sparsity: Sparsity | None = None
+
+    @property
+    def reference(self) -> WeightReference:
+        """Return the reference that a definition has of it."""
+        return WeightReference(self.name, self.shape, self.dtype)
+
+    def array(self, file: KeptFile) -> NDArray[Any]:
+        """Return the elements, read-only; raises FileError where the file has changed since it was opened."""
+        raw = file.part(self.place.first, self.place.size)
+        array = decode(raw, self.dtype)
+        if self.sparsity is not None:
+            array = self.sparsity.dense(array, self.shape)
+        # the last byte of narrow elements may have more than the shape says
+        array = array.reshape(-1)[: math.prod(self.shape)].reshape(self.shape)
+        array.setflags(write=False)
+        return array
+
+
+class StoredWeights(KeyedWeights[StoredTensor]):
+    """The constants of a file by key; every look-up reads a fresh, read-only array."""
+
+    def __init__(self, file: KeptFile, tensors: Mapping[str, StoredTensor]) -> None:
+        super().__init__(tensors)
+        self._file = file
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        return self._entry(key).array(self._file)
+
+    def verify(self, key: str) -> None:
+        """Raise FileError where the file has changed since it was opened: it has no checksums."""
+        self._entry(key)
+        self._file.check()
+
+
+def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
+    """Return a constant under a name; raises FileError where its bytes are not as many as its shape says."""
+    shape, place = tensor.shape or (), tensor.data or Place(0, 0)
+    if any(length < 0 for length in shape) or not is_addressable(shape, memory_dtype(tensor.dtype)):
+        raise FileError(
+            f"tensor {name!r} has shape {shape}",
+            path=str(file.path),
+            rule="the lengths of a constant must not be negative, and its bytes must be at most 2⁶³ − 1",
+            fix="convert the model again",
+        )
+    size = stored_bytes(tensor.dtype, math.prod(shape))
+    if tensor.sparsity is not None and place.size % stored_bytes(tensor.dtype, 1) == 0:
+        return StoredTensor(name, shape, tensor.dtype, place, tensor.sparsity)
+    if size != place.size:
+        raise FileError(
+            f"tensor {name!r} has {place.size} bytes, {shape} of {tensor.dtype} takes {size}",
+            path=str(file.path),
+            rule="a constant must hold as many elements as its shape says",
+            fix="convert the model again",
+        )
+    return StoredTensor(name, shape, tensor.dtype, place)
+
+
+def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str]:
+    """Return a name of its own for each tensor by its number; inputs and outputs are called as in a signature."""
+    names: dict[int, str] = {}
+    taken: set[str] = set()
+    sides = () if signature is None else (signature.outputs, signature.inputs)
+    ends = {index: name for side in sides for name, index in side.items()}
+    offered = {tensor.name for tensor in graph.tensors}
+    for index in {*graph.inputs, *graph.outputs}:
+        name = ends.get(index)
+        if name and name not in taken and name not in offered - {graph.tensors[index].name}:
+            names[index] = name
+            taken.add(name)
+    for index, tensor in enumerate(graph.tensors):
+        if index not in names:
+            name = tensor.name if tensor.name and tensor.name not in taken else f"{tensor.name or 'tensor'}:{index}"
+            while name in taken:
+                name += "'"
+            names[index] = name
+            taken.add(name)
+    return names
+
+
+class OperatorNames:
+    """Gives every operator a name of its own, and the boxes around it."""
+
+    def __init__(self) -> None:
+        self._names = UniqueNames()
+
+    def name(self, type: str, result: str, number: int) -> tuple[str, tuple[str, ...] | None]:
+        """Return the name of an operator and its boxes, of which a name without slashes tells none."""
+        name = self._names.take(result.partition(";")[0] or f"{type}_{number}")
+        *boxes, _ = name.split("/")
+        return name, tuple([box for box in boxes if box])

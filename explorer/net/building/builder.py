@@ -13,6 +13,7 @@ from textwrap import shorten
 from typing import Any
 
 from explorer.core.errors import ExplorerError, OperandError, ReaderError
+from explorer.core.ir.dimension_declarations import DeclaredNames, declare_dimensions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.ir.recording_context import Scope, recording_at, state
@@ -20,14 +21,14 @@ from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.tensor_type import TensorType
 from explorer.net.building.containers import leaves, with_leaves
-from explorer.net.building.declared_dimensions import declare
 from explorer.net.building.unsupported import UNSIZED, Opaque, OpaqueCall, is_unsized
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.operator_digest import operator_digest
 from explorer.net.definition.scope_inference import box_paths
-from explorer.net.definition.shape_notes import Lengths, bound_type
+from explorer.net.definition.shape_notes import Lengths, bound_type, dimension_names, symbolic_text
 from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
 from explorer.net.operators.table import OperatorTable
 from explorer.plan.passes.shape_values import ComputedFirst
@@ -338,3 +339,25 @@ def _defect(type: str, error: Exception) -> ReaderError:
         rule="a reader must answer every operator with its value or with a rule that the operator breaks",
         fix="report it with this line of the file; as a remedy, register the type yourself with file_operator",
     )
+
+
+def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
+    """Declare the names of the dimensions of built values; ``lengths`` are those that the inputs bind.
+
+    The first value that has a name which no input binds gives its length. An open shape without names is declared for
+    inputs and outputs only, where it is the reader's to choose.
+    """
+    where = os.path.basename(definition.source) or definition.name
+    named = dict(lengths.named)
+    for name, blob in definition.blobs.items():
+        value = values.get(name)
+        if blob.shape is None or not isinstance(value, Expr) or not isinstance(value.type, TensorType):
+            continue
+        # Nothing to name: the file knows all lengths.
+        if all(isinstance(size, int) for size in blob.shape):
+            continue
+        names = dimension_names(blob.shape, value.type.shape, named)
+        role = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
+        if any(names) or (names and role != "operand"):
+            named.update((word, size) for word, size in zip(names, value.type.shape, strict=True) if word)
+            declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{role} {name!r} of {where}"))

@@ -1,8 +1,8 @@
 """Batch: calls of one function, and single operations, that cannot depend on each other become one over rows.
 
 A loop over samples records the same operations once a sample. The pass finds them (buckets.py), writes the body of the
-function over a leading axis of members (vectorize.py), stacks the operands, and gives every reader its row
-(batch_members.py). `ex.function` marks what is worth batching as a whole; single operations are batched only where
+function over a leading axis of members (vectorize.py), stacks the operands, and gives every reader its row.
+`ex.function` marks what is worth batching as a whole; single operations are batched only where
 there are several, since a stack of operands costs as much as a few small kernels.
 
 The rules behind it, and how they were found, are in assets/decisions/0003-what-a-thousand-calls-taught.md.
@@ -10,29 +10,32 @@ The rules behind it, and how they were found, are in assets/decisions/0003-what-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from explorer.core.ir.expr import Expr, next_uid, record
+from explorer.core.ir.expr import Expr, make_replacement, next_uid, record
 from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TupleType
-from explorer.ops.manipulation.concat import Stack
+from explorer.ops.manipulation.concat import GatherStack, Stack
 from explorer.ops.manipulation.slicing import Index0
-from explorer.plan.batching.batch_members import BatchMembers
-from explorer.plan.batching.batching_reasons import BatchReasons
 from explorer.plan.batching.buckets import Bucket, buckets_of
-from explorer.plan.batching.unbatched import record_unbatched
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Facts, Reason
+from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
+from explorer.plan.rewrite.matchers import member
 from explorer.record.dimension_names import shape_text
+
+_BATCH = "Batching is np.stack: f(x0), f(x1), … become the rows of one f(np.stack([x0, x1, …]))."
+_UNBATCHED = 'ex.EvalPlan(without=["batch"]) computes them one by one.'
+
 
 _SHOWN = 4
 """maximum number of operands whose shapes a decision lists"""
@@ -41,11 +44,94 @@ _ROW = 0.12
 
 
 @dataclass(frozen=True)
-class Batch(BatchReasons, Pass):
+class Batch(Pass):
     """Run many calls of one function, or many equal operations, as one over many rows, where that is faster.
 
     Members stand at one depth of calls, operations also at one level: none can depend on another.
     """
+
+    batched_calls = Reason(
+        "batched",
+        "{count:call} of the function `{name}`, each {shapes_before}, are computed as one, {shapes_after}, on operands "
+        "stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
+        "{separate_us}.",
+        meaning=_BATCH,
+        change=_UNBATCHED,
+    )
+    batched_operations = Reason(
+        "batched",
+        "{count} `{name}` operations, each {shapes_before}, are computed as one, {shapes_after}, on operands stacked "
+        "along a new first axis (np.stack), because that takes an estimated {together_us} instead of {separate_us}.",
+        meaning=_BATCH,
+        change=_UNBATCHED,
+    )
+    device_calls = Reason(
+        "device",
+        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
+        "that needs the operation `{operation}`, for which the device `{device}` has no code.",
+        meaning=_BATCH,
+        change="Register a function for it: @ex.kernel(operation, on=device).",
+    )
+    element_calls = Reason(
+        "element_type",
+        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
+        "the elements have a dtype that is not NumPy's own, and such elements are not stacked.",
+        meaning=_BATCH,
+        change="Convert the operands to a dtype of NumPy's: x.astype(...).",
+    )
+    not_batchable_calls = Reason(
+        "not_batchable",
+        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
+        "`{name}` contains `{inner}`, which cannot be computed on stacked operands: {why}.",
+        meaning=_BATCH,
+        change="Take that operation out of the function, or give it a batch() method where it is your own.",
+    )
+    dear_calls = Reason(
+        "stacking_costs_more",
+        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands "
+        "(np.stack), because one by one they take an estimated {separate_us}, and stacked they would take "
+        "{together_us}.",
+        meaning=_BATCH,
+        change="Stack the operands yourself, where they are there as one array anyway.",
+    )
+    not_batchable_operations = Reason(
+        "not_batchable",
+        "{count} `{name}` operations are computed one by one, not as one on stacked operands, because `{name}` cannot "
+        "be computed for stacked operands of these shapes.",
+        meaning=_BATCH,
+        change="An operation of your own can define batch().",
+    )
+    dear_operations = Reason(
+        "stacking_costs_more",
+        "{count} `{name}` operations are computed one by one, not as one on stacked operands (np.stack), because one "
+        "by one they take an estimated {separate_us}, and stacked they would take {together_us}.",
+        meaning=_BATCH,
+        change="Stack the operands yourself, where they are there as one array anyway.",
+    )
+    same_operands = Reason(
+        "same_operands",
+        "{count:call} of the function `{name}` are not computed as one on stacked operands, because their operands are "
+        "the same values, so there is nothing to stack.",
+        meaning=_BATCH,
+        change='Nothing: equal calls are merged into one, unless without=["dedup"] forbids it.',
+    )
+    depth = Reason(
+        "depth",
+        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
+        "they stand at {depths} different depths of the program: a deeper one may need the result of another, so they "
+        "cannot start together.",
+        meaning=_BATCH + " The depth of a call is the number of calls that must be finished before it.",
+        change="Calls that do not depend on other calls stand at one depth, and are batched.",
+    )
+    other_body = Reason(
+        "other_body",
+        "This call of the function `{name}` is computed by itself, not together with the others on stacked operands, "
+        "because only calls that do the same to operands of one shape and dtype can be stacked: `{name}` was recorded "
+        "(traced) {bodies:time}, once for each combination of shapes, dtypes and options.",
+        meaning=_BATCH + " A function is traced once for each combination of operand types and options; another "
+        "function of the same name is traced besides.",
+        change="Give all calls operands of the same shape and dtype.",
+    )
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
@@ -242,3 +328,131 @@ def _without_kernel(body: Body) -> Facts | None:
         if device is not cpu and not isinstance(operation, (Parameter, Call, Item)) and not runs_on(operation, device):
             return {"operation": operation.name, "device": device.name}
     return None
+
+
+def record_unbatched(
+    rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
+) -> None:
+    """Decline every call that no decision since ``first`` is about, where there are others of its function's name.
+
+    A bucket holds the calls of one body at one depth of calls. What a call could have saved is the start of its
+    kernels, which the others of a batch would share.
+    """
+    explained = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
+    named: dict[str, list[Sequence[Expr]]] = {}
+    for bucket in buckets:
+        named.setdefault(bucket[0].operation.label, []).append(bucket)
+    for name, same_name in named.items():
+        depths: dict[int, list[Sequence[Expr]]] = {}
+        for bucket in same_name:
+            depths.setdefault(id(bucket[0].operation), []).append(bucket)
+        # A function that is called once has nothing to be batched with.
+        if len(same_name) == 1 and len(same_name[0]) == 1:
+            continue
+        counts = {body: sum(map(len, same_body)) for body, same_body in depths.items()}
+        for bucket in same_name:
+            if bucket[0].uid in explained:
+                continue
+            body = id(bucket[0].operation)
+            same_body, count = depths[body], counts[body]
+            if len(bucket) > 1:
+                reason = Batch.same_operands
+                facts: Facts = {"name": name, "count": len(bucket)}
+            elif len(same_body) > 1:
+                reason = Batch.depth
+                facts = {"name": name, "count": count, "depths": len(same_body)}
+            else:
+                reason = Batch.other_body
+                facts = {"name": name, "bodies": len(depths)}
+            cost = _starts(bucket[0]) * cost_model.call
+            for call in bucket:
+                graph.decline(rule, reason, facts, call, estimated_cost_us=cost)
+
+
+def _starts(call: Expr) -> int:
+    """Return how many kernels a call starts."""
+    assert isinstance(call.operation, Call)
+    return sum([bool(node.operands) and not node.operation.view for node in call.operation.body.nodes])
+
+
+_reader = functools.cache(Index0)
+"""the operation that reads the member of an index; as many are kept as the largest batch has members"""
+
+
+class BatchMembers:
+    """Nodes that became members of batched values."""
+
+    def __init__(self, graph: PlanGraph) -> None:
+        self._graph = graph
+        self._members: dict[int, tuple[Expr, int]] = {}
+        """uid → the value whose member the node is, and its index"""
+        self._entered: dict[int, list[Expr]] = {}
+        """decision → the nodes that it took into a batch"""
+        self._wanted: set[int] = set()
+        """uids of members that a batch reads by themselves"""
+
+    def add(self, node: Expr, whole: Expr, index: int, decision: int) -> None:
+        """Make the node the member of a batched value, by a decision."""
+        self._members[node.uid] = whole, index
+        self._entered.setdefault(decision, []).append(node)
+
+    def sort_key(self, node: Expr) -> tuple[int, int]:
+        """Return a key that sorts nodes by the value of which they are members, then by their index in it."""
+        entry = self._members.get(node.uid)
+        return (node.uid, -1) if entry is None else (entry[0].uid, entry[1])
+
+    def as_whole(self, column: Sequence[Expr]) -> Expr | None:
+        """Return the value whose members, all of them and in order, the nodes are; None if there is none."""
+        first = self._member(column[0])
+        if first is None or first[0].shape[0] != len(column):
+            return None
+        for index, node in enumerate(column):
+            row = self._member(node)
+            # In order and without gaps: any other choice of rows needs a gather.
+            if row is None or row[0] is not first[0] or row[1] != index:
+                return None
+        return first[0]
+
+    def stack(self, column: Sequence[Expr]) -> Expr:
+        """Return a value whose members are the nodes: an existing one, else a gather of rows or a stack."""
+        whole = self.as_whole(column)
+        if whole is not None:
+            return whole
+        members = [self._member(node) for node in column]
+        # No node is a row of anything: a plain stack, without the look-ups of a gather.
+        if not any(members):
+            return Stack()(*column)
+        return GatherStack.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])
+
+    def shared(self, node: Expr) -> Expr:
+        """Return a node that every member of a batch reads, and note that it is needed by itself."""
+        if node.uid in self._members:
+            self._wanted.add(node.uid)
+        return node
+
+    def finish(self) -> None:
+        """Put a row in the place of each node that something outside of batches reads, and drop the others."""
+        members, graph = self._members, self._graph
+        if not members:
+            return
+        needed = self._wanted.union([root.uid for root in graph.roots])
+        removed = {node.uid for _, node in graph.removed}
+        # What is left outside: roots, and nodes that are no members themselves.
+        for node in graph.live:
+            if node.uid not in members and node.uid not in removed:
+                needed.update([operand.uid for operand in graph.inputs[node.uid]])
+        for decision, nodes in self._entered.items():
+            unread = [node for node in nodes if node.uid not in needed]
+            graph.removed += [(decision, node) for node in unread]
+            graph.batch_member_of.update({node.uid: members[node.uid] for node in unread})
+            graph.substitute_many(decision, [(node, self._row(node)) for node in nodes if node.uid in needed])
+
+    def _row(self, node: Expr) -> Expr:
+        """Record the row that stands for a node, in the node's scope and at its line."""
+        whole, index = self._members[node.uid]
+        return make_replacement(_reader(index), (whole,), node, node.scope, node.type)
+
+    def _member(self, node: Expr) -> tuple[Expr, int] | None:
+        """Return the value and the index of which a node is the row, by a batch or as the program wrote it."""
+        entry = self._members.get(node.uid)
+        return member(node, self._graph) if entry is None else entry

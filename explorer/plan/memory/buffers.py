@@ -1,37 +1,84 @@
 """Buffers: results and scratch memory share one arena, whose bytes are used again once nothing reads them.
 
 The pass joins five steps of its room: reshapes that copy (copied_reshapes.py), live ranges and buffers by number
-(buffer_assignment.py), the bytes alive at each kernel (live_bytes.py), offsets (offsets.py), and where blocks cost more
-than they save (block_memory.py). The runtime
-then allocates the arena in one piece (run/runtime/memory.py): allocating each result would cost a run as much as a
-small kernel, and its peak would be known only afterwards.
+(buffer_assignment.py), the bytes alive at each kernel, offsets (offsets.py), and where blocks cost more than they save.
+The runtime then allocates the arena in one piece (run/runtime/memory.py): allocating each result would cost a run as
+much as a small kernel, and its peak would be known only afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Facts, RuleInfo, shortened
-from explorer.plan.memory.block_memory import record_blocks
-from explorer.plan.memory.buffer_assignment import assign_buffers
-from explorer.plan.memory.buffers_reasons import BuffersReasons
+from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
+from explorer.plan.memory.buffer_assignment import BufferAssignment, assign_buffers
 from explorer.plan.memory.copied_reshapes import with_copies
-from explorer.plan.memory.live_bytes import live_bytes
 from explorer.plan.memory.offsets import packed, side_by_side
-from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
+from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule, align_up
+
+_ARENA = "All results that are not handed out lie in one piece of memory, the arena, which is allocated before the run."
 
 
 @dataclass(frozen=True)
-class Buffers(BuffersReasons, Pass):
+class Buffers(Pass):
     """Assign memory: results share space unless both are needed at one time; outputs have memory of their own.
 
     The arena is cpu's: a result on another device has memory of its own, which is freed when it is read last.
     """
+
+    packed = Reason(
+        "packed",
+        "{count:result is|results are} placed in one piece of memory of {arena_bytes}, instead of buffers side by "
+        "side ({beside_bytes}), because two results may overlap where one is read for the last time before the other "
+        "is written. No less than {live_bytes} would do, because so much is live at one moment.",
+        meaning=f"{_ARENA} Two results may overlap where one is no longer needed when the other is written.",
+    )
+    packed_with_scratch = Reason(
+        "packed",
+        "{count:result|results} and working memory of kernels are placed in one piece of memory of {arena_bytes}, "
+        "instead of buffers side by side ({beside_bytes}), because two of them may overlap where one is read for the "
+        "last time before the other is written. No less than {live_bytes} would do, because so much is live at one "
+        "moment.",
+        meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs.",
+    )
+    reused = Reason(
+        "reused",
+        "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, instead of one place for each, because each is "
+        "read for the last time before the next is written.",
+        meaning=f"{_ARENA} A buffer is a place in it.",
+        change="More kernels at a time (lanes=…) keep results longer, so that fewer buffers can be used again.",
+    )
+    in_place = Reason(
+        "in_place",
+        "{count:result is|results are} written over an operand, instead of into new memory, because nothing reads "
+        "that operand afterwards: {written} over {operands}. {saved_bytes} of memory are saved.",
+        meaning="As NumPy's out= does it: np.add(x, y, out=x).",
+        change="An operand that is read later, or asked for, is not written over.",
+    )
+    copied = Reason(
+        "copied",
+        "The {size_bytes} of `{operand}` are copied, because they lie in memory in another order than the one in which "
+        "reshape reads them, so that no strides show them in the new shape.",
+        meaning="As in NumPy: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no one stride leads from "
+        "each element to the next. Without the transpose it is a view, which copies nothing.",
+        change="Reshape before axes are moved or parts are taken, where the program allows that.",
+    )
+    block_memory = Reason(
+        "block_memory",
+        "The most memory, {live_bytes}, is live while the fused operations that end with `{result}` run, because "
+        "their blocks take {working_bytes} in addition to the results that are live then. Run one after another, the "
+        "same operations would have at most {apart_bytes} live, these results included.",
+        meaning="Fused operations run as one loop over small blocks of arrays, and keep a block of each intermediate "
+        "result for every thread. For small arrays these blocks may take more memory than the arrays themselves.",
+        change='ex.EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
+    )
 
     name = "buffers"
     reuse = RuleInfo("Reuse", "A buffer whose value is read for the last time takes the next result that fits.")
@@ -145,3 +192,152 @@ class Buffers(BuffersReasons, Pass):
             "peak_lower_bound": schedule.peak_lower_bound,
             "peak_without_reuse": schedule.peak_without_reuse,
         }
+
+
+class LiveBytes(NamedTuple):
+    """Bytes alive in a run, at each kernel and at the worst moment of each sort of memory."""
+
+    alive: list[int]
+    """by the number of the kernel: results and working memory, wherever they lie"""
+    most: int
+    """the largest of these"""
+    most_in_arena: int
+    """results and scratch memory in the arena, as aligned sizes"""
+    most_results: int
+    """results with memory of their own"""
+    most_working: int
+    """working memory, scratch memory excluded"""
+    all_results: int
+    """results with memory of their own, if none of them were freed"""
+
+
+def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
+    """Count what is alive at each kernel; ``number_of`` has the results that own memory, as in `assign_buffers`."""
+    kernels, buffers, needs = ordered.kernels, assignment.buffers, assignment.needs
+    alive: list[int] = []
+    live = in_arena = own = all_results = working = 0
+    most = most_in_arena = most_own = most_working = 0
+    ending: dict[int, list[Kernel]] = {}
+    """kernels with working memory, by the last kernel that begins before they end"""
+    for index, kernel in enumerate(kernels):
+        uid, cost, reuses = kernel.nodes[-1].uid, kernel.cost, assignment.reuses[index]
+        # A result that is written over an operand takes no further memory.
+        if reuses is None and uid in number_of:
+            live += cost.bytes
+            if buffers[index] >= 0:
+                in_arena += needs[uid]
+            else:
+                own += cost.bytes
+                all_results += cost.bytes
+        if cost.workspace or cost.scratch:
+            # Where kernels overlap, working memory of this one counts until the last kernel has begun that begins
+            # before its end.
+            ending.setdefault(ordered.runs_until[index], []).append(kernel)
+            live += cost.workspace
+            in_arena += align_up(cost.scratch)
+            working += cost.workspace - cost.scratch
+        # Before anything is freed: operands are alive while the kernel reads them.
+        alive.append(live)
+        most, most_in_arena = max(most, live), max(most_in_arena, in_arena)
+        most_own, most_working = max(most_own, own), max(most_working, working)
+        for ended in ending.pop(index, ()):
+            live -= ended.cost.workspace
+            in_arena -= align_up(ended.cost.scratch)
+            working -= ended.cost.workspace - ended.cost.scratch
+        for node in assignment.frees[index]:
+            if node is not reuses:
+                number = number_of[node.uid]
+                live -= kernels[number].cost.bytes
+                if buffers[number] >= 0:
+                    in_arena -= needs[node.uid]
+                else:
+                    own -= kernels[number].cost.bytes
+    return LiveBytes(alive, most, most_in_arena, most_own, most_working, all_results)
+
+
+_WORTH = 0.9
+"""part of the bytes that are alive at the worst moment, below which running operations apart is worth a decision; a
+saving of less than a tenth is within the effect of other shapes of blocks"""
+
+
+def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> None:
+    """Enter a decision where the worst moment is in fused kernels whose operations, one by one, would take less.
+
+    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels.
+    """
+    bound = schedule.peak_lower_bound
+    worst = [number for number, placement in enumerate(schedule.placements) if placement.live == bound]
+    kernels = [schedule.kernels[number] for number in worst]
+    # One moment that fusion does not cause is enough: running operations apart would not lower the peak.
+    if not worst or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
+        return
+    known: dict[tuple[Any, ...], int] = {}
+    for number in worst:
+        case = _case(schedule.kernels[number], schedule.placements[number])
+        if case not in known:
+            known[case] = _one_by_one(number, graph, schedule, number_of)
+            if known[case] > _WORTH * bound:
+                return
+    graph.decide(
+        rule,
+        Buffers.block_memory,
+        {
+            "live_bytes": bound,
+            "result": kernels[0].result,
+            "working_bytes": kernels[0].cost.workspace,
+            "apart_bytes": max(known.values()),
+        },
+        [node for kernel in kernels for node in kernel.nodes],
+    )
+
+
+def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
+    """Return everything that ``_one_by_one`` depends on, of fused kernels at which equally much is alive.
+
+    Kernels of one pattern share one record of their cost.
+    """
+    freed = {node.uid for node in placement.frees}
+    dying = tuple([read.uid in freed for read in kernel.reads])
+    tiling = kernel.blocks.tiling if kernel.blocks is not None else None
+    return id(kernel.cost), tiling, placement.buffer < 0, placement.reuses is None, dying
+
+
+def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> int:
+    """Return the most bytes alive if each operation of a kernel were a kernel, in place where it can be.
+
+    Operations are visited from the last to the first, where an operand that was not met before is read for the last
+    time; ``alive`` is counted from what is alive at the end.
+    """
+    kernel, placement = schedule.kernels[number], schedule.placements[number]
+    inputs, result, cost = graph.inputs, kernel.result, kernel.cost
+    has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
+    # Operands from outside count only if their memory is freed here; others live on, and are in `placement.live`.
+    unmet = {node.uid: node.type.nbytes for node in kernel.nodes}
+    for node in placement.frees:
+        unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
+    alive = most = 0
+    # Backwards, since the last reader of an operand is then the first that is met: no table of last uses is needed.
+    for node in reversed(kernel.nodes):
+        type_, operands = node.type, inputs[node.uid]
+        needed = size = type_.nbytes
+        alive -= size
+        for operand in operands:
+            dying = unmet.pop(operand.uid, 0)
+            if dying:
+                alive += dying
+                # Types are interned. A result that is handed out has memory of its own, and is not written over an
+                # operand.
+                if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
+                    needed = 0
+        if has_temporaries:
+            needed += workspace_of(node.operation, *[operand.type for operand in operands])
+        if alive + needed > most:
+            most = alive + needed
+    # The schedule counts the result and the working memory already: they are taken off, as is the end's count.
+    own = cost.bytes if placement.reuses is None and result.uid in number_of else 0
+    return most + placement.live - cost.workspace - own - alive
+
+
+def _writes_over(node: Expr) -> bool:
+    """Whether a node's result can be written over an operand of its type."""
+    return node.operation.elementwise and node.operation.reuses_operand

@@ -5,18 +5,17 @@ A composition is a label: it alters no graph, no plan and no fingerprint.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from explorer.record.composition_rows import Composition
-from explorer.record.compositions.algebra import Product, Sum
-from explorer.record.compositions.match import Match
-from explorer.record.compositions.recorded_values import RecordedValues
-from explorer.record.compositions.signature import signature
-from explorer.record.compositions.table import Formula, table
+from explorer.record.compositions.algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
+from explorer.record.compositions.table import Formula, signature, table
 
 if TYPE_CHECKING:
     from explorer.record.recording import Recording
+
 
 _TOLERANCE = {"bfloat16": 4e-3}
 """relative errors of numbers by dtype: that of their rounding"""
@@ -106,3 +105,261 @@ def _outermost(labels: list[Composition]) -> list[Composition]:
         for node in row.members:
             holders.setdefault(node, []).append(members)
     return [row for row in labels if not any(set(row.members) < members for members in holders[row.node])]
+
+
+Bindings: TypeAlias = Mapping[str, Any]
+"""variable → value; "axes" and "keeps" of the reductions, if there are any"""
+_Factors: TypeAlias = tuple[float, list[tuple[int, float]], list[tuple[int, float]]]
+_EPS = 0.1
+"""largest number that is taken for the eps of a norm"""
+
+
+class Match:
+    """Matches of the values of one algebra, the formulas', with those of another; numbers are equal within a tolerance.
+
+    Formulas are a few levels deep, however deep the graph is.
+    """
+
+    def __init__(self, formulas: Algebra, values: Algebra, tolerance: float) -> None:
+        self._formulas, self._values, self._tolerance = formulas, values, tolerance
+        self._known: dict[int, _Factors] = {}
+
+    def of(self, formula: int, value: int, bound: Bindings) -> Iterator[Bindings]:
+        """Yield the bindings under which a formula is a value."""
+        wanted, term = self._formulas.terms[formula], self._values.terms[value]
+        match wanted:
+            case Atom(name=str() as name):
+                if name in bound:
+                    if self.equal(bound[name], value):
+                        yield bound
+                elif not isinstance(term, Number):
+                    yield {**bound, name: value}
+            case Number(value=number):
+                if isinstance(term, Number) and self._close(term.value, number):
+                    yield bound
+            case Applied(function=function, operand=operand):
+                if isinstance(term, Applied) and term.function == function:
+                    yield from self.of(operand, term.operand, bound)
+            case Reduction():
+                yield from self._reduction(wanted, term, bound)
+            case Product():
+                yield from self._product(self._factors(formula), 1.0, *self._values.factors(value), bound)
+            case Sum():
+                yield from self._sum(wanted, *self._values.addends(value), bound)
+
+    def _reduction(self, wanted: Reduction, term: object, bound: Bindings) -> Iterator[Bindings]:
+        if not isinstance(term, Reduction) or term.function != wanted.function:
+            return
+        if wanted.keeps and not term.keeps:
+            return
+        known = {"axes": term.axes} if wanted.keeps else {"axes": term.axes, "keeps": term.keeps}
+        if all(bound.get(name, fact) == fact for name, fact in known.items()):
+            yield from self.of(wanted.operand, term.operand, {**bound, **known})
+
+    def _product(
+        self, wanted: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
+    ) -> Iterator[Bindings]:
+        """Match a product: each factor of the formula is one of the value's, and ``x`` is the rest."""
+        coefficient, variables, others = wanted
+        ratio = scale / (coefficient * times)
+        # Exactly 1 from here on: a constant of a program is rounded, 0.7978846 for √(2/π).
+        ratio = 1.0 if self._close(ratio, 1.0) else ratio
+        if len(factors) < len(others) or (not variables and (ratio != 1 or len(factors) > len(others))):
+            return
+        for rest, bindings in self._assigned(others, factors, bound):
+            if not variables:
+                yield bindings
+                continue
+            ((variable, exponent),) = variables
+            # A variable needs a value, and an even root of a negative number is none.
+            if not rest or (exponent != 1 and ratio <= 0):
+                continue
+            root = ratio if exponent == 1 else ratio ** (1 / exponent)
+            powers = {value: times / exponent for value, times in rest.items()}
+            if all(power.is_integer() for power in powers.values()) or exponent == 1:
+                yield from self.of(variable, self._values.product(root, powers), bindings)
+
+    def _assigned(
+        self, others: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
+    ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
+        """Yield the factors that are left where each of the formula's has one of its own, with the same exponent."""
+        if not others:
+            yield factors, bound
+            return
+        (formula, exponent), *more = others
+        for value, power in factors.items():
+            if power == exponent:
+                rest = {each: times for each, times in factors.items() if each != value}
+                for bindings in self.of(formula, value, bound):
+                    yield from self._assigned(more, rest, bindings)
+
+    def _sum(self, wanted: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
+        """Match a sum: each term of the formula is one of the value's, and ``x`` is the rest."""
+        variables, others = self._apart(dict(wanted.terms))
+        by_name = {self._name(variable): (variable, times) for variable, times in variables}
+        for rest, bindings in self._summands(others, terms, bound):
+            left = constant - wanted.constant
+            if "x" in by_name:
+                variable, times = by_name["x"]
+                scaled = {value: coefficient / times for value, coefficient in rest.items()}
+                if rest:
+                    yield from self.of(variable, self._values.total(left / times, scaled), bindings)
+            elif not rest and (0 < left <= _EPS if "eps" in by_name else self._close(constant, wanted.constant)):
+                yield bindings
+
+    def _summands(
+        self, others: Sequence[tuple[int, float]], terms: Mapping[int, float], bound: Bindings
+    ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
+        if not others:
+            yield terms, bound
+            return
+        (formula, times), *more = others
+        wanted = self._factors(formula)
+        for value, scale in terms.items():
+            by, factors = self._values.factors(value)
+            for bindings in self._product(wanted, times, by * scale, factors, bound):
+                rest = {each: other for each, other in terms.items() if each != value}
+                yield from self._summands(more, rest, bindings)
+
+    def _factors(self, formula: int) -> _Factors:
+        """Return a formula as a product: its coefficient, its variables with their exponents, its other factors."""
+        known = self._known.get(formula)
+        if known is None:
+            coefficient, factors = self._formulas.factors(formula)
+            known = self._known[formula] = (coefficient, *self._apart(factors))
+        return known
+
+    def _apart(self, parts: Mapping[int, float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+        """Return the variables among the parts of a formula, and the others."""
+        terms = self._formulas.terms
+        variables = [part for part in parts.items() if isinstance(terms[part[0]], Atom)]
+        return variables, [part for part in parts.items() if not isinstance(terms[part[0]], Atom)]
+
+    def _name(self, variable: int) -> object:
+        term = self._formulas.terms[variable]
+        return term.name if isinstance(term, Atom) else None
+
+    def _close(self, number: float, other: float) -> bool:
+        return math.isclose(number, other, rel_tol=self._tolerance)
+
+    def equal(self, value: int, other: int) -> bool:
+        """Whether two values are equal but for rounded coefficients."""
+        (scale, factors), (by, others) = self._values.factors(value), self._values.factors(other)
+        return value == other or (factors == others and self._close(scale, by))
+
+
+FUNCTIONS = frozenset({"exp", "erf", "tanh", "sigmoid", "log"})
+REDUCTIONS = frozenset({"sum", "mean", "max"})
+SAME = frozenset({"cast", "positive", "stop_gradient", "to_device"})
+"""operations whose result is their operand, but for rounding"""
+_POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
+
+
+class RecordedValues(Algebra):
+    """Values of the recorded nodes: ``of`` is node → value, ``first`` is value → its first node.
+
+    ``numbers`` are the values of leaves of one element, by node.
+    """
+
+    def __init__(self, recording: Recording, numbers: Mapping[int, float]) -> None:
+        super().__init__()
+        self._recording, self._nodes = recording, recording.nodes
+        self._lengths: dict[int, tuple[int, ...]] = {}
+        """reduction → shape of its operand"""
+        self.of: dict[int, int] = {}
+        self.first: dict[int, int] = {}
+        self.same: set[int] = set()
+        """nodes whose value is that of their operand"""
+        for node in range(len(self._nodes)):
+            if self._nodes.born[node] < 0:
+                value = self._value(node, numbers.get(node))
+                self.of[node] = value
+                self.first.setdefault(value, node)
+
+    def _value(self, node: int, number: float | None) -> int:
+        nodes, operands = self._nodes, self._nodes.operands[node]
+        operation = self._recording.operations[nodes.operation[node]]
+        if operation == "full":
+            number = _number(nodes.attributes.get(node, {}).get("value", ""))
+        if number is not None and math.isfinite(number):
+            return self.enter(Number(number))
+        # An operand outside of the recorded nodes, such as one that a pass produced.
+        if not operands or any(operand not in self.of for operand in operands):
+            return self.enter(Atom(node))
+        values = [self.of[operand] for operand in operands]
+        if operation in SAME:
+            self.same.add(node)
+            return values[0]
+        if operation in FUNCTIONS:
+            return self.enter(Applied(operation, values[0]))
+        if operation in REDUCTIONS:
+            return self._reduction(node, operation, values[0])
+        if operation == "reshape":
+            return self._reshaped(node, values[0])
+        value = self._arithmetic(operation, values)
+        return self.enter(Atom(node)) if value is None else value
+
+    def _arithmetic(self, operation: str, values: list[int]) -> int | None:
+        """Return the value of an operation of the algebra, None of another one."""
+        match operation:
+            case "add" | "add_n":
+                total = values[0]
+                for value in values[1:]:
+                    total = self.add(total, value)
+                return total
+            case "subtract":
+                return self.add(values[0], values[1], -1.0)
+            case "negative":
+                return self.multiply(values[0], self.enter(Number(-1.0)))
+            case "multiply":
+                return self._scaled(self.multiply(*values))
+            case "divide":
+                return self._scaled(self.multiply(values[0], self.power(values[1], -1.0)))
+            case "power":
+                exponent = self.terms[values[1]]
+                return self.power(values[0], exponent.value) if isinstance(exponent, Number) else None
+        return self.power(values[0], _POWERS[operation]) if operation in _POWERS else None
+
+    def _reduction(self, node: int, operation: str, operand: int) -> int:
+        attributes, nodes = self._nodes.attributes.get(node, {}), self._nodes
+        axes = tuple(
+            [int(axis) for axis in attributes.get("axes", "").strip("()").split(",") if axis.strip().isdigit()]
+        )
+        keeps = attributes.get("keepdims") == "True" or not self._recording.type_of(node).shape
+        value = self.enter(Reduction(operation, axes, keeps, operand))
+        self._lengths[value] = self._recording.type_of(nodes.operands[node][0]).shape
+        return value
+
+    def _scaled(self, value: int) -> int:
+        """Return a value, for a sum divided by the number of its elements their mean."""
+        term = self.terms[value]
+        if isinstance(term, Product) and len(term.factors) == 1 and term.factors[0][1] == 1:
+            ((inner, _),) = term.factors
+            total = self.terms[inner]
+            if isinstance(total, Reduction) and total.function == "sum":
+                count = math.prod([self._lengths[inner][axis] for axis in total.axes])
+                if math.isclose(term.coefficient * count, 1, rel_tol=1e-3):
+                    mean = self.enter(Reduction("mean", total.axes, total.keeps, total.operand))
+                    self._lengths[mean] = self._lengths[inner]
+                    return mean
+        return value
+
+    def _reshaped(self, node: int, value: int) -> int:
+        """Return the value of a reshape; a reduction keeps its axes, or drops them, by one, too."""
+        term, shape = self.terms[value], self._recording.type_of(node).shape
+        if isinstance(term, Reduction):
+            lengths = list(enumerate(self._lengths[value]))
+            kept = tuple([1 if axis in term.axes else length for axis, length in lengths])
+            dropped = tuple([length for axis, length in lengths if axis not in term.axes])
+            if shape in (kept, dropped):
+                reshaped = self.enter(Reduction(term.function, term.axes, shape == kept or not shape, term.operand))
+                self._lengths[reshaped] = self._lengths[value]
+                return reshaped
+        return self.enter(Atom(node))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

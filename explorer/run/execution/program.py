@@ -22,16 +22,14 @@ from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel, Placement
-from explorer.run.execution.bound_run import BoundRun
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyRun, call_runner
-from explorer.run.kernels.elementwise_chain import ElementwiseChain, in_blocks
-from explorer.run.kernels.fixed_view import FixedView, fixed_view
+from explorer.run.kernels.elementwise_chain import ElementwiseChain, FixedView, fixed_view, in_blocks
 from explorer.run.kernels.fused_reduction import FusedReduction
-from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
+from explorer.run.kernels.runners import BoundStep, ComputeOnce, Runner, Values, copy_into, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import devices_of, finish, finishing, freeing
 from explorer.run.runtime.marshalling import parameter_value, read_only
@@ -369,3 +367,57 @@ class Program:
                 inner.forget()
 
         return run
+
+
+class BoundRun:
+    """Calls of all kernels in scheduled order, for the thread that binds them.
+
+    Made right after a run, when ``values`` holds the results. Those of bound kernels stay there, in memory that is the
+    same in every run.
+    """
+
+    def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
+        self._failed: Expr | None = None
+        self.kernels_bound = 0
+        self._runners = runners
+        self._kernels: list[list[BoundStep]] = []
+        for runner, slot in runners:
+            bind = getattr(runner, "bound_steps", None)
+            steps = None if bind is None else bind()
+            if steps is None:
+                steps = [(functools.partial(_store, runner, values, slot), None, None)]
+            else:
+                self.kernels_bound += 1
+            self._kernels.append(steps)
+        # Registers lie in the scratch memory of the thread, each time in the same.
+        self._memory = scratch_memory()
+
+    def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
+        """Whether this thread may run it in place of these runners: they and its scratch memory are those bound."""
+        return self._runners is runners and self._memory is scratch_memory()
+
+    def take_failed(self) -> Expr | None:
+        """Return the operation that has just raised, and forget it; None if its kernel knows it itself."""
+        failed, self._failed = self._failed, None
+        return failed
+
+    def run(self, times: list[int]) -> None:
+        """Run all kernels; append the time of the beginning, and of the end of each."""
+        note = times.append
+        step: BoundStep | None = None
+        note(perf_counter_ns())
+        try:
+            for kernel in self._kernels:
+                for step in kernel:
+                    call, target, _ = step
+                    value = call()
+                    if value is not target and target is not None:
+                        copy_into(target, value)
+                note(perf_counter_ns())
+        except Exception:
+            self._failed = None if step is None else step[2]
+            raise
+
+
+def _store(runner: Runner, values: Values, slot: int) -> None:
+    values[slot] = runner(values)

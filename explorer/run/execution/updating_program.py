@@ -17,9 +17,8 @@ from explorer.core.errors import RunError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array
 from explorer.plan.planner import Plan
-from explorer.run.execution.bound_run import BoundRun
 from explorer.run.execution.kernel_failure import failure
-from explorer.run.execution.program import Program
+from explorer.run.execution.program import BoundRun, Program
 
 
 class UpdatingProgram(Program):

@@ -1,21 +1,31 @@
 """Elementwise chains on a GPU: one kernel, compiled from the chain's own source.
 
 A chain of n operations would start n kernels, each of which reads and writes device memory; one compiled kernel
-(cuda_source.py) does neither between them. Where a chain has no source, `DeviceChain` runs it step by step.
+does neither between them. Where a chain has no source, `DeviceChain` runs it step by step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.kernel_registry import kernels
+from explorer.core.ir.kernel_registry import kernel_of, kernels
+from explorer.core.ir.operation import Operation
 from explorer.core.types.cuda import Cuda
 from explorer.core.types.tensor_type import TensorType
+from explorer.ops.base import Ufunc
+from explorer.ops.elementwise.arithmetic import AddN, Select
+from explorer.ops.elementwise.erf import Erf
+from explorer.ops.elementwise.unary import Relu, Sigmoid
+from explorer.ops.manipulation.reshape import Cast
+from explorer.ops.nn.activation import Clip, Gelu
+from explorer.plan.schedule.blocked_kernel import RESULT
 from explorer.plan.schedule.schedule import Kernel
-from explorer.run.kernels.cuda_source import source_of
-from explorer.run.kernels.device_chain import DeviceChain
 from explorer.run.kernels.runners import Operands, Values
+from explorer.run.runtime.device_runners import check_shapes, kept_in
 
 _MOST_READS = 24
 """most operands of a compiled kernel: their shapes and strides are parameters, which have 4 KB"""
@@ -62,3 +72,151 @@ def chain_on_device(
         if source is not None:
             return CompiledChain(kernel, source, slots, out)
     return DeviceChain(kernel, operands, slots, out)
+
+
+class DeviceChain:
+    """Chain of elementwise operations on one device."""
+
+    def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None) -> None:
+        type_, blocks = kernel.result.type, kernel.blocks
+        assert isinstance(type_, TensorType)
+        assert blocks is not None
+        self._type, self._device, self._registers = type_, type_.device, blocks.registers
+        self._out = out
+        """memory of the result; None allocates it in each run"""
+        self.failed: Expr | None = None
+        """the operation that raised in the last run"""
+        self._reads = [slots[read.uid] for read in kernel.reads]
+        place_of = {read.uid: place for place, read in enumerate(kernel.reads)}
+        result = len(place_of)
+        self._program: list[tuple[Any, list[int], int, bool, Expr]] = []
+        for step, register in zip(blocks.steps, blocks.targets, strict=True):
+            sources = [place_of[operand.uid] for operand in operands(step)]
+            place_of[step.uid] = target = result if register == RESULT else result + 1 + register
+            # NumPy's kernels may write over what they read, where the operation says so; a user's may not.
+            is_fresh = (type(step.operation), self._device) in kernels and target in sources
+            self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
+
+    def __call__(self, values: Values) -> Any:
+        """Run the operations; the result has memory of its own, unless a place for it was given."""
+        device, shape = self._device, self._type.shape
+        step = self._program[0][-1]
+        try:
+            with device.switch_to_device():
+                places = [values[slot] for slot in self._reads]
+                places.append(device.empty(shape, self._type.dtype) if self._out is None else self._out)
+                places += [device.empty(shape, dtype) for dtype in self._registers]
+                for kernel, sources, target, is_fresh, step in self._program:
+                    out = device.empty(shape, step.dtype) if is_fresh else places[target]
+                    returned = kernel(out, *[places[source] for source in sources])
+                    places[target] = out if returned is None else returned
+                    check_shapes(step.operation, device, (places[target],), [shape])
+        except Exception:
+            self.failed = step
+            raise
+        result = places[len(self._reads)]
+        return result if self._out is None else kept_in(self._out, result, device)
+
+
+_C = {
+    "?": "bool",
+    **{"b": "signed char", "h": "short", "i": "int", "l": "long long", "q": "long long"},
+    **{"B": "unsigned char", "H": "unsigned short", "I": "unsigned int", "L": "unsigned long long"},
+    **{"Q": "unsigned long long", "f": "float", "d": "double"},
+}
+"""C types by NumPy's characters of dtypes; of others there is no source"""
+_ANY: dict[np.ufunc, str] = {
+    **{np.add: "{0} + {1}", np.subtract: "{0} - {1}", np.multiply: "{0} * {1}", np.square: "{0} * {0}"},
+    **{np.negative: "-{0}", np.positive: "{0}"},
+    **{np.equal: "{0} == {1}", np.not_equal: "{0} != {1}", np.less: "{0} < {1}", np.less_equal: "{0} <= {1}"},
+    **{np.greater: "{0} > {1}", np.greater_equal: "{0} >= {1}"},
+    **{np.logical_and: "{0} && {1}", np.logical_or: "{0} || {1}", np.logical_not: "!{0}"},
+}
+"""expressions of operands of any dtype"""
+_FLOATING: dict[np.ufunc, str] = {
+    **{np.divide: "{0} / {1}", np.reciprocal: "1 / {0}", np.absolute: "fabs({0})", np.power: "pow({0}, {1})"},
+    # NaN wins, as in NumPy
+    np.maximum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} > {1} ? {0} : {1}",
+    np.minimum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} < {1} ? {0} : {1}",
+    **{np.isnan: "isnan({0})", np.isinf: "isinf({0})", np.isfinite: "isfinite({0})"},
+    **{
+        getattr(np, name): f"{function}({{0}})"
+        for name, function in {
+            **dict.fromkeys(("sqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "exp2", "cbrt")),
+            **dict.fromkeys(("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "rint")),
+            **{"arcsin": "asin", "arccos": "acos", "arctan": "atan"},
+        }.items()
+        for function in [function or name]
+    },
+}
+"""expressions of floating operands"""
+
+
+def _clip(operation: Any) -> str:
+    """Return the expression of limits; comparisons with NaN are false, so that it stays."""
+    low, high = operation.low, operation.high
+    if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
+        return ""
+    raised = "{0}" if low is None else f"({{0}} < T({low!r}) ? T({low!r}) : {{0}})"
+    return raised if high is None else f"({raised} > T({high!r}) ? T({high!r}) : {raised})"
+
+
+_OTHERS: dict[type[Operation], Callable[[Any], str]] = {
+    Relu: lambda _: "{0} < 0 ? T(0) : {0}",
+    Sigmoid: lambda _: "1 / (1 + exp(-{0}))",
+    Erf: lambda _: "erf({0})",
+    Gelu: lambda operation: "" if operation.approximate else "T(0.5) * {0} * (1 + erf({0} * T(0.7071067811865476)))",
+    Clip: _clip,
+}
+"""expressions of floating operations that are no ufunc, where T is the dtype of the result; "" where there is none"""
+
+
+def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
+    """Return C statements that compute ``steps`` from the values a0, a1, … of ``reads`` and assign the last one to
+    ``out``; None where an operation or a dtype has no source."""
+    names = {read.uid: f"a{number}" for number, read in enumerate(reads)}
+    if not all(isinstance(node.type, TensorType) and node.dtype.char in _C for node in (*reads, *steps)):
+        return None
+    statements = []
+    for number, step in enumerate(steps):
+        read = operands(step)
+        expression = _expression(step, [names[node.uid] for node in read], [node.dtype for node in read])
+        if expression is None:
+            return None
+        names[step.uid] = f"v{number}"
+        statements.append(f"const {_C[step.dtype.char]} v{number} = {expression};")
+    return "\n".join([*statements, f"out = v{len(steps) - 1};"])
+
+
+def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
+    """Return the C expression of one operation on named values; None where there is none."""
+    operation, result = step.operation, step.dtype
+    template: str | None
+    if isinstance(operation, Ufunc) and type(operation).kernel is Ufunc.kernel:
+        computed = operation.ufunc.resolve_dtypes((*dtypes, None))[: len(dtypes)]
+        template = _ANY.get(operation.ufunc)
+        # of truth values a sum is an "or", and small integers wrap around at each step
+        if template is not None and any(dtype.kind == "b" for dtype in computed) and result.kind != "b":
+            return None
+        if template is None and all(dtype.kind == "f" for dtype in computed):
+            template = _FLOATING.get(operation.ufunc)
+    elif isinstance(operation, Select):
+        computed, template = (dtypes[0], result, result), "{0} ? {1} : {2}"
+    elif isinstance(operation, Cast) and (result.kind == "f" or result.kind == dtypes[0].kind):
+        computed, template = (dtypes[0],), "{0}"
+    elif isinstance(operation, AddN) and result.kind == "f":
+        computed, template = (result,) * len(dtypes), " + ".join([f"{{{place}}}" for place in range(len(dtypes))])
+    elif type(operation) in _OTHERS and result.kind == "f":
+        computed, template = (result,) * len(dtypes), _OTHERS[type(operation)](operation)
+    else:
+        return None
+    if not template or any(dtype.char not in _C for dtype in computed):
+        return None
+    # Operands are converted as NumPy's loop converts them: int32 / int32 divides as float64.
+    values = [
+        name if dtype == taken else f"({_C[taken.char]}){name}"
+        for name, dtype, taken in zip(names, dtypes, computed, strict=True)
+    ]
+    # Each value in brackets of its own, and the whole cast back: C computes small integers as int, NumPy wraps around.
+    expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
+    return f"({_C[result.char]})({expression})"

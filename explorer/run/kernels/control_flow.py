@@ -13,12 +13,11 @@ import numpy as np
 
 from explorer.core.ir.function import Call
 from explorer.core.ir.mapped_call import MappedCall
-from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 from explorer.ops.control.cond import Cond
 from explorer.ops.control.recurrence import Recurrence
 from explorer.ops.control.scan import Scan
 from explorer.ops.control.while_loop import WhileLoop
-from explorer.run.kernels.recurrence_loop import recurrence_runner
 from explorer.run.kernels.runners import Runner, Values
 from explorer.run.runtime.marshalling import read_only
 from explorer.run.runtime.memory import allocate
@@ -117,3 +116,200 @@ def _map(operation: MappedCall, call: BodyRun, type_: AnyType) -> BodyRun:
         return stacks
 
     return run
+
+
+Steps: TypeAlias = Callable[[Array, Array, Array | None, list[Array], Array, range], list[Array]]
+"""inputs (steps, N, gates · H), weights (H, gates · H), bias, first state (each N, H), the sequence to fill, order of
+steps → last state"""
+
+
+def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequence[Array]]) -> Callable[..., list[Any]]:
+    """Make the function of a recurrence's operands that returns its last states and its sequence."""
+    steps, axis = KERNELS[operation.cell], operation.axes[0]
+    order = range(operation.length)[:: -1 if operation.reverse else 1]
+
+    def run(operands: Sequence[Array]) -> list[Any]:
+        state, (x, *_), (weights, *bias) = operation.parts(operands)
+        ends = bias.pop() if operation.has_lengths else None
+        (sequence,) = allocate_parts()
+        inputs, filled, offset = np.moveaxis(x, axis, 0), np.moveaxis(sequence, axis, 0), bias[0] if bias else None
+        if ends is None:
+            return [*steps(inputs, weights, offset, state, filled, order), sequence]
+        last = [part.copy() for part in state]
+        # sequences of one length are computed together, as if there were no others
+        for length in np.unique(np.clip(ends, 0, operation.length)).tolist():
+            chosen = np.flatnonzero(np.clip(ends, 0, operation.length) == length)
+            own = np.zeros_like(sequence, shape=(operation.length, len(chosen), sequence.shape[-1]))
+            within = range(length)[:: -1 if operation.reverse else 1]
+            after = steps(inputs[:length, chosen], weights, offset, [s[chosen] for s in state], own[:length], within)
+            filled[:, chosen] = own
+            for part, values in zip(last, after, strict=True):
+                part[chosen] = values
+        return [*last, sequence]
+
+    return run
+
+
+def _empty(like: Array, shape: tuple[int, ...]) -> Array:
+    """Return memory beside an array, on its device."""
+    return np.empty_like(like, shape=shape, order="C")
+
+
+def _half(x: Array) -> Any:
+    """Return ½ as NumPy computes with it fastest: an array, where scalars would be converted in every call; on other
+    devices a number."""
+    half = np.array(0.5, x.dtype)
+    return half if isinstance(x, np.ndarray) else half[()]
+
+
+def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
+    """Return inputs as (steps, gates · H, N), gates in another order, the first ``halved`` of them halved."""
+    length, members, _ = x.shape
+    laid, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
+    for place, gate in enumerate(order):
+        target = laid[:, place * hidden : (place + 1) * hidden]
+        source = x[..., gate * hidden : (gate + 1) * hidden].transpose(0, 2, 1)
+        if bias is not None:
+            source = np.add(source, bias[gate * hidden : (gate + 1) * hidden, None], out=target)
+        if place < halved:
+            np.multiply(source, half, out=target)
+        elif source is not target:
+            target[...] = source
+    return laid
+
+
+def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
+    """Return weights as (gates · H, H), gates in another order, the first ``halved`` of them halved."""
+    # Copied in each run, which takes far less than the loop: weights of a training step change.
+    rows = np.concatenate([weights[:, gate * hidden : (gate + 1) * hidden].T for gate in order])
+    rows[: halved * hidden] *= rows.dtype.type(0.5)
+    return rows
+
+
+def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array:
+    """Return memory for the states (steps, H, N): the sequence's own where it can be seen so."""
+    if members == 1 and sequence.flags.c_contiguous:
+        # With one member (H, 1) and (1, H) are the same memory: states are written where they are wanted.
+        return sequence.reshape(length, hidden, 1)
+    return _empty(sequence, (length, hidden, members))
+
+
+def _finish(sequence: Array, states: Array) -> None:
+    if not np.may_share_memory(sequence, states):
+        sequence[...] = states.transpose(0, 2, 1)
+
+
+def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range) -> list[Array]:
+    hidden = weights.shape[0]
+    gates = 0, 1, 3, 2  # entry, forget, exit: the halved ones; then the candidate, beside the memory
+    inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
+    members, half = x.shape[1], _half(x)
+    states = _states_of(out, len(x), hidden, members)
+    # entry, forget, exit, candidate, memory: entry and forget are multiplied with candidate and memory in one call
+    place = _empty(x, (5 * hidden, members))
+    products, squashed = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
+    all_gates, sigmoids, leave = place[: 4 * hidden], place[: 3 * hidden], place[2 * hidden : 3 * hidden]
+    factors, others, memory = place[: 2 * hidden], place[3 * hidden :], place[4 * hidden :]
+    first, second = products[:hidden], products[hidden:]
+    memory[...] = state[1].T
+    h = state[0].T.copy()
+    # Locals: nine look-ups of attributes count in a step that takes a few µs.
+    dot, add, multiply, tanh = np.dot, np.add, np.multiply, np.tanh
+    for index in order:
+        dot(rows, h, all_gates)
+        add(all_gates, inputs[index], all_gates)
+        tanh(all_gates, all_gates)
+        multiply(sigmoids, half, sigmoids)
+        add(sigmoids, half, sigmoids)
+        multiply(factors, others, products)
+        add(first, second, memory)
+        tanh(memory, squashed)
+        h = multiply(leave, squashed, states[index])
+    last = [h.T.copy(), memory.T.copy()]
+    _finish(out, states)
+    return last
+
+
+def _gru(x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range) -> list[Array]:
+    return _gated(x, weights, bias, state, out, order, early=False)
+
+
+def _early_gru(
+    x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range
+) -> list[Array]:
+    return _gated(x, weights, bias, state, out, order, early=True)
+
+
+def _gated(
+    x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range, *, early: bool
+) -> list[Array]:
+    hidden, members, half = weights.shape[0], x.shape[1], _half(x)
+    inner = None
+    if bias is not None and not early:  # the candidate's bias is multiplied by the reset gate, with its product
+        inner = np.repeat(bias[2 * hidden :, None], members, axis=1)
+        bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
+    gates = 0, 1, 2
+    inputs, rows = _features_first(x, bias, gates, 2, hidden), _rows(weights, gates, 2, hidden)
+    states = _states_of(out, len(x), hidden, members)
+    place, rest = _empty(x, (3 * hidden, members)), _empty(x, (hidden, members))
+    both, reset, kept = place[: 2 * hidden], place[:hidden], place[hidden : 2 * hidden]
+    fresh, product = place[2 * hidden :], (rows[: 2 * hidden] if early else rows)
+    target, last_rows = (both, rows[2 * hidden :]) if early else (place, rows)
+    h = state[0].T.copy()
+    dot, add, multiply, subtract, tanh = np.dot, np.add, np.multiply, np.subtract, np.tanh
+    of_gates, of_candidate = inputs[:, : 2 * hidden], inputs[:, 2 * hidden :]
+    for index in order:
+        dot(product, h, target)
+        add(both, of_gates[index], both)
+        tanh(both, both)
+        multiply(both, half, both)
+        add(both, half, both)
+        if early:
+            multiply(reset, h, rest)
+            dot(last_rows, rest, fresh)
+        else:
+            if inner is not None:
+                add(fresh, inner, fresh)
+            multiply(fresh, reset, fresh)
+        add(fresh, of_candidate[index], fresh)
+        tanh(fresh, fresh)
+        subtract(h, fresh, rest)
+        multiply(rest, kept, rest)
+        h = add(fresh, rest, states[index])
+    last = [h.T.copy()]
+    _finish(out, states)
+    return last
+
+
+def _plain(activation: Callable[[Array, Array], Array]) -> Steps:
+    def steps(
+        x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range
+    ) -> list[Array]:
+        hidden, members = weights.shape[0], x.shape[1]
+        inputs, rows = _features_first(x, bias, (0,), 0, hidden), _rows(weights, (0,), 0, hidden)
+        states = _states_of(out, len(x), hidden, members)
+        h = state[0].T.copy()
+        for index in order:
+            after = states[index]
+            np.dot(rows, h, after)
+            np.add(after, inputs[index], after)
+            h = activation(after, after)
+        last = [h.T.copy()]
+        _finish(out, states)
+        return last
+
+    return steps
+
+
+def _relu(x: Array, out: Array) -> Array:
+    result: Array = np.maximum(x, 0, out=out)
+    return result
+
+
+KERNELS: dict[str, Steps] = {
+    "lstm": _lstm,
+    "gru": _gru,
+    "early gru": _early_gru,
+    "rnn": _plain(np.tanh),
+    "relu rnn": _plain(_relu),
+}

@@ -7,20 +7,86 @@ loop over a block, and blocks have the best size for any shape. Elsewhere they a
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.kernel_registry import kernel_of
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.device import cpu
-from explorer.core.types.tensor_type import Array, TensorType
+from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.ops.base import Ufunc
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES, blocks_of
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
-from explorer.run.kernels.blocked import BlockedRunner
-from explorer.run.kernels.runners import Operands, Steps
+from explorer.run.kernels.runners import BoundBlock, BoundStep, Operands, Runner, Steps, Values, run_all
+from explorer.run.runtime.memory import allocate
+from explorer.run.runtime.thread_pool import worth_sharing
+
+
+class BlockedRunner(ABC):
+    """Kernel whose steps run over blocks; independent blocks may run at the same time.
+
+    ``fixed_memory``: operands and result are at the same addresses in every run, so that blocks are cut only once.
+    ``whole``: shape and memory order of a result that fits into one block.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        steps: Steps,
+        slots: dict[int, int],
+        out: Array | None,
+        fixed_memory: bool,
+        whole: tuple[Shape, tuple[int, ...]] | None,
+    ) -> None:
+        self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
+        self._steps = steps
+        self._reads = [slots[read.uid] for read in steps.reads]
+        self._fixed_memory = fixed_memory
+        self.shared = worth_sharing(kernel)
+        self._whole = None if whole is None else steps.register_file(*whole)
+        self._tasks: list[Callable[[], None]] = []
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised in the last run."""
+        return self._steps.failed
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        self._steps.failed = None
+        out: Array = allocate(self._kind, self._last) if self._out is None else self._out
+        tasks = self._tasks
+        # Kept tasks are cut over arrays at fixed addresses; all others are cut anew over the arrays of this run.
+        if not tasks:
+            inputs = [values[slot] for slot in self._reads]
+            # A small result is one block: nothing is cut.
+            if self._whole is None:
+                tasks = self._cut(inputs, out)
+            elif self._fixed_memory:
+                tasks = [self._steps.over(inputs, out, self._whole)]
+            else:
+                self._steps.run([*inputs, out, *self._whole()])
+                return out
+            if self._fixed_memory:
+                self._tasks = tasks
+        run_all(tasks, self.shared)
+        return out
+
+    def bound_steps(self) -> list[BoundStep] | None:
+        """Return the steps of a kernel of one block over arrays that stay where they are; None for any other."""
+        (task,) = self._tasks if len(self._tasks) == 1 else (None,)
+        return task.bound_steps() if isinstance(task, BoundBlock) else None
+
+    @abstractmethod
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        """Return one task for each block."""
+
 
 _BLOCKS_OF_A_UFUNC = 4
 """blocks of one ufunc's result from which on it is cut: a second thread then makes up for their calls"""
@@ -121,3 +187,30 @@ def _flat_blocks(flat: list[Array], out: Array) -> list[tuple[list[Array], Array
         ([array[start : start + step] if array.ndim else array for array in flat], out[start : start + step])
         for start in range(0, out.size, step)
     ]
+
+
+class FixedView:
+    """View of memory that is the same in every run."""
+
+    def __init__(self, view: Any) -> None:
+        self.value = view
+
+    def __call__(self, values: Values) -> Any:
+        """Return the view."""
+        return self.value
+
+    def bound_steps(self) -> list[BoundStep]:
+        """Return nothing: there is nothing to compute."""
+        return []
+
+
+def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
+    """Return the runner of a view of ``source``, which lies at one address; None where its result is new in each run.
+
+    That is a reshape of a parameter's value whose strides allow no view.
+    """
+    if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
+        return None
+    view = runner(values)
+    # A copy of the values of this run would be handed out in all later ones.
+    return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

@@ -20,7 +20,7 @@ from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import boxes, halved
-from explorer.run.kernels.blocked import BlockedRunner
+from explorer.run.kernels.elementwise_chain import BlockedRunner
 from explorer.run.kernels.runners import BoundStep, BoxRegisterFiles, Operands, Steps, Values
 
 

@@ -10,39 +10,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 from explorer.core.errors import OperandError
+from explorer.core.ir.dimension_declarations import declared_dimensions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.function import Call
+from explorer.core.ir.recording_context import Scope
+from explorer.core.ir.storage import Storage
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.custom_dtypes import numbers_of
+from explorer.core.types.device import cpu
+from explorer.layers.framework.describe import Describable
+from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import Plan
 from explorer.record import (
     Body,
+    Decision,
+    DimensionNames,
+    Explanation,
+    FileOperator,
     Group,
+    Layer,
+    Port,
     Recording,
     Run,
     Stage,
     Step,
     Summary,
 )
-from explorer.record.batches import trace_batches
+from explorer.record.batches import Batch, trace_batches
 from explorer.record.compositions.find import compositions
-from explorer.record.substitutions import in_order
-from explorer.run.recording.batch_times import batch_timings
-from explorer.run.recording.decision_rows import decision_rows, declined_edges, explanations
-from explorer.run.recording.dimension_tables import dimensions
-from explorer.run.recording.fingerprint import fingerprint
+from explorer.record.rows import in_order
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.interface_table import InterfaceValue, interface_rows
-from explorer.run.recording.layer_tables import layers, ports
-from explorer.run.recording.node_rows import NodeRows
-from explorer.run.recording.numbers import numbers
-from explorer.run.recording.operator_tables import operators
-from explorer.run.recording.source_texts import source_texts
+from explorer.run.recording.node_rows import NodeRows, attribute_text, fingerprint
 from explorer.run.recording.stage_rows import schedule, stage
-from explorer.run.recording.variable_tables import variables
+from explorer.run.recording.variable_tables import source_texts, variables
 from explorer.run.runtime.timing import Note
 
 
@@ -206,3 +213,217 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
                 bodies[id(body)] = body
                 pending.extend(body.nodes)
     return list(bodies.values())
+
+
+def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:
+    """Return the declared dimensions by node id; a node that a pass put in the place of another has that one's value,
+    and its declaration.
+    """
+    names = {
+        number: DimensionNames(*declared)
+        for number, node in enumerate(nodes)
+        if (declared := declared_dimensions(node)) is not None
+    }
+    types = recording.nodes.type
+    # each row's old node was replaced by an earlier row, or never
+    for _, old, new in recording.substitutions if names else ():
+        if old in names and types[old] == types[new]:
+            names.setdefault(new, names[old])
+    return dict(sorted(names.items()))
+
+
+def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
+    """Return the values of real leaves of one element that are in memory, by node id."""
+    return {
+        number: float(numbers_of(node.storage.array).item())
+        for number, node in enumerate(nodes)
+        if isinstance(node, Tensor)
+        and type(node.storage) is Storage  # another one may read a file for its value
+        and node.storage.device is cpu
+        and node.tensor_type.size == 1
+        and node.dtype.kind not in "bcU"
+    }
+
+
+class _Weight(Protocol):
+    key: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class _Defined(Protocol):
+    """Definition of an operator, as the net builder hands it to the operator's box."""
+
+    arguments: Mapping[str, Any]
+    weights: Mapping[str, _Weight]
+    doc: str
+
+
+def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
+    """Return a row for each operator of a file; ``boxes`` are the scopes by row."""
+    return [
+        _row(number, box.payload)
+        for number, box in enumerate(boxes)
+        if box is not None and box.kind == "file" and _is_definition(box.payload)
+    ]
+
+
+def _is_definition(payload: object) -> TypeGuard[_Defined]:
+    """Tell whether a box was made for an operator; isinstance of a protocol takes 0.1 ms on Python 3.11."""
+    return all(hasattr(payload, name) for name in ("arguments", "weights", "doc"))
+
+
+def _row(scope: int, operator: _Defined) -> FileOperator:
+    weights = [
+        (name, f"{weight.key} · {'×'.join(map(str, weight.shape)) or 'scalar'} {weight.dtype}")
+        for name, weight in operator.weights.items()
+    ]
+    attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
+    return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc)
+
+
+def layers(boxes: Sequence[Scope | None]) -> list[Layer]:
+    """Return a row for each layer; ``boxes`` are the scopes by row.
+
+    Boxes inside a layer's box are found by name as its sublayers: code shared by several layers does not know its
+    owner.
+    """
+    known: dict[int, Describable | None] = {}
+    rows_of: dict[int, tuple[Describable, list[int]]] = {}
+    for row, box in enumerate(boxes):
+        layer = _layer(box, known)
+        if layer is not None:
+            rows_of.setdefault(id(layer), (layer, []))[1].append(row)
+    tables: list[Layer] = []
+    for layer, rows in rows_of.values():
+        tables.append(replace(layer.to_row(), scopes=tuple(rows)))
+    return sorted(tables, key=lambda layer: layer.scopes[0])
+
+
+def _layer(box: Scope | None, known: dict[int, Describable | None]) -> Describable | None:
+    """Return the layer of a box, or None; ``known`` remembers the answers for all boxes on its path."""
+    path = []
+    while box is not None and id(box) not in known:
+        path.append(box)
+        box = box.parent
+    layer = known[id(box)] if box is not None else None
+    for inner in reversed(path):
+        if inner.kind == "layer":
+            layer = inner.payload if isinstance(inner.payload, Describable) else layer and layer.sublayer(inner.name)
+        elif inner.kind != "twin":
+            layer = None
+        known[id(inner)] = layer
+    return known[id(path[0])] if path else layer
+
+
+def ports(boxes: Sequence[Scope | None], ids: Mapping[int, int]) -> list[Port]:
+    """Return the values at the ports of layers' boxes, if they are recorded."""
+    rows: list[Port] = []
+    for row, box in enumerate(boxes):
+        if box is not None and box.ports is not None:
+            inputs, outputs = box.ports
+            rows += [Port(row, "input", name, ids[uid]) for name, uid in inputs.items() if uid in ids]
+            rows += [Port(row, "output", name, ids[uid]) for name, uid in outputs.items() if uid in ids]
+    return rows
+
+
+def batch_timings(
+    batches: Sequence[Batch], produced: Sequence[tuple[int, ...]], steps: Sequence[Step]
+) -> dict[int, dict[str, Any]]:
+    """Return the measured facts of the decisions that created batches, by the number of the decision.
+
+    ``produced`` are the nodes that each decision produced, ``steps`` the measured kernels. ``measured_us`` is the time
+    of the kernels that computed a batch, ``kernels`` their number; ``computed_with`` lists the results of other batches
+    that share these kernels. Members were not run one by one, so that ``separate_us`` remains an estimate.
+    """
+    micros: dict[int, float] = {}
+    for step in steps:
+        micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
+    # A kernel may compute several batches, which fusion joined: its time counts for each of them, and their facts name
+    # one another.
+    sharing: dict[int, list[int]] = {}
+    for batch in batches:
+        for kernel in batch.kernels:
+            sharing.setdefault(kernel, []).append(batch.decision)
+    measured: dict[int, dict[str, Any]] = {}
+    for batch in batches:
+        if not batch.kernels:
+            continue
+        facts = measured[batch.decision] = {
+            "measured_us": round(sum([micros.get(kernel, 0.0) for kernel in batch.kernels]), 2),
+            "kernels": len(batch.kernels),
+        }
+        sharers = sorted({other for kernel in batch.kernels for other in sharing[kernel]} - {batch.decision})
+        results = [{"node": node} for other in sharers for node in produced[other]]
+        if results:
+            facts["computed_with"] = results
+    return measured
+
+
+def decision_rows(
+    decisions: Sequence[PlanDecision],
+    subjects: Sequence[tuple[int, ...]],
+    produced: Sequence[tuple[int, ...]],
+    ids: Mapping[int, int],
+    measured: Mapping[int, Mapping[str, Any]],
+) -> list[Decision]:
+    """Return the row of each decision, made once.
+
+    ``subjects`` and ``produced`` are its nodes by id, ``ids`` are node ids by uid for the expressions among its facts,
+    ``measured`` has the facts that a run adds, by the number of the decision.
+    """
+    return [
+        Decision(
+            decision.stage,
+            decision.rule,
+            "applied" if decision.applied else "declined",
+            decision.code,
+            decision.reason.sentence,
+            {
+                **{name: _fact(value, ids) for name, value in decision.facts.items()},
+                **({} if decision.applied else {"estimated_cost_us": round(decision.cost_us(), 3)}),
+                **measured.get(number, {}),
+            },
+            subjects[number],
+            produced[number],
+            decision.rule_index,
+            decision.location,
+        )
+        for number, decision in enumerate(decisions)
+    ]
+
+
+def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """Return (decision, operand, reader) for each value that is written because a decision declined to fuse it."""
+    return [
+        (number, operand, reader)
+        for number, decision in enumerate(decisions)
+        for operand, reader in dict.fromkeys([(ids[a.uid], ids[b.uid]) for a, b in decision.unfused_edges])
+    ]
+
+
+def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
+    """Return the meanings of the reasons of decisions, each once."""
+    reasons = dict.fromkeys(
+        [decision.reason for decision in decisions if decision.reason.meaning or decision.reason.effect != "exact"]
+    )
+    return [
+        Explanation(
+            reason.code,
+            reason.sentence,
+            reason.meaning,
+            reason.change,
+            reason.anchor,
+            "" if reason.effect == "exact" else f"{reason.effect}: {EFFECTS[reason.effect]}",
+        )
+        for reason in reasons
+    ]
+
+
+def _fact(value: Any, ids: Mapping[int, int]) -> Any:
+    """Convert a fact to plain data; expressions become node ids."""
+    if isinstance(value, Expr):
+        return {"node": ids[value.uid]} if value.uid in ids else value.label
+    if isinstance(value, (list, tuple)):
+        return [_fact(item, ids) for item in value]
+    return value.item() if hasattr(value, "item") else value

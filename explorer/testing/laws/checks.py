@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from explorer.core import registry
 from explorer.core.checked_functions import named
-from explorer.core.errors import OperandError
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
+from explorer.core.ir.recording_context import scope
+from explorer.core.ir.tensor import tensor
+from explorer.core.tracing.decorator import function
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.grad import grad
 from explorer.layers import Layer
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.ops.mapping.mapping import map as map_over
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.rewrite.rule import Rule
 from explorer.testing.laws.cases import cases_of
 from explorer.testing.laws.characteristics import CHARACTERISTICS
-from explorer.testing.laws.facets import FACETS, undeclared
-from explorer.testing.laws.law import Law, LawError
-from explorer.testing.laws.layer_laws import layer_results
+from explorer.testing.laws.facets import FACETS, STEP, undeclared, values_of
+from explorer.testing.laws.law import Law, LawError, agree, number
 from explorer.testing.laws.report import LawReport, LawResult
 from explorer.testing.laws.rule_laws import pass_results, rule_results
 
@@ -147,3 +156,177 @@ def quick_results(declared: type[Operation] | type[Rule], seconds: float) -> tup
 
 def _is_late(deadline: float | None) -> bool:
     return deadline is not None and time.perf_counter() > deadline
+
+
+_ELEMENTS = 8
+"""elements of an input or parameter at most whose gradient is compared with differences"""
+_MEMBERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A layer with a float64 array for each input port and each parameter, by path."""
+
+    layer: Layer
+    inputs: Mapping[str, Array]
+    parameters: Mapping[str, Array]
+
+    def outputs(self, inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Expr]:
+        """Record the layer's outputs by port, for arrays or expressions."""
+        values, held = (
+            {name: value if isinstance(value, Expr) else tensor(value, name=name) for name, value in each.items()}
+            for each in (inputs, parameters)
+        )
+        with scope(self.layer.name, "layer", type(self.layer).__name__, self.layer):
+            return self.layer.call(values, held)
+
+
+def layer_results(layer: Layer, inputs: Mapping[str, Any] | None = None) -> tuple[LawResult, ...]:
+    """Return the results of a layer's laws, on drawn inputs; ``inputs`` are types or values by port.
+
+    Parameters have the layer's values, or drawn ones before it is initialised. Raises OperandError where no inputs are
+    known that the layer takes.
+    """
+    subject = _subject(layer, inputs)
+    named: list[tuple[str, Callable[[_Subject], int], str]] = [("gradient", _gradients, "values")]
+    if subject.inputs:
+        named.append(("batched = loop", _batched, "values"))
+    results = []
+    for law, check, unit in named:
+        try:
+            compared = check(subject)
+            results.append(LawResult(law, True if compared else None, f"{compared} {unit}" if compared else _NONE))
+        except LawError as error:
+            results.append(LawResult(law, False, str(error)))
+        except Exception as error:  # a layer of the user's, whose forward or operations may raise anything
+            results.append(LawResult(law, False, f"{type(error).__name__}: {error}"))
+    return tuple(results)
+
+
+_NONE = "no floating input or parameter has a gradient"
+
+
+def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
+    random = np.random.default_rng(0)
+    sources = dict(zip(layer.paths(), layer.sources(), strict=True))
+    parameters = {
+        path: np.asarray(source.held.array, np.float64) if source.held is not None else _drawn(random, source.shape)
+        for path, source in sources.items()
+    }
+    chosen: dict[str, Any] = {**layer.types, **(inputs or {})}
+    missing = [port for port in layer.inputs if port not in chosen]
+    shapes = list(dict.fromkeys([shape for array in parameters.values() for shape in _fitting(array.shape)]))
+    for shape in [*shapes, (2, 3), (3, 3), (4,), (1, 2, 5, 5), (2, 3, 4)] if missing else [()]:
+        types = {port: chosen.get(port, TensorType(shape, np.float64)) for port in layer.inputs}
+        arrays = {port: _array(random, value) for port, value in types.items()}
+        subject = _Subject(layer, arrays, parameters)
+        try:
+            subject.outputs(arrays, parameters)
+        except ExplorerError:
+            if not missing:
+                raise
+            continue
+        return subject
+    ports = ", ".join([f'"{port}": ex.TensorType((2, 3), "float32")' for port in missing])
+    raise OperandError(
+        f"a check of {layer!r}, for whose input {', '.join(missing)} no shape was found that it takes",
+        rule="every input must have a type or a value",
+        fix=f"ex.check(layer, inputs={{{ports}}})",
+    )
+
+
+def _fitting(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return shapes of inputs that a parameter of a shape may be used with: rows, and images."""
+    rows = [(2, size) for size in shape[:1] + shape[-1:]]
+    return [*rows, *[(2, size, 5, 5) for size in shape[1:2]]]
+
+
+def _array(random: np.random.Generator, value: Any) -> Array:
+    if not isinstance(value, TensorType):
+        array = np.asarray(value.array if hasattr(value, "array") else value)
+        return array.astype(np.float64) if array.dtype.kind == "f" else array
+    if value.dtype.kind == "f":
+        return _drawn(random, value.shape)
+    return np.zeros(value.shape, value.dtype)
+
+
+def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return np.asarray(random.uniform(-1, 1, shape))
+
+
+def _gradients(subject: _Subject) -> int:
+    """Check gradients of the weighted sum of the outputs, at some elements of each floating input and parameter."""
+    operands = {**subject.inputs, **{f"parameter {path}".strip(): each for path, each in subject.parameters.items()}}
+    ports = tuple(subject.inputs)
+
+    def total(arrays: Mapping[str, Any]) -> tuple[Expr, dict[str, Expr]]:
+        nodes: dict[str, Expr] = {name: tensor(array, name=name) for name, array in arrays.items()}
+        values = list(nodes.values())
+        outputs = subject.outputs(
+            dict(zip(ports, values, strict=False)), dict(zip(subject.parameters, values[len(ports) :], strict=True))
+        )
+        random = np.random.default_rng(1)
+        terms = [
+            (output * tensor(random.uniform(0.5, 1.5, output.shape))).sum()
+            for output in outputs.values()
+            if output.dtype == np.float64
+        ]
+        if not terms:
+            raise LawError("no output is float64 where inputs and parameters are: there is nothing to differentiate")
+        return add_n(*terms) if len(terms) > 1 else terms[0], nodes
+
+    names = [name for name, array in operands.items() if array.dtype.kind == "f" and array.size]
+    loss, nodes = total(operands)
+    declared: Any = values_of(grad(loss, [nodes[name] for name in names])) if names else []
+    value, compared = abs(float(values_of(loss))), 0
+    for name, gradient in zip(names, declared, strict=True):
+        array = operands[name]
+        chosen = np.random.default_rng(2).permutation(array.size)[:_ELEMENTS]
+        for flat in np.sort(chosen):
+            index = tuple(int(place) for place in np.unravel_index(flat, array.shape))
+            ends = []
+            for sign in (-1, 1):
+                moved = array.copy()
+                moved[index] += sign * STEP
+                ends.append(float(values_of(total({**operands, name: moved})[0])))
+            place = f"{name}{list(index) if index else ''} = {number(array[index])}"
+            compared += agree(
+                gradient[index],
+                (ends[1] - ends[0]) / (2 * STEP),
+                names=("declared", "by differences"),
+                at=place,
+                rtol=1e-6,
+                atol=1e-7 * max(1.0, value),
+            )
+    return compared
+
+
+def _batched(subject: _Subject) -> int:
+    """Check that the layer mapped over stacked inputs gives what a loop over them gives."""
+    random = np.random.default_rng(3)
+    members = [
+        {port: random.permutation(array.ravel()).reshape(array.shape) for port, array in subject.inputs.items()}
+        for _ in range(_MEMBERS)
+    ]
+    parameters = {path: tensor(array, name=path or "value") for path, array in subject.parameters.items()}
+    ports = tuple(subject.inputs)
+
+    @function
+    def forward(*values: Expr) -> tuple[Expr, ...]:
+        return tuple(subject.outputs(dict(zip(ports, values, strict=True)), parameters).values())
+
+    stacked = [np.stack([member[port] for member in members]) for port in ports]
+    batched = values_of(map_over(forward, *stacked))
+    loop = [values_of(tuple(subject.outputs(member, parameters).values())) for member in members]
+    compared = 0
+    for output, port in enumerate(subject.layer.outputs):
+        for position, member in enumerate(loop):
+            compared += agree(
+                batched[output][position],
+                member[output],
+                names=("batched", "in a loop"),
+                at=f"{port} of member {position}",
+                rtol=1e-10,
+                atol=1e-11,
+            )
+    return compared

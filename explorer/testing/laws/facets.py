@@ -19,7 +19,6 @@ from explorer.grad import grad
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.run import evaluate
 from explorer.testing.laws.cases import Case, floating
-from explorer.testing.laws.differences import STEP, differences, weighted_sum, weights_of
 from explorer.testing.laws.law import Law, agree, needs, number, place_text
 
 values_of = partial(evaluate, record="off")
@@ -214,3 +213,29 @@ def undeclared(operation: type[Operation]) -> dict[str, str]:
     """Return the reasons why an operation has no gradient or no batching rule, by the name of the law."""
     reasons = {"gradient": operation.nondifferentiable, "batched = loop": operation.unbatchable}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+STEP = 1e-5
+
+
+def weighted_sum(case: Case, arrays: list[Array], weights: Array) -> float:
+    """Return Σ weights · result."""
+    return float(np.sum(np.asarray(case.operation.compute(*arrays), np.float64) * weights))
+
+
+def differences(case: Case, arrays: list[Array], place: int, weights: Array) -> Array:
+    """Return central differences of Σ weights · result in each element of one operand."""
+    slopes = np.zeros(arrays[place].shape)
+    for index in np.ndindex(slopes.shape):
+        low, high = ([array.copy() for array in arrays] for _ in range(2))
+        low[place][index] -= STEP
+        high[place][index] += STEP
+        slopes[index] = (weighted_sum(case, high, weights) - weighted_sum(case, low, weights)) / (2 * STEP)
+    return slopes
+
+
+def weights_of(case: Case) -> Array:
+    """Return an upstream gradient for the result of a case: one weight for each element."""
+    type_ = case.operation.type_of(case.types)
+    assert isinstance(type_, TensorType)
+    return np.random.default_rng(1).uniform(0.5, 1.5, type_.shape).astype(type_.dtype)

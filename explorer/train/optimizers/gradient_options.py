@@ -5,7 +5,7 @@ They are recorded into the step, like the rule itself, so that the plan fuses an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +13,12 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.core.types.device import cpu
+from explorer.core.types.device import Device, cpu
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import minimum
 from explorer.ops.elementwise.unary import sqrt
 from explorer.ops.manipulation.device_copy import to_device
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
-from explorer.train.optimizers.scalars import scalars
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _LEAST_NORM = 1e-6
@@ -74,3 +73,19 @@ class GradientOptions:
         share = minimum(self.clip_norm / (sqrt(total) + _LEAST_NORM), 1.0)
         shares = scalars(share, gradients.values())
         return {name: each * shares[each.dtype, each.device] for name, each in gradients.items()}
+
+
+Scalars = Mapping[tuple[Any, Device], Expr]
+"""the same number by dtype and device"""
+
+
+def scalars(number: Expr, values: Iterable[Expr]) -> Scalars:
+    """Record a float64 scalar of cpu in each dtype and on each device of some values.
+
+    Once for each, not for each value: thousands of parameters usually have one dtype and one device.
+    """
+    recorded: dict[tuple[Any, Device], Expr] = {}
+    for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values]):
+        scalar = cast(number, dtype)
+        recorded[dtype, device] = scalar if device is cpu else to_device(scalar, device)
+    return recorded

@@ -7,7 +7,7 @@ that it can be written to a file and read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,11 +27,9 @@ from explorer.train.compiled import Compiled, parameter
 from explorer.train.fixed_settings import refuse_setting
 from explorer.train.habits import OPTIMIZER as HABITS
 from explorer.train.habits import RATES, hint
-from explorer.train.optimizers.gradient_options import GradientOptions
-from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups, group_of
-from explorer.train.optimizers.parameter_memory import ParameterMemory
-from explorer.train.optimizers.parameter_steps import record_steps
-from explorer.train.optimizers.rates import as_rate, rate_settings
+from explorer.train.module_device import elements_on
+from explorer.train.optimizers.gradient_options import GradientOptions, scalars
+from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups, as_rate, group_of, rate_settings
 
 
 class Update(NamedTuple):
@@ -348,3 +346,71 @@ def _misfit(gradient: Any, type_: TensorType) -> str:
         return f"{type(gradient).__name__} ({error})"
     fits = array.shape == type_.shape and array.dtype.kind in "biuf"
     return "" if fits else f"{array.dtype} {array.shape}"
+
+
+class ParameterMemory:
+    """Arrays of parameters on their devices by name, ``current``, which a step updates."""
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self._parameters = dict(parameters)
+        self.types = {name: held.type for name, held in self._parameters.items()}
+        self.current: dict[str, Any] = {
+            name: copied(held.type, held.elements) for name, held in self._parameters.items()
+        }
+        self._kept = [(held.keep_in, self.current[name]) for name, held in self._parameters.items()]
+
+    def __repr__(self) -> str:
+        return f"<ParameterMemory of {', '.join(self.types)}>"
+
+    def refresh(self) -> None:
+        """Take over values that were assigned to parameters since the last step."""
+        for name, held in self._parameters.items():
+            # Whoever assigns to a parameter gives it an array of its own: identity tells, and nothing is compared.
+            if held.memory is not self.current[name]:
+                fill(self.types[name], self.current[name], elements_on(held, self.types[name].device))
+                held.keep_in(self.current[name])
+
+    def commit(self) -> None:
+        """Make the values of the arrays those of the parameters, after a step has updated them."""
+        for keep_in, array in self._kept:
+            keep_in(array)
+
+
+class ParameterStep(NamedTuple):
+    """Options of a parameter, and its learning rate and the length of its step, scalars of its dtype and device."""
+
+    options: GradientOptions
+    rate: Expr
+    length: Expr
+
+
+def record_steps(
+    rule: UpdateRule,
+    rate: LearningRate,
+    options: GradientOptions,
+    group_of: Mapping[str, ParameterGroup],
+    values: Mapping[str, Expr],
+    iteration: Expr,
+) -> dict[str, ParameterStep]:
+    """Record the step of each parameter by name, each rate once; ``rate`` and ``options`` hold outside of groups."""
+    by_rate: dict[LearningRate, list[str]] = {}
+    for name in values:
+        group = group_of.get(name)
+        by_rate.setdefault(rate if group is None or group.rate is None else group.rate, []).append(name)
+    steps: dict[str, ParameterStep] = {}
+    for policy, names in by_rate.items():
+        recorded = policy.record(iteration)
+        members = [values[name] for name in names]
+        own = {name: _options(options, group_of.get(name)) for name in names}
+        lengths = scalars(rule.length(recorded, iteration), members)
+        # The rate itself only where a value decays by it.
+        rates = scalars(recorded, members) if any(each.decays_values for each in own.values()) else lengths
+        for name, value in zip(names, members, strict=True):
+            place = value.dtype, value.device
+            steps[name] = ParameterStep(own[name], rates[place], lengths[place])
+    return steps
+
+
+def _options(options: GradientOptions, group: ParameterGroup | None) -> GradientOptions:
+    decay = None if group is None else group.weight_decay
+    return options if decay is None else replace(options, weight_decay=decay)

@@ -6,7 +6,8 @@ parameter belongs to is decided when the optimizer is attached: a name that fits
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import Any
@@ -15,9 +16,8 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
-from explorer.ops.nn.learning_rates import LearningRate
+from explorer.ops.nn.learning_rates import Fixed, LearningRate
 from explorer.train.fixed_settings import refuse_setting
-from explorer.train.optimizers.rates import as_rate, rate_settings
 
 _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 
@@ -142,3 +142,50 @@ def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Map
 def _layers(parameter: str) -> list[str]:
     """Return the names of the layers around a parameter: of "block/linear/weight" "block" and "block/linear"."""
     return [*accumulate(parameter.split("/")[:-1], lambda outer, inner: f"{outer}/{inner}")]
+
+
+def as_rate(rate: float | LearningRate) -> LearningRate:
+    """Return a learning-rate policy, of a number the fixed one.
+
+    Raises DeclarationError for what is neither, for a rate that begins below 0, with which training climbs the loss,
+    and for a policy with values besides its fields, by which policies are compared.
+    """
+    policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
+    for each in _inside(policy):
+        compared = [field.name for field in fields(each) if field.compare]
+        hidden = next((name for name in getattr(each, "__dict__", {}) if name not in compared), None)
+        # Equal policies share one plan: with a value that is not compared, another one's rate would be used.
+        if hidden is not None:
+            raise DeclarationError(
+                f"the attribute {hidden!r} of the learning-rate policy {each!r}",
+                rule="a policy must be a frozen dataclass, whose numbers are fields that are compared",
+                fix=f"@dataclass(frozen=True), and in the class {hidden}: float",
+            )
+    at: Any = policy
+    while isinstance(then := getattr(at, "then", None), LearningRate):
+        at = then
+    base = getattr(at, "base", 0)
+    if isinstance(base, (int, float)) and base < 0:
+        raise DeclarationError(
+            f"an optimizer of the rate {policy!r}",
+            rule="a learning rate must be 0 or more: a step goes against the gradient",
+            fix=f"{-base!r}; to make a loss larger, train its negative",
+        )
+    return policy
+
+
+def rate_settings(rate: LearningRate) -> dict[str, Any]:
+    """Return a policy as numbers and texts."""
+    values = {field.name: getattr(rate, field.name) for field in fields(rate)}
+    return {
+        "type": type(rate).__name__,
+        **{name: rate_settings(value) if isinstance(value, LearningRate) else value for name, value in values.items()},
+    }
+
+
+def _inside(policy: LearningRate) -> Iterator[LearningRate]:
+    waiting = [policy]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += [value for field in fields(each) if isinstance(value := getattr(each, field.name), LearningRate)]

@@ -12,9 +12,7 @@ from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
-from explorer.view.compare.counts import Count, counted
-from explorer.view.compare.folds import FEW, folds
-from explorer.view.compare.pair_payload import option_text, title
+from explorer.view.compare.pair_payload import FEW, Count, counted, folds, option_text, title
 from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 

@@ -7,7 +7,7 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
      "counts": [[name, before, after, difference], …],                   as text, with units
      "partners": [node after, …],                                        for every node before, −1 for none
      "changed": [node before, …], "words": [[text, …], …],               the differences of each of those after
-     "folds": [[title, [node before, …], [text, …]], …],                 folds.py: differences that follow from others
+     "folds": [[title, [node before, …], [text, …]], …],                 differences that follow from others
      "bodies": [[graph before, graph after], …],                         whose nodes were compared
      "differences": [{"kind", "sign", "word", "many", "meaning"}, …],   the kinds, with their words for one and for many
      "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    of both sides' nodes: where
@@ -17,13 +17,14 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
-from explorer.view.compare.counts import counted
-from explorer.view.compare.folds import folds
 from explorer.view.compare.step_mapping import partners
+from explorer.view.model.decision_facts import count_value
+from explorer.view.model.stage_result import CHANCE
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import shown
 from explorer.view.picture.difference_marks import SIGNS, marks_json
@@ -75,3 +76,103 @@ def paired(comparison: Comparison) -> dict[str, Any]:
         ),
     }
     return {name: shown(value) for name, value in data.items()}
+
+
+_LEAST = 0.05
+"""smallest difference in percent that is shown"""
+_TIMES = 10
+"""ratio from which on a factor is shown instead of a percentage"""
+
+
+class Count(NamedTuple):
+    """Count as text; "–" if a side has none, and a difference of "" if there is none."""
+
+    name: str
+    before: str
+    after: str
+    difference: str
+
+
+def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
+    """Return the counts as text, for those that a side has; times of runs only if ``measured``."""
+    counts = []
+    for name, (before, after) in comparison.counts.items():
+        if (before is not None or after is not None) and (measured or name != "measured_us"):
+            counts.append(
+                Count(
+                    _NAMES.get(name, name), _count(name, before), _count(name, after), _difference(name, before, after)
+                )
+            )
+    return counts
+
+
+_NAMES = {
+    "bytes": "bytes written",
+    "temporary_bytes": "bytes of temporaries",
+    "peak_bytes": "peak memory",
+    "estimated_us": "estimated time",
+    "measured_us": "measured time",
+}
+
+
+def _count(name: str, value: float | None) -> str:
+    return "–" if value is None else count_value(name, value)
+
+
+def _difference(name: str, before: float | None, after: float | None) -> str:
+    """Format a difference, absolute and relative: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
+    if before is None or after is None or before == after:
+        return ""
+    if name == "measured_us" and max(before, after) < CHANCE * min(before, after):
+        return "no more than two runs of one program differ by"
+    said = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
+    if not before or not after:
+        return said
+    if max(before, after) >= _TIMES * min(before, after):
+        return f"{said} ({'×' if after > before else '÷'}{max(before, after) / min(before, after):,.0f})"
+    percent = 100 * (after - before) / before
+    if abs(percent) < _LEAST:
+        return said
+    return f"{said} ({'+' if after > before else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"
+
+
+FEW = 3
+"""nodes that read something else are folded if there are more; also the number of rows that a folded one names"""
+RENAMED = "="
+"""sign of renamed nodes, which differ in nothing else"""
+
+
+class Fold(NamedTuple):
+    """Nodes before that differ in one way, each with its row of text."""
+
+    sign: str
+    phrase: str
+    """words about them, after their number: ``renamed``"""
+    nodes: tuple[int, ...]
+    rows: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Words for several of them: ``4 nodes renamed``."""
+        return f"{len(self.nodes):,} node{'s' * (len(self.nodes) > 1)} {self.phrase}"
+
+    @property
+    def summary(self) -> str:
+        """The title and the first rows: ``4 nodes renamed: a → b, c → d, e → f and 1 more``."""
+        rows = [row if count == 1 else f"{row} ×{count:,}" for row, count in Counter(self.rows).items()]
+        rest = len(rows) - FEW
+        return f"{self.title}: {', '.join(rows[:FEW])}" + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def folds(comparison: Comparison) -> list[Fold]:
+    """Return the folded differences of a comparison that has any."""
+    nodes, before, after = comparison.nodes, comparison.before, comparison.after
+    folded = []
+    if len(nodes.rewired) > FEW:
+        rewired = sorted(nodes.rewired)
+        rows = [f"{before.label(node)} {'; '.join(nodes.changed[node])}" for node in rewired]
+        folded.append(Fold(SIGNS["rewired"], "read something else", tuple(rewired), tuple(rows)))
+    if nodes.renamed:
+        names = [f"{before.label(node)} → {after.label(nodes.pairs[node])}" for node in nodes.renamed]
+        folded.append(Fold(RENAMED, "renamed", nodes.renamed, tuple(names)))
+    return folded

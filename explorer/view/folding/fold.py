@@ -9,16 +9,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
+from typing import NamedTuple
 
 from explorer.record import Recording
 from explorer.view.folding.batch_boxes import gather
-from explorer.view.folding.box_builder import PARTS, BoxBuilder, Joined
+from explorer.view.folding.isomorphic import alike
 from explorer.view.folding.produced_boxes import gather_produced
 from explorer.view.folding.repeated_blocks import repeated
-from explorer.view.folding.stacks import LEAST, stack_pieces
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, lifted
 from explorer.view.tree.slots import Slots
+from explorer.view.tree.structural_hash import Structure
 from explorer.view.tree.topological import contractible, levels, ordered
+
+FEW = 6
+"""maximum number of equal boxes shown side by side in a repeat or stack"""
+PARTS = 40
+"""maximum number of parts that a large box is cut into"""
+
+
+class Joined(NamedTuple):
+    """Items of one box that become a nested box."""
+
+    kind: str
+    label: str
+    members: list[int]
+
 
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
@@ -71,11 +86,96 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     tree.compact()
 
 
-class _Folder(BoxBuilder):
+class _Folder:
     """Builder of chains, stacks, leaves, repeats and parts."""
 
+    def first(self, slot: int) -> int:
+        """Return the first node of a slot."""
+        return self.slots.nodes[slot][0]
+
+    def is_leaf(self, item: BoxItem) -> bool:
+        """Whether an item is an input value of the program."""
+        return item.table == "slot" and self.leaf[item.number]
+
+    def join(self, box: int, joined: Sequence[Joined]) -> None:
+        """Put each group of items into a box of its own, at the place of its first member."""
+        items = self.tree.boxes[box].items
+        inside: dict[int, int] = {}
+        for group in joined:
+            inner = self.add(Box(group.kind, group.label, box, count=len(group.members)))
+            members = [items[member] for member in group.members]
+            self.tree.hold(inner, members)
+            if group.kind == "chain":
+                self._split_chain(inner, members, group.label)
+            elif members[0].table == "box" and group.kind != "block":
+                self._keep_first(inner, members)
+            inside.update(dict.fromkeys(group.members, inner))
+        # fromkeys keeps the first place of each: a new box stands where its first member stood.
+        kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
+        if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
+            # A box that contains only a repeat becomes that repeat.
+            self.tree.boxes[box].count = len(joined[0].members)
+            kept = self.tree.boxes[kept[0].number].items
+        self.tree.hold(box, kept)
+
+    def number(self, boxes: Sequence[int]) -> None:
+        """Label new boxes as numbered blocks."""
+        for number, box in enumerate(boxes, self._blocks + 1):
+            self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
+        self._blocks += len(boxes)
+
+    def common(self, items: list[BoxItem]) -> str:
+        """Return a common name for equal items: their shared name, or the first and the last one."""
+        nodes, boxes = self.recording.nodes, self.tree.boxes
+        first, last = (
+            boxes[index].label.split(" / ")[0] if table == "box" else nodes.label[self.first(index)]
+            for table, index in (items[0], items[-1])
+        )
+        if first == last:
+            return first
+        return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
+
+    def _keep_first(self, box: int, members: list[BoxItem]) -> None:
+        """Show the first of many equal boxes and hide the others behind one more click; show all if they are few."""
+        if len(members) <= FEW:
+            return
+        label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
+        rest = self.add(Box("part", label, box, count=len(members) - 1))
+        self.tree.hold(rest, members[1:])
+        self.tree.hold(box, [members[0], BoxItem("box", rest)])
+
+    def add(self, box: Box) -> int:
+        """Append a box; return its index."""
+        self.tree.boxes.append(box)
+        return len(self.tree.boxes) - 1
+
+    def _split_chain(self, box: int, members: list[BoxItem], label: str) -> None:
+        """Split a chain into nested chains that are short enough to read."""
+        parts = members
+        # Half as many again may stay: cutting 45 into 40 and 5 would hide little.
+        while len(parts) > PARTS + PARTS // 2:
+            groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]
+            parts = []
+            for group in groups:
+                inner = self.add(Box("chain", label, box))
+                self.tree.hold(inner, group)
+                self.tree.boxes[inner].count = sum(self._length(item) for item in group)
+                parts.append(BoxItem("box", inner))
+        self.tree.hold(box, parts)
+
+    def _length(self, item: BoxItem) -> int:
+        return self.tree.boxes[item.number].count if item.table == "box" else 1
+
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
-        super().__init__(recording, slots, tree)
+        self.recording, self.slots, self.tree = recording, slots, tree
+        nodes, first, names = recording.nodes, [members[0] for members in slots.nodes], recording.operations
+        self.leaf = [nodes.kind[node] in ("leaf", "input") for node in first]
+        self.operations = [
+            nodes.label[node] if nodes.kind[node] == "call" else names[nodes.operation[node]] for node in first
+        ]
+        """for each slot, the operation of its first node: its name, or the name of a function"""
+        self.structure = Structure(recording, slots)
+        self._blocks = 0
         self.readers = [0] * len(slots.nodes)
         self.operands = [0] * len(slots.nodes)
         for producer, consumer in slots.edges:
@@ -280,3 +380,94 @@ class _Folder(BoxBuilder):
                 parts.append(BoxItem("box", inner))
                 pending.append((inner, group, first + start))
             self.tree.hold(holder, parts)
+
+
+LEAST = 24
+"""minimum operations of a box that is searched for repetition"""
+
+_Edges = Sequence[Sequence[tuple[int, int]]]
+_Pieces = list[list[BoxItem]]
+"""equal subgraphs, each with its operations in the same order"""
+
+
+def stack_pieces(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
+    """Stack equal operations and equal subgraphs in every box; return the new boxes, each after those inside it.
+
+    Recorded items and produced items are compared separately: ``recorded`` are the edges in every box between items
+    that the program recorded, ``edges`` all of them.
+    """
+    tree = joiner.tree
+    stacked = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
+    first = len(tree.boxes)
+    for box, stacks in stacked:
+        inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
+        tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
+    return [box for box in tree.postorder() if box >= first]
+
+
+def _find(joiner: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
+    """Return the sets of equal subgraphs in a box that are worth a stack."""
+    items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
+    first = {
+        place: joiner.first(item.number)
+        for place, item in enumerate(items)
+        if item.table == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
+    }
+    if len(first) < LEAST:
+        return []
+
+    lines = [(source.where, source.line) for source in joiner.recording.sources]
+
+    def does(place: int) -> tuple[int, tuple[str, int] | None]:
+        """Return the key of an item: items recorded at different lines are not repetitions, whoever called these."""
+        row = nodes.source[first[place]]
+        return joiner.structure.of(items[place]), lines[row] if row >= 0 else None
+
+    written = {place for place, node in first.items() if nodes.born[node] < 0}
+    sets = alike(len(items), recorded[box], written, does)
+    sets += alike(len(items), edges[box], first.keys() - written, does)
+    # A few equal operations on one level are chance; if most are equal, the program repeats them.
+    if 2 * sum(len(pieces) * len(pieces[0]) for pieces in sets) < len(first):
+        sets = [pieces for pieces in sets if len(pieces[0]) > 1]
+    return [[[items[place] for place in piece] for piece in pieces] for pieces in sets]
+
+
+def _flat(pieces: _Pieces) -> list[BoxItem]:
+    return [item for piece in pieces for item in piece]
+
+
+def _stack(joiner: _Folder, box: int, pieces: _Pieces) -> BoxItem:
+    """Put equal subgraphs into one box: the first is shown, the others operation by operation."""
+    names = [joiner.operations[slot] for _, slot in pieces[0]]
+    label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
+    stack = _box(joiner, "stack", label, box, len(pieces))
+    if len(names) == 1:
+        members = _flat(pieces)
+    elif len(pieces) <= FEW:
+        members = [_block(joiner, stack, number, piece) for number, piece in enumerate(pieces, 1)]
+    else:
+        rest = _box(joiner, "part", f"{len(pieces) - 1:,} more", stack)
+        if len(pieces) <= PARTS:
+            inside = [_block(joiner, rest, number, piece) for number, piece in enumerate(pieces[1:], 2)]
+        else:
+            inside = [
+                _filled(
+                    joiner, _box(joiner, "stack", name, rest, len(pieces) - 1), [piece[place] for piece in pieces[1:]]
+                )
+                for place, name in enumerate(names)
+            ]
+        members = [_block(joiner, stack, 1, pieces[0]), _filled(joiner, rest, inside)]
+    return _filled(joiner, stack, members)
+
+
+def _block(joiner: _Folder, holder: int, number: int, piece: list[BoxItem]) -> BoxItem:
+    return _filled(joiner, _box(joiner, "block", f"block {number:,}", holder), piece)
+
+
+def _box(joiner: _Folder, kind: str, label: str, holder: int, count: int = 1) -> int:
+    return joiner.add(Box(kind, label, holder, count=count))
+
+
+def _filled(joiner: _Folder, box: int, items: list[BoxItem]) -> BoxItem:
+    joiner.tree.hold(box, items)
+    return BoxItem("box", box)

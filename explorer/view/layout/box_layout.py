@@ -7,9 +7,11 @@ takes longer than linear time, and would have to be computed anew for each box t
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TypeAlias, overload
 
 from explorer.record import Recording
@@ -19,11 +21,11 @@ from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
 from explorer.view.layout.graphviz_engine import cost, dot
-from explorer.view.layout.layered import Layered
-from explorer.view.layout.layout_graph import LayoutEngine, LayoutGraph, Placed
-from explorer.view.layout.passing import PassingEdges
+from explorer.view.layout.layout_graph import GAP, RANK_GAP, LayoutEngine, LayoutGraph, Placed, trunk
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.model import Model, build_model
+from explorer.view.tree.slots import source
+from explorer.view.tree.topological import ranks
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
@@ -322,3 +324,166 @@ def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
     with gc_paused():
         model = build_model(recording)
         return PlacedModel(model, Layouts(model, direction=direction))
+
+
+_SWEEPS = 4
+
+
+class Layered:
+    """Layered layout: ranks by longest path, each ordered by the mean position of its neighbours."""
+
+    def place(self, graph: LayoutGraph) -> Placed:
+        """Lay out a graph from top to bottom."""
+        rank = ranks(len(graph.sizes), graph.edges)
+        rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
+        for item, row in enumerate(rank):
+            rows[row].append(item)
+        _order(rows, graph)
+        return _coordinates(rows, graph)
+
+
+def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
+    """Sweep down and up, sorting each row by the mean position of operands, then of readers."""
+    above: list[list[int]] = [[] for _ in graph.sizes]
+    below: list[list[int]] = [[] for _ in graph.sizes]
+    for tail, head in graph.edges:
+        if tail >= 0 and head >= 0:
+            above[head].append(tail)
+            below[tail].append(head)
+    place = [0.0] * len(graph.sizes)
+    for row in rows:
+        for index, item in enumerate(row):
+            place[item] = (index + 0.5) / len(row)
+    # A chain has nothing to sort: the common case of the graphs that come here.
+    if max(map(len, rows), default=0) == 1:
+        return
+    for sweep in range(_SWEEPS):
+        neighbours = below if sweep % 2 else above
+        for row in reversed(rows) if sweep % 2 else rows:
+            wish = {
+                item: sum(place[neighbour] for neighbour in neighbours[item]) / len(neighbours[item])
+                if neighbours[item]
+                else place[item]
+                for item in row
+            }
+            row.sort(key=wish.__getitem__)
+            for index, item in enumerate(row):
+                # A share of the row, not a number: neighbours stand in rows of other lengths.
+                place[item] = (index + 0.5) / len(row)
+
+
+def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
+    widths = [sum(graph.sizes[item][0] for item in row) + GAP * (len(row) - 1) for row in rows]
+    wide = max(widths, default=0)
+    centres = [(0, 0)] * len(graph.sizes)
+    top = 0
+    for row, width in zip(rows, widths, strict=True):
+        high = max(graph.sizes[item][1] for item in row)
+        left = (wide - width) // 2
+        for item in row:
+            centres[item] = (left + graph.sizes[item][0] // 2, top + high // 2)
+            left += graph.sizes[item][0] + GAP
+        top += high + RANK_GAP
+    size = (wide, max(0, top - RANK_GAP))
+    tops = _ports(
+        [(-1 - tail, centres[head][0]) for tail, head in graph.edges if tail < 0 <= head], graph.order[0], wide
+    )
+    bottoms = _ports(
+        [(-1 - head, centres[tail][0]) for tail, head in graph.edges if head < 0 <= tail], graph.order[1], wide
+    )
+    return Placed(size, centres, [[]] * len(graph.edges), (tops, bottoms))
+
+
+def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
+    """Put a single port in the middle, several ones above the items they lead to, in order; ``ends`` are (port, x)."""
+    if len(order) == 1:
+        return [wide // 2]
+    reached = [[x for port, x in ends if port == number] for number in range(len(order))]
+    # Where ports are and which port is where are taken apart: ports keep the order that the outer graph gave them, even
+    # if the items they lead to stand otherwise.
+    xs = sorted(sum(positions) // len(positions) for positions in reached)
+    return [xs[order.index(port)] for port in range(len(order))]
+
+
+_Span: TypeAlias = tuple[int, float]
+"""positions after the first number, up to the second one"""
+_ALWAYS = float("inf")
+
+
+class PassingEdges:
+    """Finds the edges of a model's boxes that pass through places."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @cached_property
+    def _replaced(self) -> dict[int, tuple[int, int]]:
+        return {old: (decision, new) for decision, old, new in self._model.recording.substitutions}
+
+    def of(self, box: int) -> set[tuple[int, int]]:
+        """Return the edges of a box whose ends are joined by a trunk, too, none of whose items stands while they do."""
+        edges = self._model.edges[box]
+        straight = trunk(len(self._model.tree.boxes[box].items), edges)
+        behind = dict(straight)
+        readers = Counter(tail for tail, _ in edges)
+        passing = set()
+        for tail, head in edges:
+            if tail not in behind or tail < 0 or head < 0 or (tail, head) in straight:
+                continue
+            path = [tail, behind[tail]]
+            # An item has one producer in a trunk, so the path ends, at the latest where it began.
+            while path[-1] not in (head, tail) and readers[path[-1]] == 1 and path[-1] in behind:
+                path.append(behind[path[-1]])
+            if path[-1] == head and not self._meet(box, path):
+                passing.add((tail, head))
+        return passing
+
+    def _meet(self, box: int, path: list[int]) -> bool:
+        """Tell whether an item inside a path is in use while its ends are joined; True where that is not known."""
+        inside = [self._slots(box, item) for item in path]
+        if not all(inside):
+            return True
+        joined = list(self._edge_spans(inside[0], inside[-1]))
+        return any(
+            max(after, begin) < min(until, end)
+            for slots, readers in pairwise(inside[1:])
+            for begin, end in self._used(slots, readers)
+            for after, until in joined
+        )
+
+    def _used(self, slots: list[int], readers: list[int]) -> Iterator[_Span]:
+        """Yield the positions at which the nodes of some slots stand; removed ones stand while they are read."""
+        last = max((until for _, until in self._edge_spans(slots, readers)), default=-1)
+        nodes = self._model.recording.nodes
+        for node in [node for slot in slots for node in self._model.slots.nodes[slot]]:
+            begin, end = self._span(node)
+            yield begin, end if nodes.gone[node] < 0 else min(end, last)
+
+    def _slots(self, box: int, item: int) -> list[int]:
+        """Return the slots of an item; none of the border, and of a box with boxes inside."""
+        if item < 0:
+            return []
+        table, index = self._model.tree.boxes[box].items[item]
+        if table == "slot":
+            return [index]
+        inside = self._model.tree.boxes[index].items
+        return [number for table, number in inside] if all(table == "slot" for table, _ in inside) else []
+
+    def _edge_spans(self, producers: Collection[int], consumers: list[int]) -> Iterator[_Span]:
+        """Yield the positions at which nodes of some slots read nodes of others."""
+        slots, recording = self._model.slots, self._model.recording
+        for node in [node for slot in consumers for node in slots.nodes[slot]]:
+            after, until = self._span(node)
+            for operand in recording.nodes.operands[node]:
+                begin, read = float(after), operand
+                # An operand may be replaced several times while its reader stands: each stretch between two
+                # replacements is asked for by itself.
+                while begin < until:
+                    decision, successor = self._replaced.get(read, (_ALWAYS, read))
+                    if slots.of[source(recording, read)] in producers:
+                        yield int(begin), min(until, decision)
+                    begin, read = max(begin, decision), successor
+
+    def _span(self, node: int) -> _Span:
+        nodes = self._model.recording.nodes
+        return nodes.born[node], _ALWAYS if nodes.gone[node] < 0 else nodes.gone[node]

@@ -18,7 +18,6 @@ from explorer.record.reasons import (
     render,
     short_counted_text,
 )
-from explorer.view.model.estimates import machine_text
 from explorer.view.model.memory_text import most_live_text, peak_text
 
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
@@ -130,3 +129,23 @@ def _ran(recording: Recording, number: int) -> list[str]:
 
 def _condition(run: Run) -> str:
     return "warm run" if run.warm else "first run"
+
+
+def first_nan(recording: Recording) -> int:
+    """Return the first node whose value contains a NaN, or −1: leaves come first, then the order of the run."""
+    run, schedule = recording.run, recording.schedule
+    if run is None or schedule is None:
+        return -1
+    leaves = (node for node in sorted(run.values) if recording.nodes.kind[node] in ("leaf", "input"))
+    computed = (node for step in run.steps for node in schedule.kernels[step.kernel].nodes)
+    spoiled = (node for nodes in (leaves, computed) for node in nodes if node in run.values and run.values[node].nan)
+    return next(spoiled, -1)
+
+
+CHANCE = 1.25
+"""ratio of two measured times up to which nothing is claimed: two runs of one program differ by as much"""
+
+
+def machine_text(recording: Recording) -> str:
+    """Return the machine that estimated times are for: the plan's option ``costs`` says whose prices they are."""
+    return "this machine" if recording.options.get("costs") == "measured" else "the reference machine"

@@ -128,8 +128,7 @@ from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
 from explorer.view.replay.batch_rows import row_texts
 from explorer.view.replay.contents import open_spans
-from explorer.view.replay.merges import merges
-from explorer.view.replay.outlined import outlined
+from explorer.view.replay.state import merges, outlined
 from explorer.view.replay.steps import stage_ends, stage_kernels
 
 THEMES = ("auto", "light", "dark")

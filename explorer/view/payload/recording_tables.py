@@ -39,12 +39,12 @@ them: composed sentences would repeat both in each decision, and could not link 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from explorer.record import Decision, Layer, Recording, Template
+from explorer.record import Decision, Layer, Recording, Template, shape_text
 from explorer.record.escape import visible
 from explorer.record.history import declined_before
 from explorer.record.json_form.codec import row_names, stands
@@ -52,11 +52,9 @@ from explorer.record.listings import Listing, listings
 from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields, plural_of
 from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
-from explorer.view.model.first_nan import first_nan
 from explorer.view.model.labels import group_titles
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_result import first_nan, stage_result
 from explorer.view.model.totals import leaves_of
-from explorer.view.payload.type_tables import declared_texts, type_tables
 
 _COMPOSED = (
     "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
@@ -259,3 +257,29 @@ def _fact(name: str, value: Any) -> Any:
         parts += [", " if place + 1 < len(value) else " and "] * (place > 0)
         parts.append(_fact(name, item))
     return "".join(parts) if all(isinstance(part, str) for part in parts) else parts
+
+
+def type_tables(recording: Recording) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the rows of types and each node's row: "named" is a shape with the names of its dimensions."""
+    tables = [_type(recording, row) for row in range(len(recording.types))]
+    rows = list(recording.nodes.type)
+    known: dict[tuple[int, Sequence[str]], int] = {}
+    for node, declared in recording.dimensions.items():
+        if any(declared.names):
+            key = rows[node], declared.names
+            if key not in known:
+                known[key] = len(tables)
+                named = shape_text(recording.types[rows[node]].shape, declared.names)
+                tables.append({**tables[rows[node]], "named": named})
+            rows[node] = known[key]
+    return tables, rows
+
+
+def declared_texts(recording: Recording) -> dict[int, str]:
+    """Return the declaration of each node's dimensions: ``batch×1×8×8: input 'image' of digits.onnx``."""
+    return {node: f"{declared.shape}: {declared.origin}" for node, declared in recording.dimensions.items()}
+
+
+def _type(recording: Recording, row: int) -> dict[str, Any]:
+    text, shape = recording.type_text_of(row), recording.types[row].shape
+    return {"shape": shape, "text": text.removeprefix("×".join(map(str, shape))), "dtype": recording.types[row].dtype}

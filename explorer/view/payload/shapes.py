@@ -9,10 +9,19 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 from explorer.record.composition_rows import Composition
-from explorer.record.interface_rows import InterfaceRow
 from explorer.record.layer_rows import Gradient
-from explorer.record.operator_rows import FileOperator
-from explorer.record.rows import Body, Nodes, Run, Schedule, Scope, StageKind, Summary, Verdict
+from explorer.record.rows import (
+    Body,
+    FileOperator,
+    InterfaceRow,
+    Nodes,
+    Run,
+    Schedule,
+    Scope,
+    StageKind,
+    Summary,
+    Verdict,
+)
 
 
 class TypeTable(TypedDict):

@@ -6,7 +6,7 @@ Readers without scripts see it. A plotting library would neither match the brows
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
@@ -14,18 +14,17 @@ from explorer.record.reasons import counted_text
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import RuleSet, stylesheet
+from explorer.view.base.spacing import NUMBER_BESIDES
 from explorer.view.layout.box_layout import PlacedModel, draw
-from explorer.view.layout.compose import Scene, compose
+from explorer.view.layout.compose import Rect, Scene, compose
 from explorer.view.layout.direction import check_direction
 from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.model import Model
-from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.picture.edges import declined_keys, edge_labels, lines, port_labels, visible_segments
-from explorer.view.picture.kernel_outlines import closed_around, frame_title, frames
-from explorer.view.picture.schedule_numbers import schedule_numbers
+from explorer.view.picture.kernel_outlines import Frame, closed_around, frame_title, frames
 from explorer.view.replay.batch_rows import row_text, row_texts
-from explorer.view.replay.contents import drawn_open, instant_at, open_spans
+from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
 from explorer.view.replay.state import State, state_at
 
 _ROOM = 22
@@ -304,3 +303,60 @@ class _Picture:
             element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
             element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),
         ]
+
+
+def holding(model: Model, position: int) -> set[int]:
+    """Return the boxes that contain a node recorded, or produced before a position."""
+    born = model.recording.nodes.born
+    return _around(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
+
+
+def missed(model: Model) -> set[int]:
+    """Return the boxes with recorded nodes that are gone at the end and that no batch replaces."""
+    nodes, known = model.recording.nodes, batched(model.recording) | {-1}
+    rows = enumerate(model.slots.nodes)
+    return _around(model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known])
+
+
+def _around(model: Model, slots: Iterable[int]) -> set[int]:
+    """Return the boxes around some slots."""
+    boxes_around = set[int]()
+    for slot in slots:
+        box = model.tree.box_of[slot]
+        while box >= 0 and box not in boxes_around:
+            boxes_around.add(box)
+            box = model.tree.boxes[box].parent
+    return boxes_around
+
+
+def schedule_numbers(
+    scene: Scene, state: State, frames: Sequence[Frame], places: Mapping[int, Rect], closed: Mapping[int, list[int]]
+) -> list[Markup]:
+    """Draw the place in the schedule to the left of each kernel, and of each closed box with some slots inside."""
+    framed = {slot for frame in frames for slot in frame.slots}
+    shown, numbers = state.shown, state.numbers
+    rows: list[tuple[int, int, int, int, int]] = [
+        (frame.number, frame.number, left, top, bottom - top)
+        for frame in frames
+        if frame.number
+        for left, top, _, bottom in frame.shapes[:1]
+    ]
+    for slot, node in shown.items():
+        if slot in places and slot not in framed and node in numbers:
+            x, y, _, high = places[slot]
+            rows.append((numbers[node], numbers[node], x, y, high))
+    for box, inside in closed.items():
+        if ranks := [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]:
+            x, y, _, high = scene.boxes[box]
+            rows.append((min(ranks), max(ranks), x, y, high))
+    # In the middle, or above the edges that arrive from the left.
+    return [
+        element(
+            "text",
+            f"{first:,}" if first == last else f"{first:,}–{last:,}",
+            x=x - NUMBER_BESIDES,
+            y=y + (high // 2 + 4 if scene.direction == "down" else 1),
+            class_="number",
+        )
+        for first, last, x, y, high in rows
+    ]

@@ -30,7 +30,7 @@ function mountPair(element, data, callbacks = {}) {
   return new Pair(element, data, callbacks);
 }
 
-/** Save traits that have changed, with the revisions of them that were seen: Python's own values win over older ones (explorer.view.widget.newest_wins). */
+/** Save traits that have changed, with the revisions of them that were seen: Python's own values win over older ones (explorer.view.widget.widget). */
 function saveChanged(model, values) {
   const news = Object.entries(values).filter(([name, value]) => JSON.stringify(model.get(name)) !== JSON.stringify(value));
   if (!news.length) return;

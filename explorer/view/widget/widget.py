@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,15 +27,19 @@ from explorer.view.export.text import text
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import DIRECTIONS, check_direction
-from explorer.view.model.first_nan import first_nan
 from explorer.view.model.heat import HeatMetric
 from explorer.view.model.overlay import overlay
+from explorer.view.model.stage_result import first_nan
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.picture.svg import svg
-from explorer.view.replay.steps import predictable
+from explorer.view.replay.steps import predictable, stage_ends, step_at
 from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_path
-from explorer.view.widget.stepped_widget import SteppedWidget
+from explorer.view.widget.front_end import NotebookWidget
+
+_TOGETHER = frozenset({"step", "stage"})
+"""traits that mean one thing together: setting one of them sets both"""
+
 
 _SAVED = (".html", ".json")
 """endings of the files that the kernel writes for a page; pictures are drawn by the page itself"""
@@ -60,7 +64,7 @@ class SelectedNode(traitlets.Int[int, Any]):
         return selected
 
 
-class GraphView(SteppedWidget):
+class GraphView(NotebookWidget):
     """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
 
     Its traits are synchronised with every browser that shows it, and can be linked with other widgets. Example:
@@ -92,7 +96,11 @@ class GraphView(SteppedWidget):
         self._overlays: dict[str, HeatMetric] = {}
         if traits.get("depth") is not None and traits.get("open_boxes") is not None:
             raise ValueError("boxes are open down to a depth, or one by one: depth=1, or open_boxes=[…]")
-        super().__init__(recording, position, payload=self._payload(theme, position), theme=theme, **traits)
+        self._step_through(recording)
+        step = step_at(recording, position)
+        stage = recording.stages[self._stage_at(step)].name if recording.stages else ""
+        packed = self._payload(theme, position)
+        super().__init__(step=step, stage=stage, payload=packed, theme=theme, **traits)
         self._read_depth()
         self.on_msg(self._answer)
 
@@ -346,3 +354,104 @@ class GraphView(SteppedWidget):
         if change["new"] != self._drawing.layouts.direction:
             self._drawing = self._drawing.turned(change["new"])
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
+
+    revisions = traitlets.Dict().tag(sync=True)
+    """trait → how often Python has sent it"""
+    seen = traitlets.Dict().tag(sync=True)
+    """trait → its revision that a page knew when it last changed the trait"""
+
+    def send_state(self, key: str | Iterable[str] | None = None) -> None:
+        """Send traits that Python has set, with their new revisions."""
+        names = {key} if isinstance(key, str) else set(key or ())
+        for name in names | (_TOGETHER if names & _TOGETHER else set()):
+            self.revisions[name] = self.revisions.get(name, 0) + 1
+        super().send_state({*names, "revisions"} if names else key)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Apply the state that a page sent, less the traits that Python has set since; the page hears their values."""
+        seen = sync_data.get("seen")
+        if seen is not None:
+            late = [name for name in sync_data if seen.get(name, 0) < self.revisions.get(name, 0) and name != "seen"]
+            sync_data = {**sync_data, **self.get_state(late)}
+        super().set_state(sync_data)
+
+    step = traitlets.Int(0).tag(sync=True)
+    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel of the run"""
+    stage = traitlets.Unicode("").tag(sync=True)
+    """name of the stage of the step; setting it shows the stage as a whole, its result, at the step before its first"""
+
+    def _step_through(self, recording: Recording) -> None:
+        self.recording, self._ends = recording, stage_ends(recording)
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stage is shown as a whole: its result, before the first step into it."""
+        return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
+
+    def has_stage(self, name: str) -> bool:
+        """Whether there is a stage of that name."""
+        return any(stage.name == name for stage in self.recording.stages)
+
+    def show_whole(self, name: str) -> None:
+        """Show a stage as a whole."""
+        # Both before either is observed: one alone would pull the other to its own place.
+        with self.hold_trait_notifications():
+            self.stage, self.step = name, self._start_of(name)
+
+    def _start_of(self, name: str) -> int:
+        """Return the last step before a stage."""
+        index = [stage.name for stage in self.recording.stages].index(name)
+        return self._ends[index - 1] if index else 0
+
+    def place_of(self, step: int) -> tuple[str, int]:
+        """Return the name of the stage of a step, and the step's number in it."""
+        index = self._stage_at(step)
+        return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
+
+    def step_at(self, stage: str, place: int) -> int:
+        """Return the step with this number in a stage, or its last one; the current step if there is no such stage."""
+        names = [row.name for row in self.recording.stages]
+        if stage not in names:
+            return self.step
+        index = names.index(stage)
+        return min((self._ends[index - 1] if index else 0) + place, self._ends[index])
+
+    @traitlets.validate("step")
+    def _check_step(self, proposal: dict[str, Any]) -> int:
+        step: int = proposal["value"]
+        if not 0 <= step <= self.last_step:
+            raise traitlets.TraitError(f"step {step} is outside this recording: it has steps 0 to {self.last_step}")
+        return step
+
+    @traitlets.validate("stage")
+    def _check_stage(self, proposal: dict[str, Any]) -> str:
+        stage: str = proposal["value"]
+        names = [row.name for row in self.recording.stages]
+        if not self.has_stage(stage) and (stage or names):
+            raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
+        return stage
+
+    @traitlets.observe("step")
+    def _follow_step(self, change: dict[str, Any]) -> None:
+        if self.recording.stages and not self._is_inside(change["new"], self.stage):
+            self.stage = self.recording.stages[self._stage_at(change["new"])].name
+
+    @traitlets.observe("stage")
+    def _follow_stage(self, change: dict[str, Any]) -> None:
+        if change["new"] and not self._is_inside(self.step, change["new"]):
+            self.step = self._start_of(change["new"])
+
+    def _stage_at(self, step: int) -> int:
+        return next(index for index, end in enumerate(self._ends) if step <= end)
+
+    def _is_inside(self, step: int, name: str) -> bool:
+        """Whether a stage of that name contains the step; as a whole it shares the last step before it."""
+        for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
+            if row.name == name and start <= step <= end:
+                return True
+        return False

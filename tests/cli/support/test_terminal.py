@@ -143,8 +143,8 @@ def test_text_leaves_in_one_place() -> None:
     A tensor's ``show`` and ``show_shapes`` print numbers alone.
     """
     allowed = {
-        "core/ir/tensor_functions.py: print('{} channels, {} rows, {} columns'.format(*self.shapes))",
-        "core/ir/tensor_functions.py: print(f'channel {channel}:\\n{matrix}')",
+        "core/ir/tensor.py: print('{} channels, {} rows, {} columns'.format(*self.shapes))",
+        "core/ir/tensor.py: print(f'channel {channel}:\\n{matrix}')",
         "cli/main.py: print(LINE, end='', file=sys.stderr)",
         "core/interrupts.py: os.write(2, LINE.encode())",
         "lab/model_worker.py: os.write(output, rest)",

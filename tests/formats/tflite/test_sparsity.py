@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from assets.tflite_models import Case, Tensor
-from explorer.formats.tflite.sparsity import Level, Sparsity
+from explorer.formats.tflite.model_parts import Level, Sparsity
 
 FAR = 2**31 - 1
 

@@ -14,7 +14,7 @@ from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.tensor_type import TupleType
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
-from explorer.plan.batching.batching_reasons import BatchReasons
+from explorer.plan.batching.batch import Batch
 from explorer.plan.batching.buckets import single_operation_body
 from explorer.plan.batching.vectorize import batch_body
 from explorer.plan.graph.cost_model import kernel_cost
@@ -165,11 +165,11 @@ def separate(claim: Claim) -> float:
     return sum(price_of(node, claim.stage.operands(node)) for node in claim.subjects)
 
 
-@of_decision(BatchReasons.batched_calls, BatchReasons.batched_operations)
+@of_decision(Batch.batched_calls, Batch.batched_operations)
 def batched(claim: Claim) -> Facts:
     """Members of a batch do not need each other, and are computed in fewer calls for a lower price."""
     assert not {node.uid for node in claim.subjects} & claim.before.below(claim.subjects).keys()
-    assert are_calls(claim) is (claim.choice.reason is BatchReasons.batched_calls)
+    assert are_calls(claim) is (claim.choice.reason is Batch.batched_calls)
     assert len(claim.subjects) > 1
     stacked = together(claim, claim.subjects, Rows(claim))
     assert stacked < separate(claim)
@@ -203,9 +203,9 @@ def shapes_of(claim: Claim) -> Facts:
     }
 
 
-@of_decision(BatchReasons.dear_calls, BatchReasons.dear_operations)
+@of_decision(Batch.dear_calls, Batch.dear_operations)
 def dear(claim: Claim) -> Facts:
-    assert are_calls(claim) is (claim.choice.reason is BatchReasons.dear_calls)
+    assert are_calls(claim) is (claim.choice.reason is Batch.dear_calls)
     rows = Rows(claim)
     members = [sorted_members(claim, bucket, rows) for bucket in buckets(claim)]
     stacked = sum(together(claim, bucket, rows) for bucket in members)
@@ -218,7 +218,7 @@ def dear(claim: Claim) -> Facts:
     }
 
 
-@of_decision(BatchReasons.device_calls)
+@of_decision(Batch.device_calls)
 def device_calls(claim: Claim) -> Facts:
     body = body_of(claim.stage, claim.subjects[0])
     (device,) = {node.type.device for node in body.nodes}
@@ -227,14 +227,14 @@ def device_calls(claim: Claim) -> Facts:
     return {"name": member_name(claim), "count": len(claim.subjects), "operation": missing.name, "device": device.name}
 
 
-@of_decision(BatchReasons.element_calls)
+@of_decision(Batch.element_calls)
 def element_calls(claim: Claim) -> Facts:
     body = body_of(claim.stage, claim.subjects[0])
     assert any(element_of(node.tensor_type.dtype) is not None for node in body.nodes)
     return {"name": member_name(claim), "count": len(claim.subjects)}
 
 
-@of_decision(BatchReasons.not_batchable_calls)
+@of_decision(Batch.not_batchable_calls)
 def not_batchable_calls(claim: Claim) -> Facts:
     body = body_of(claim.stage, claim.subjects[0])
     failing = [node for node in body.nodes if node.operands and (node.operation.unbatchable or not node.operation.pure)]
@@ -246,7 +246,7 @@ def not_batchable_calls(claim: Claim) -> Facts:
     }
 
 
-@of_decision(BatchReasons.not_batchable_operations)
+@of_decision(Batch.not_batchable_operations)
 def not_batchable_operations(claim: Claim) -> Facts:
     assert not are_calls(claim)
     assert all(node.operation.unbatchable or not node.operation.pure for node in claim.subjects)
@@ -260,7 +260,7 @@ def calls_named(claim: Claim) -> list[Expr]:
     return [node for node in live if isinstance(node.operation, Call) and node.operation.label in labels]
 
 
-@of_decision(BatchReasons.same_operands)
+@of_decision(Batch.same_operands)
 def same_operands(claim: Claim) -> Facts:
     counts = set()
     for bucket in buckets(claim):
@@ -271,7 +271,7 @@ def same_operands(claim: Claim) -> Facts:
     return {"name": claim.subjects[0].operation.label, "count": count}
 
 
-@of_decision(BatchReasons.depth)
+@of_decision(Batch.depth)
 def depth(claim: Claim) -> Facts:
     """Calls of one body, of which no two stand at one depth, unless they are batched."""
     result = depths(claim.stage)
@@ -286,7 +286,7 @@ def depth(claim: Claim) -> Facts:
     return {"name": claim.subjects[0].operation.label, "count": count, "depths": levels}
 
 
-@of_decision(BatchReasons.other_body)
+@of_decision(Batch.other_body)
 def other_body(claim: Claim) -> Facts:
     calls = calls_named(claim)
     for call in claim.subjects:

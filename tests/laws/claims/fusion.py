@@ -11,7 +11,7 @@ import numpy as np
 import explorer as ex
 from explorer.core.ir.function import Item
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.passes.fuse_reasons import FuseReasons
+from explorer.plan.passes.fuse import Fuse
 from explorer.plan.schedule.schedule import Kernel
 from tests.laws.claims.decisions import Claim, of_decision, shape_text, sizes_text
 
@@ -24,22 +24,22 @@ def label(nodes: Sequence[Expr]) -> str:
 
 
 @of_decision(
-    FuseReasons.fused,
-    FuseReasons.fused_with_product,
-    FuseReasons.finished_in_cache,
+    Fuse.fused,
+    Fuse.fused_with_product,
+    Fuse.finished_in_cache,
 )
 def one_kernel(claim: Claim) -> Facts:
     """The operations run as one kernel, inside which each value has one reader; the bytes saved are theirs."""
     kernel = fused_kernel(claim)
     assert kernel.blocks is not None
     products = [node for node in kernel.nodes if not node.operation.elementwise]
-    assert len(products) == (claim.choice.reason is not FuseReasons.fused)
+    assert len(products) == (claim.choice.reason is not Fuse.fused)
     assert all(node.shape == kernel.result.shape for node in kernel.nodes)
     members = sorted(kernel.nodes, key=lambda node: node.operation.elementwise)
     inner = members[:-1]
     made_whole = kernel.blocks.anchor is not None and not kernel.blocks.shares
     unwritten = inner[made_whole:]
-    assert bool(unwritten) is (claim.choice.reason is not FuseReasons.finished_in_cache)
+    assert bool(unwritten) is (claim.choice.reason is not Fuse.finished_in_cache)
     return {
         **dict(zip(["product"], [node.operation.label for node in products], strict=False)),
         "operations": label(members),
@@ -63,11 +63,11 @@ def fused_kernel(claim: Claim) -> Kernel:
 
 
 @of_decision(
-    FuseReasons.reduced_whole,
-    FuseReasons.reduced_halved,
-    FuseReasons.reduced_exact,
-    FuseReasons.reduced_integers,
-    FuseReasons.reduced_joined,
+    Fuse.reduced_whole,
+    Fuse.reduced_halved,
+    Fuse.reduced_exact,
+    Fuse.reduced_integers,
+    Fuse.reduced_joined,
 )
 def reduced(claim: Claim) -> Facts:
     kernel = fused_kernel(claim)
@@ -80,11 +80,11 @@ def reduced(claim: Claim) -> Facts:
     halved = not tiling.in_parts or (tiling.halvings > 0 and numpys)
     flat = halved if len(tiling.shape) < 4 else halved and _halves_images(tiling, numpys, last)
     same_bits = tiling.blocks == 1 or orderless or flat
-    expected = FuseReasons.reduced_whole
+    expected = Fuse.reduced_whole
     if tiling.in_parts:
-        expected = FuseReasons.reduced_halved if same_bits else FuseReasons.reduced_joined
+        expected = Fuse.reduced_halved if same_bits else Fuse.reduced_joined
         if orderless:
-            expected = FuseReasons.reduced_exact if last.operation.idempotent else FuseReasons.reduced_integers
+            expected = Fuse.reduced_exact if last.operation.idempotent else Fuse.reduced_integers
     assert claim.choice.reason is expected
     return {
         "operations": label(kernel.nodes),
@@ -132,7 +132,7 @@ def of_edges(*reasons: Any) -> Any:
     return enter
 
 
-@of_edges(FuseReasons.computed_once)
+@of_edges(Fuse.computed_once)
 def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert not claim.stage.varies(operand)
     assert operand.uid in claim.planned.graph.prepared
@@ -140,13 +140,13 @@ def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     return {"operand": operand, "reader": reader.operation.label}
 
 
-@of_edges(FuseReasons.asked_for)
+@of_edges(Fuse.asked_for)
 def fuse_asked_for(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert any(root is operand for root in claim.stage.roots)
     return {"operand": operand, "reader": reader.operation.label}
 
 
-@of_edges(FuseReasons.other_consumers)
+@of_edges(Fuse.other_consumers)
 def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     """An operation that reads the operand in two places is one reader; three are named, and a mark for the others."""
     readers = [node.operation.label for node in readers_of(claim, operand)]
@@ -159,7 +159,7 @@ def readers_of(claim: Claim, operand: Expr) -> list[Expr]:
     return [each for each in claim.planned.graph.live if any(o is operand for o in claim.stage.operands(each))]
 
 
-@of_edges(FuseReasons.shape)
+@of_edges(Fuse.shape)
 def fuse_shape(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert operand.shape != reader.shape
     return {
@@ -175,20 +175,20 @@ def product_in(claim: Claim, node: Expr) -> Expr:
     return results
 
 
-@of_edges(FuseReasons.second_product, FuseReasons.from_second_product)
+@of_edges(Fuse.second_product, Fuse.from_second_product)
 def second_product(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     first, second = product_in(claim, reader), product_in(claim, operand)
     assert first is not second
-    assert (operand is second) is (claim.choice.reason is FuseReasons.second_product)
+    assert (operand is second) is (claim.choice.reason is Fuse.second_product)
     return {"operand": operand, "reader": reader.operation.label, "first": first, "second": second}
 
 
-@of_edges(FuseReasons.product)
+@of_edges(Fuse.product)
 def product(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     return {"operand": operand, "product": product_in(claim, operand), "reader": reader.operation.label}
 
 
-@of_edges(FuseReasons.view_between)
+@of_edges(Fuse.view_between)
 def view_between(claim: Claim, below: Expr, reader: Expr) -> Facts:
     for operand in claim.stage.operands(reader):
         node = operand
@@ -199,14 +199,14 @@ def view_between(claim: Claim, below: Expr, reader: Expr) -> Facts:
     raise AssertionError("no view between")
 
 
-@of_edges(FuseReasons.long_rows)
+@of_edges(Fuse.long_rows)
 def long_rows(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     row = math.prod(operand.shape[axis] for axis in reader.operation.reduced_axes or ())
     assert reader.operation.combine_ufunc is None
     return {"operand": operand, "row_bytes": row * operand.dtype.itemsize, "operation": reader.operation.label}
 
 
-@of_edges(FuseReasons.too_large)
+@of_edges(Fuse.too_large)
 def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert reader.operation.combine_ufunc is not None
     blocks, size = 65_536, operand.type.nbytes
@@ -215,15 +215,15 @@ def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     return {"operand": operand, "reader": reader.operation.label, "read_bytes": size, "limit": blocks}
 
 
-@of_edges(FuseReasons.view_operand, FuseReasons.producer)
+@of_edges(Fuse.view_operand, Fuse.producer)
 def producer(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert not isinstance(operand.operation, Item)
-    assert operand.operation.view is (claim.choice.reason is FuseReasons.view_operand)
+    assert operand.operation.view is (claim.choice.reason is Fuse.view_operand)
     assert operand.operation.view or not operand.operation.elementwise
     return {"producer": operand.operation.label, "reader": reader.operation.label}
 
 
-@of_edges(FuseReasons.output_of_call)
+@of_edges(Fuse.output_of_call)
 def output_of_call(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert isinstance(operand.operation, Item)
     return {
@@ -239,7 +239,7 @@ def alone(claim: Claim) -> None:
         assert len(claim.kernels[node.uid].nodes) == 1
 
 
-@of_decision(FuseReasons.nothing_to_join)
+@of_decision(Fuse.nothing_to_join)
 def nothing_to_join(claim: Claim) -> Facts:
     alone(claim)
     assert not any(claim.stage.readers.get(node.uid) for node in claim.subjects)
@@ -251,7 +251,7 @@ def own_label(claim: Claim) -> str:
     return name
 
 
-@of_decision(FuseReasons.reader)
+@of_decision(Fuse.reader)
 def reader(claim: Claim) -> Facts:
     alone(claim)
     labels = set()
@@ -266,7 +266,7 @@ def foreign_type(claim: Claim, node: Expr) -> Any:
     return next(type_ for type_ in types if not type_.plain)
 
 
-@of_decision(FuseReasons.element_type)
+@of_decision(Fuse.element_type)
 def element_type(claim: Claim) -> Facts:
     alone(claim)
     (type_,) = {foreign_type(claim, node) for node in claim.subjects}
@@ -274,7 +274,7 @@ def element_type(claim: Claim) -> Facts:
     return {"operation": own_label(claim), "type": repr(type_)}
 
 
-@of_decision(FuseReasons.device)
+@of_decision(Fuse.device)
 def device(claim: Claim) -> Facts:
     alone(claim)
     (name,) = {foreign_type(claim, node).device.name for node in claim.subjects}

@@ -12,7 +12,7 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.memory import offsets
-from explorer.plan.memory.buffers_reasons import BuffersReasons
+from explorer.plan.memory.buffers import Buffers
 from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.passes import Order
 from explorer.plan.planner import plan
@@ -110,18 +110,18 @@ def alive(claim: Claim) -> int:
     return most
 
 
-@of_decision(BuffersReasons.packed, BuffersReasons.packed_with_scratch)
+@of_decision(Buffers.packed, Buffers.packed_with_scratch)
 def packed(claim: Claim) -> Facts:
     results = [kernel.result.uid for kernel, place in steps(claim) if place.buffer >= 0]
     assert sorted(results) == sorted(node.uid for node in claim.subjects)
     scratch = any(kernel.cost.scratch for kernel, _ in steps(claim))
-    assert scratch is (claim.choice.reason is BuffersReasons.packed_with_scratch)
+    assert scratch is (claim.choice.reason is Buffers.packed_with_scratch)
     arena, beside = claim.planned.schedule.arena, side_by_side(claim.planned)
     assert alive(claim) <= arena < beside
     return {"count": len(results), "arena_bytes": arena, "live_bytes": alive(claim), "beside_bytes": beside}
 
 
-@of_decision(BuffersReasons.reused)
+@of_decision(Buffers.reused)
 def reused(claim: Claim) -> Facts:
     held = {node.uid for node in claim.subjects}
     (buffer,) = {place.buffer for kernel, place in steps(claim) if kernel.result.uid in held}
@@ -131,7 +131,7 @@ def reused(claim: Claim) -> Facts:
     return {"buffer": buffer, "size_bytes": claim.planned.schedule.buffers[buffer], "count": len(results)}
 
 
-@of_decision(BuffersReasons.copied)
+@of_decision(Buffers.copied)
 def copied(claim: Claim) -> Facts:
     """NumPy copies, where an array lies as the kernel below all views writes it, or as a call leaves its results."""
     (node,) = claim.subjects
@@ -149,7 +149,7 @@ def copied(claim: Claim) -> Facts:
     return {"operand": operand, "size_bytes": node.type.nbytes}
 
 
-@of_decision(BuffersReasons.in_place)
+@of_decision(Buffers.in_place)
 def in_place(claim: Claim) -> Facts:
     """The operand that is overwritten is dead: no kernel that begins later reads it, and nobody asked for it."""
     kernels = claim.planned.schedule.kernels
@@ -197,7 +197,7 @@ def one_by_one(claim: Claim, kernel: Kernel, place: Placement) -> int:
     return most
 
 
-@of_decision(BuffersReasons.block_memory)
+@of_decision(Buffers.block_memory)
 def block_memory(claim: Claim) -> Facts:
     bound = claim.planned.schedule.peak_lower_bound
     worst = [(kernel, place) for kernel, place in steps(claim) if place.live == bound]

@@ -9,8 +9,7 @@ import pytest
 
 from explorer.formats.onnx.operators import TABLE as ONNX
 from explorer.formats.pnnx.operators import TABLE as PNNX
-from explorer.net.operators.similar_types import NearTypes
-from explorer.net.operators.table import OperatorTable
+from explorer.net.operators.table import NearTypes, OperatorTable
 
 
 def mistyped(name: str, chance: random.Random) -> str:

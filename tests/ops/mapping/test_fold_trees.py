@@ -13,7 +13,7 @@ from explorer.core.errors import DeclarationError, ExplorerError, OperandError
 from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.traversal import reachable
 from explorer.ops.manipulation.slicing import SliceScatter
-from explorer.ops.mapping.forest import forest
+from explorer.ops.mapping.fold_trees import forest
 from explorer.plan import plan
 
 pytestmark = pytest.mark.spec("P-4")

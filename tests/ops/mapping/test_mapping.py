@@ -15,7 +15,7 @@ from explorer.core.ir.traversal import reachable
 from explorer.ops.linalg.matmul import Matmul
 from explorer.plan import Options, plan
 from explorer.record import from_json, to_json
-from explorer.run.diagnosis.python_source import Source
+from explorer.run.diagnosis.reproducer import Source
 from tests.support.decisions import codes, facts
 from tests.support.unbatchable import Backwards
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import Options, Plan, plan
-from explorer.plan.memory.buffers_reasons import BuffersReasons
+from explorer.plan.memory.buffers import Buffers
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.support.accelerator import accelerator
@@ -109,7 +109,7 @@ def test_the_peak_counts_what_is_copied() -> None:
 @pytest.mark.spec("P-8")
 def test_a_copy_is_a_decision() -> None:
     decisions = plan([heads() @ np.ones((256, 1))]).graph.decisions
-    (decision,) = [decision for decision in decisions if decision.reason is BuffersReasons.copied]
+    (decision,) = [decision for decision in decisions if decision.reason is Buffers.copied]
     assert not decision.applied
     assert decision.facts["size_bytes"] == 2**19
     assert [subject.operation.name for subject in decision.subjects] == ["reshape"]

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core.ir.operation import Operation
 from explorer.record import Recording
-from explorer.record.commutative import COMMUTATIVE
-from explorer.record.compare.alignment import align
-from explorer.record.compare.comparison import compare
-from explorer.record.compare.matching import match
-from explorer.record.compare.produced_nodes import counterparts
-from explorer.record.compare.structural_digests import graphs
+from explorer.record.compare.comparison import compare, counterparts
+from explorer.record.compare.matching import align, graphs, match
+from explorer.record.rows import COMMUTATIVE
 from tests.support.programs import programs
 
 Layer = Callable[[Any], Any]

@@ -27,7 +27,7 @@ from explorer.plan import Options, plan
 from explorer.plan.passes import Inline
 from explorer.run.execution import task_graph
 from explorer.run.execution.executors import EXECUTORS, run_async, run_dag, run_simple
-from explorer.run.execution.executors.streams import assigned
+from explorer.run.execution.executors.dag import assigned
 from explorer.run.execution.program import Program
 from explorer.run.runtime import thread_pool
 from tests.support.programs import limits, programs, sized, subsets

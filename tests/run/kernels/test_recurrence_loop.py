@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.ops.control.recurrence import CELLS, recurrence
-from explorer.run.kernels.recurrence_loop import KERNELS
+from explorer.run.kernels.control_flow import KERNELS
 from tests.support.interpreter import reference
 
 GATES = {"lstm": 4, "gru": 3, "early gru": 3, "rnn": 1, "relu rnn": 1}

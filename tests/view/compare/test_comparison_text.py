@@ -7,7 +7,7 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.view.compare.comparison_text import text
-from explorer.view.compare.folds import folds
+from explorer.view.compare.pair_payload import folds
 
 
 def products(prefix: str, before: str) -> Recording:

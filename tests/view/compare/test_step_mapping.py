@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import explorer as ex
 from explorer.record.compare.comparison import Comparison, compare
-from explorer.view.compare.counts import Count, counted
+from explorer.view.compare.pair_payload import Count, counted
 from explorer.view.compare.step_mapping import StageSteps, partners
 from explorer.view.replay.steps import stage_ends
 from tests.support.programs import programs

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.layout.box_layout import Layouts, draw
+from explorer.view.layout.box_layout import Layouts, PassingEdges, draw
 from explorer.view.layout.compose import Segment, compose
 from explorer.view.layout.graphviz_engine import dot
-from explorer.view.layout.layout_graph import LayoutGraph
-from explorer.view.layout.passing import PassingEdges
-from explorer.view.layout.trunk import trunk
+from explorer.view.layout.layout_graph import LayoutGraph, trunk
 from explorer.view.model.model import build_model
 from explorer.view.picture.edges import visible_segments
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans

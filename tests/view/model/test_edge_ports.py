@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from explorer.view.layout.box_layout import Layouts
+from explorer.view.layout.box_layout import Layered, Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.layout.graphviz_engine import dot
-from explorer.view.layout.layered import Layered
 from explorer.view.layout.layout_graph import LayoutGraph
 from explorer.view.model.model import build_model
 from explorer.view.tree.box_tree import Paths

@@ -10,10 +10,9 @@ import pytest
 import explorer as ex
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
-from explorer.view.compare.counts import counted
+from explorer.view.compare.pair_payload import counted
 from explorer.view.export.cost_report import costs
-from explorer.view.model.estimates import machine_text
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_result import machine_text, stage_result
 from tests.view import sample
 
 

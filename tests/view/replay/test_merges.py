@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.view.replay.merges import copies, merges
+from explorer.view.replay.state import copies, merges
 from explorer.view.tree.slots import build_slots
 from tests.golden.programs import recorded
 from tests.support.large import planned

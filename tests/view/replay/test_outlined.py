@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.record import Group
-from explorer.view.replay.outlined import outlined
+from explorer.view.replay.state import outlined
 from tests.view import sample
 from tests.view.stories import story
 

@@ -22,7 +22,6 @@ from explorer.formats.onnx.operators import (
     slicing,
     sorting,
     training,
-    unique,
     windows,
 )
 from explorer.formats.onnx.operators.base import delegated
@@ -52,6 +51,5 @@ __all__ = [
     "slicing",
     "sorting",
     "training",
-    "unique",
     "windows",
 ]

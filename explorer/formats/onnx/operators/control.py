@@ -8,13 +8,14 @@ change their shapes from turn to turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Parameter
+from explorer.core.ir.function import Body, Parameter
 from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
@@ -23,13 +24,14 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.base.operator_inputs import input_value
 from explorer.formats.onnx.operators.base.table import TABLE, operator
-from explorer.formats.onnx.operators.control_bodies import recorded_branches, recorded_turn
+from explorer.net.building.containers import leaves
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.ops.base import reshape
+from explorer.ops.control.bodies import recorded_body
 from explorer.ops.control.cond import cond
 from explorer.ops.control.scan import scan_operands
 from explorer.ops.control.while_loop import while_loop
-from explorer.ops.creation.constants import zeros
+from explorer.ops.creation.constants import full, zeros
 from explorer.ops.manipulation.concat import stack
 from explorer.record.reasons import counted_text
 
@@ -308,3 +310,42 @@ def _as_scalar(op: OperatorContext, name: str, value: Expr, kinds: str) -> Expr:
         raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must be one {wanted}")
     scalar = reshape(value, ())
     return tensor(value_of(value).reshape(())) if is_known(value) else scalar
+
+
+def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple[Expr, ...]] | None:
+    """Return the branches that can be recorded as one body, and the operands of its call; None if none can."""
+    branches: dict[str, BuildBody] = {}
+    for name in op.definition.bodies:
+        with suppress(ExplorerError):
+            if leaves(op.body(name)(())):
+                branches[name] = op.body(name)
+
+    def both(condition: Expr) -> list[Expr]:
+        results: list[Any] = []
+        for name, branch in branches.items():
+            with scope(name, "file"):
+                results += branch(())
+        return leaves(results)
+
+    if not branches:
+        return None
+    recorded, captured = recorded_body(both, op.definition.name, condition)
+    return recorded, (condition, *captured)
+
+
+def recorded_turn(
+    op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr
+) -> tuple[Body, tuple[Expr, ...]]:
+    """Return the first turn as a body, and the operands of its call."""
+    # numbers of the loop's own, which are no weights of the file
+    first = full((), bool(value_of(condition)), "bool") if is_known(condition) else condition
+    start = full((), 0, "int64"), first, *state, *([] if limit is None else [limit])
+
+    def turn(number: Expr, again: Expr, *rest: Any) -> list[Expr]:
+        goes_on, *results = body([number, again, *rest[: len(state)]])
+        if limit is not None:
+            goes_on = function("logical_and")(goes_on, number + 1 < rest[-1])
+        return leaves([goes_on, *results])
+
+    recorded, captured = recorded_body(turn, op.definition.name, *start)
+    return recorded, (*leaves(start), *captured)

@@ -2,7 +2,7 @@
 
 ONNX orders gates otherwise than torch, whose cells (ops/control/recurrence.py) are used; weights are put into their
 order when the net is built. What these cells do not have, such as peepholes and lengths of sequences, is a scan of a
-cell that has it (rnn_cells.py).
+cell that has it (recurrent_directions.py).
 """
 
 from __future__ import annotations

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import whole
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis
+from explorer.formats.common.known_inputs import is_known, value_of, whole
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
+from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.rearrange import flip
+from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 
@@ -51,3 +58,73 @@ def cumulative_sum(op: OperatorContext) -> Expr:
     axis = normalize_axis(whole(op, "axis"), x.ndim, "CumSum")
     exclusive, reverse = bool(op.integer("exclusive", 0)), bool(op.integer("reverse", 0))
     return cast(cumsum(x, axis, exclusive=exclusive, reverse=reverse), x.dtype)
+
+
+class UniquePlaces(Operation):
+    """First places of the different parts along an axis, the number of each part among them, and their counts.
+
+    The three lists of whole numbers follow one another in the result. Parts are in the order of their elements, or in
+    the order in which they come. The run refuses operands that have another number of different parts than ``count``.
+    """
+
+    axis: int
+    count: int
+    is_sorted: bool = True
+    takes_text, text_operands = True, slice(1)
+    portable = False
+    nondifferentiable = "places and counts are whole numbers"
+    unbatchable = "each member may have another number of different parts"
+    examples = (Example(integers(6, high=1), axis=0, count=1), Example(integers(2, 3, high=1), axis=1, count=1))
+
+    def infer(self, x: TensorType) -> TensorType:
+        """Return (count + parts + count,), int64."""
+        if not 0 <= self.axis < x.rank or not 0 <= self.count <= x.shape[self.axis]:
+            raise self.refuse((x,), f"the operand must have an axis {self.axis} of at least {self.count} parts")
+        return TensorType((2 * self.count + x.shape[self.axis],), np.int64)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        """Find the different parts; raises ValueError if there are not as many as were planned for."""
+        first, inverse, counts = different(x, self.axis)
+        if first.size != self.count:
+            raise ValueError(f"{first.size} different parts where {self.count} were planned for")
+        if not self.is_sorted:
+            order = np.argsort(first, kind="stable")
+            first, inverse, counts = first[order], np.argsort(order, kind="stable")[inverse], counts[order]
+        return np.concatenate([first, inverse, counts], out=out)
+
+    def workspace(self, x: TensorType) -> int:
+        """Return the bytes of a sorted copy, its order, and the three lists."""
+        return x.nbytes + 6 * x.shape[self.axis] * np.dtype(np.int64).itemsize
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Return the comparisons of a sort."""
+        return types[0].size * max(1, types[0].shape[self.axis] - 1).bit_length()
+
+
+def different(x: Array, axis: int) -> tuple[Array, Array, Array]:
+    """Return where each different part along an axis comes first, which of them each part is, and their counts."""
+    if not x.size:
+        # parts without elements are all alike
+        count = x.shape[axis]
+        alike = np.zeros(min(count, 1), np.int64)
+        return alike, np.zeros(count, np.int64), alike + count
+    _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    return first, inverse.reshape(-1), counts
+
+
+@operator("Unique")
+def unique(op: OperatorContext) -> tuple[Expr, ...]:
+    """Elements, or parts along an axis, without their repetitions, and their places, sorted or as they come."""
+    x = first(op)
+    axis = normalize_axis(op.integer("axis"), x.ndim, "Unique") if op.has("axis") else 0
+    parts = x if op.has("axis") else reshape(x, (x.size,))
+
+    def count_of(arrays: Any) -> int:
+        return int(different(arrays[0], axis)[0].size)
+
+    count = count_of([value_of(parts)]) if is_known(parts) else op.ask("the number of parts", [parts], count_of, x.size)
+    assert isinstance(count, int)
+    node = UniquePlaces(axis, count, bool(op.integer("sorted", 1)))(parts)
+    places, inverse, counts = node[:count], node[count : node.size - count], node[node.size - count :]
+    results = (take(parts, places, axis), places, inverse, counts)
+    return results[: len(op.definition.outputs)]

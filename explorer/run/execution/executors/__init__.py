@@ -1,6 +1,6 @@
 """Executors: how a program is run."""
 
-from explorer.run.execution.executors.dag import run_dag
+from explorer.run.execution.executors.dag import run_async, run_dag
 from explorer.run.execution.executors.dask import run_dask, run_spread
 from explorer.run.execution.executors.registry import (
     EXECUTORS,
@@ -12,7 +12,6 @@ from explorer.run.execution.executors.registry import (
     run_program,
 )
 from explorer.run.execution.executors.simple import run_simple
-from explorer.run.execution.executors.streams import run_async
 
 __all__ = [
     "EXECUTORS",

@@ -19,10 +19,9 @@ from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.interrupts import interrupt_behind
 from explorer.core.registry_base import Registry
 from explorer.record.reasons import counted_text
-from explorer.run.execution.executors.dag import run_dag
+from explorer.run.execution.executors.dag import run_async, run_dag
 from explorer.run.execution.executors.dask import run_dask
 from explorer.run.execution.executors.simple import run_simple
-from explorer.run.execution.executors.streams import run_async
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.runtime.thread_pool import single_threaded_products

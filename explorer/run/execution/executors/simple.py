@@ -1,7 +1,7 @@
 """One kernel after the other, in the scheduled order.
 
 The default, and the executor by which the others are measured: its loop calls runners and stores what they return.
-After two runs on one thread even that is replaced by a list of bound calls (bound_run.py).
+After two runs on one thread even that is replaced by a list of bound calls (``BoundRun`` in program.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ensembles of decision trees: the leaf that each row reaches in each tree, and the leaves' weights, put together.
 
 All trees share one table of nodes. A node asks one question, whether a feature is at most a limit, or equal to it;
-other comparisons are turned into these, with the branches exchanged (``tree_tables.py``). A leaf is its own branch, so
+other comparisons are turned into these, with the branches exchanged (tree_ensembles.py). A leaf is its own branch, so
 that all rows go down together, a level at a time, with NumPy's gathers in place of a loop over rows.
 """
 

@@ -6,11 +6,15 @@ at most, as torch's; ONNX has no such limit, and pads first where a file goes be
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
@@ -24,13 +28,17 @@ from explorer.formats.onnx.operators.windows.window_attributes import (
     padding,
     sides_of_images,
 )
-from explorer.formats.onnx.operators.windows.window_taps import Windows, averages, largest_places, norms
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.accumulation_dtype import rounded_once
+from explorer.ops.base import cast
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import mean
+from explorer.ops.reduction.sorting import argmax
 
 
 @operator("MaxPool", ignored=("storage_order",))
@@ -117,3 +125,100 @@ def global_max_pool(op: OperatorContext) -> Expr:
     """The largest element of each channel."""
     x = required(op, "X")
     return largest(x, tuple(range(2, x.ndim)), keepdims=True)
+
+
+class Windows(NamedTuple):
+    """Windows over the spatial axes of an operand: sizes, strides, dilation and padding, one number for each axis."""
+
+    size: Numbers
+    strides: Numbers
+    dilation: Numbers
+    sides: Sides
+    ceil: bool
+    """whether a last window may reach beyond the padding, if it starts before"""
+
+    def counts(self, x: Expr) -> Numbers:
+        """Return how many windows there are along each axis; raises OperandError where none fits."""
+        counts = []
+        for length, size, step, gap, (before, after) in zip(x.shape[2:], *self[:4], strict=True):
+            room = length + before + after - gap * (size - 1) - 1
+            count = room // step + 1
+            if self.ceil and room % step and count * step < length + before:
+                count += 1
+            counts.append(count)
+        if min(counts) < 1:
+            raise OperandError(
+                f"an operand {x.type}, windows {self.size}", rule="the window must fit into the padded operand"
+            )
+        return tuple(counts)
+
+    def widths(self, x: Expr) -> Sides:
+        """Return the padding of all axes of the operand with which its windows fit into it."""
+        ends = [
+            (before, max((count - 1) * step + gap * (size - 1) + 1 - length - before, 0))
+            for length, size, step, gap, (before, _), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True)
+        ]
+        return ((0, 0), (0, 0), *ends)
+
+    def taps(self, x: Expr, filler: float) -> list[Expr]:
+        """Return for each place in the window, row-major, the elements that lie there, the filler outside."""
+        claim_steps("taps of windows", prod(self.size))
+        surrounded = padded(x, self.widths(x), constant_values=filler)
+        steps = [*zip(self.strides, self.dilation, self.counts(x), strict=True)]
+        return [
+            surrounded[(slice(None), slice(None), *[_tap(*each) for each in zip(place, steps, strict=True)])]
+            for place in itertools.product(*map(range, self.size))
+        ]
+
+    def inside(self, x: Expr, counted: bool) -> Any:
+        """Return how many taps of each window lie inside the operand, or inside it and its padding: an array."""
+        result = np.ones((), np.int64)
+        for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
+            claim_constant("taps of windows", count * size)
+            places = np.arange(count)[:, None] * step + np.arange(size) * gap - before
+            low, high = (-before, length + after) if counted else (0, length)
+            result = result[..., None] * ((places >= low) & (places < high)).sum(1)
+        claim_constant("taps of windows", result.size)
+        return result
+
+
+def _tap(place: int, axis: tuple[int, int, int]) -> slice:
+    step, gap, count = axis
+    return slice(place * gap, place * gap + (count - 1) * step + 1, step)
+
+
+@rounded_once
+def averages(x: Expr, windows: Windows, counted: bool) -> Expr:
+    """Average each window, over its taps inside the operand, and inside its padding if these are ``counted``."""
+    return add_n(*windows.taps(x, 0)) / np.asarray(windows.inside(x, counted), x.dtype)
+
+
+@rounded_once
+def norms(x: Expr, windows: Windows, p: int) -> Expr:
+    """Return (Σ |x|ᵖ)^(1 / p) of each window."""
+    powers = [abs(tap) ** p for tap in windows.taps(x, 0)]
+    return cast(add_n(*powers) ** (1 / p), x.dtype)
+
+
+def largest_places(x: Expr, windows: Windows, by_columns: bool) -> Expr:
+    """Return the place of the first largest element of each window in the whole operand, as MaxPool counts: int64.
+
+    Elements are numbered row-major; ``by_columns`` numbers those of a channel with its first axis fastest.
+    """
+    spatial, counts = x.shape[2:], windows.counts(x)
+    is_whole = x.dtype.kind in "iu"
+    # below every element: whole numbers have no −∞
+    values = cast(x, np.dtype(np.int64)) if is_whole else x
+    chosen = argmax(stack(windows.taps(values, np.iinfo(np.int64).min if is_whole else -np.inf), axis=-1), -1)
+    claim_constant("places of the largest elements", prod(x.shape[:2]) + sum(counts))
+    planes = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(spatial)) * prod(spatial)
+    size, strides, dilation, sides, _ = windows
+    parts: list[Expr] = []
+    for axis, (taps, step, gap, (before, _), count) in enumerate(
+        zip(size, strides, dilation, sides, counts, strict=True)
+    ):
+        tap = chosen // prod(size[axis + 1 :]) % taps
+        first = (np.arange(count) * step - before).reshape(-1, *[1] * (len(spatial) - axis - 1))
+        unit = prod(spatial[:axis]) if by_columns else prod(spatial[axis + 1 :])
+        parts.append((tap * gap + first) * unit)
+    return add_n(*parts) + planes
