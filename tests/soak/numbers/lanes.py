@@ -281,18 +281,19 @@ def composite(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _shifted(x: Value, axis: Any) -> tuple[Value, Value]:
-    largest = xp.max(x, axis=axis, keepdims=True)
-    largest = xp.where(xp.isfinite(largest), largest, 0.0)
+    """A value less its largest elements, or the largest finite number for ∞; and what was taken."""
+    top = float(limits(x.dtype).max)
+    largest = xp.clip(xp.max(x, axis=axis, keepdims=True), -top, top)
     return x - largest, largest
 
 
 def _softmax(x: Value, axis: Any = -1) -> Value:
-    powers = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
+    powers = xp.exp(_shifted(x, axis)[0])
     return powers / xp.sum(powers, axis=axis, keepdims=True)
 
 
 def _log_softmax(x: Value, axis: Any = -1) -> Value:
-    x = x - xp.max(x, axis=axis, keepdims=True)
+    x, _ = _shifted(x, axis)
     return x - xp.log(xp.sum(xp.exp(x), axis=axis, keepdims=True))
 
 
