@@ -192,6 +192,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     noise.overflowed |= not np.isfinite(exact).all()
     inexact = ((native != local) | (noise.is_everywhere and name not in _CHOOSING)) & np.isfinite(local)
     eps = float(limits(dtype).eps)
+    chooses = name in _CHOOSING and all(v.dtype.kind != "c" or name not in ("absolute", "sign") for v in arrays)
     terms: Any = 0
     if name in _ADDING:
         terms = _ADDING[name](*wides, **options)
@@ -204,9 +205,9 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
         noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max))) or name == "prod"
         terms = np.nan_to_num(terms * count * min(eps, 2.0**-23), nan=0, posinf=0)
-    if name not in _CHOOSING:  # beyond the dtype's range nothing is known of the rounding
+    if not chooses:  # beyond the dtype's range nothing is known of the rounding
         inexact = inexact | (~np.isfinite(local) & np.isfinite(exact))
-    factor = 1 if name in _CHOOSING else 2
+    factor = 1 if chooses else 2
     noisy = []
     for lane in range(noise.lanes):
         value = np.asarray(function(*[_lane(v, lambda v, i=lane: v.noisy[i]) for v in operands], **options))
