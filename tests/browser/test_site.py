@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from explorer.site.build import build_site
 from tests.browser.axe import complaints, rules_of
 from tests.browser.player import node, press, stage
-from tests.site.test_site import LEADING
+from tests.support.leading_markup import LEADING
 from tests.support.representatives import representatives
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-21")]

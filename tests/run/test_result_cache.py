@@ -488,8 +488,8 @@ def test_of_roots_that_are_asked_for_together_some_may_be_there() -> None:
 @pytest.mark.parametrize(
     ("held", "form"),
     [
-        (lambda x: -x, lambda x: (ex.exp(x) - ex.exp(-x)) / (ex.exp(x) + ex.exp(-x))),
-        (lambda x: 2 * x, lambda x: (ex.exp(2 * x) - 1) / (ex.exp(2 * x) + 1)),
+        (lambda x: -x, lambda x: ex.exp(x) / (ex.exp(x) + ex.exp(-x))),
+        (lambda x: 2 * x, lambda x: ex.exp(2 * x) / (ex.exp(2 * x) + 1)),
         (lambda x: x - x.max(), lambda x: ex.log(ex.exp(x - x.max()) / ex.exp(x - x.max()).sum())),
         (lambda x: ex.square(x * 1e300), lambda x: ex.sqrt(ex.square(x * 1e300))),
         (lambda x: (x * 1e300) ** 2, lambda x: ex.sqrt((x * 1e300) ** 2)),

@@ -28,6 +28,7 @@ from explorer.site.build import build_site
 from explorer.site.chapter import Chapter
 from explorer.view.payload import stored as stored_views
 from explorer.view.payload.stored import MIME, restored
+from tests.support.leading_markup import LEADING
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -287,33 +288,6 @@ def test_the_images_of_a_page_have_a_limit_together(images: Path, monkeypatch: p
 
 
 # fmt: off
-LEADING = [
-    '<meta http-equiv="refresh" content="0;url=http://127.0.0.1:1/">', '<META HTTP-EQUIV=Refresh CONTENT="0">',
-    '<base href="http://127.0.0.1:1/">', '<base target="_blank">',
-    '<form action="http://127.0.0.1:1/"><input name="a">',
-    '<input type="image" src="http://127.0.0.1:1/">', '<button formaction="http://127.0.0.1:1/">b</button>',
-    '<iframe src="http://127.0.0.1:1/"></iframe>', '<iframe srcdoc="<script>1</script>"></iframe>',
-    "<script>1</script>",
-    '<object data="http://127.0.0.1:1/"></object>', '<embed src="http://127.0.0.1:1/">', '<applet code="x">',
-    '<link rel="stylesheet" href="http://127.0.0.1:1/">', '<link rel="prefetch" href="http://127.0.0.1:1/">',
-    "<style>@import 'http://127.0.0.1:1/';</style>", '<p style="background:url(http://127.0.0.1:1/)">p</p>',
-    '<p style="position:fixed;inset:0">p</p>', '<video src="http://127.0.0.1:1/" poster="http://127.0.0.1:1/"></video>',
-    '<a href="javascript:alert(1)">a</a>', '<a href=" java&#10;script:alert(1)">a</a>',
-    '<a href="data:text/html,x">a</a>',
-    '<a href="/x" ping="http://127.0.0.1:1/" target="_top">a</a>', '<img srcset="http://127.0.0.1:1/ 2x">',
-    '<svg><script>1</script><image href="http://127.0.0.1:1/"/></svg>', '<svg onload="x"><a href="http://x/">a</a></svg>',
-    '<math><maction actiontype="statusline#http://x/">m</maction></math>', "<p onclick='x' autofocus onfocus=y>p</p>",
-    '<noscript><meta http-equiv="refresh" content="0"></noscript>', '<template><meta http-equiv="refresh"></template>',
-    '<table background="http://127.0.0.1:1/"><tr><td>t</table>', '<body onload="x" background="http://127.0.0.1:1/">',
-    '<frameset onload="x"><frame src="http://127.0.0.1:1/"></frameset>', '<figure class="book-view">f</figure>',
-    '<div class="a book-contents">d</div>', '<!--><meta http-equiv="refresh" content="0">-->',
-    "<dialog open>d</dialog>",
-    '<xmp><meta http-equiv="refresh"></xmp>', "</main></div></body><meta http-equiv='refresh' content='0;url=//x'>",
-    '<textarea></textarea><meta http-equiv="refresh" content="0">', '<marquee onstart="x">m</marquee>',
-    "<portal src=x>",
-    '<a id="</title><meta http-equiv=refresh>">', "<plaintext><meta http-equiv=refresh>",
-    '<area href="x"><map name="m">',
-]
 # fmt: on
 
 

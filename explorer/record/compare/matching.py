@@ -156,7 +156,8 @@ class _Match:
     def _grow(self, also: Iterable[tuple[int, int]]) -> None:
         """Pair operands of paired nodes by index, and the only reader of both in the same way."""
         for node, other in also:
-            self._meet(node, other)
+            if node in self.first.kind and other in self.second.kind:
+                self._meet(node, other)
         first, second = self.first, self.second
         while self.fresh:
             node, other = self.fresh.popleft()
