@@ -190,7 +190,9 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
     noise.overflowed |= not np.isfinite(exact).all()
-    inexact = ((native != local) | (noise.is_everywhere and name not in _CHOOSING)) & np.isfinite(local)
+    # Of complex numbers, NumPy rounds each part of a product or quotient by itself.
+    always = (noise.is_everywhere or dtype.kind == "c") and name not in _CHOOSING
+    inexact = ((native != local) | always) & np.isfinite(local)
     eps = float(limits(dtype).eps)
     chooses = name in _CHOOSING and all(v.dtype.kind != "c" or name not in ("absolute", "sign") for v in arrays)
     terms: Any = 0
