@@ -14,6 +14,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
+from explorer.ops.control.scan import Scan
+from explorer.ops.control.while_loop import WhileLoop
 from explorer.ops.creation.constants import Full, Zero
 
 
@@ -65,6 +67,8 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "tanh": lambda op, x: _tanh(x),
     "cosh": lambda op, x: (_exp(x) + _exp(-x)) / 2,
     "sinh": lambda op, x: (_exp(x) - _exp(-x)) / 2,
+    "sin": lambda op, x: _each(mp.sin)(x),
+    "cos": lambda op, x: _each(mp.cos)(x),
     "tan": lambda op, x: _each(mp.tan)(x),
     "arctan": lambda op, x: _each(mp.atan)(x),
     "arcsinh": lambda op, x: _each(mp.asinh)(x),
@@ -144,6 +148,8 @@ def _value(node: Expr, operands: list[Any]) -> Any:
         return _number(node.array)
     if isinstance(operation, (Full, Zero)):
         return _number(np.asarray(operation.compute()))
+    if isinstance(operation, (Scan, WhileLoop)):
+        raise NotImplementedError(f"{operation.name} in mpmath")
     if isinstance(operation, Call):
         body = operation.body
         inputs = [n.uid for n in (*body.parameters, *body.captured)]

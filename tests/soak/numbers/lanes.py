@@ -190,8 +190,11 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
     noise.overflowed |= not np.isfinite(exact).all()
-    inexact = ((native != local) | (noise.is_everywhere and name not in _CHOOSING)) & np.isfinite(local)
+    # Of complex numbers, NumPy rounds each part of a product or quotient by itself.
+    always = (noise.is_everywhere or dtype.kind == "c") and name not in _CHOOSING
+    inexact = ((native != local) | always) & np.isfinite(local)
     eps = float(limits(dtype).eps)
+    chooses = name in _CHOOSING and all(v.dtype.kind != "c" or name not in ("absolute", "sign") for v in arrays)
     terms: Any = 0
     if name in _ADDING:
         terms = _ADDING[name](*wides, **options)
@@ -204,9 +207,9 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
         noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max))) or name == "prod"
         terms = np.nan_to_num(terms * count * min(eps, 2.0**-23), nan=0, posinf=0)
-    if name not in _CHOOSING:  # beyond the dtype's range nothing is known of the rounding
+    if not chooses:  # beyond the dtype's range nothing is known of the rounding
         inexact = inexact | (~np.isfinite(local) & np.isfinite(exact))
-    factor = 1 if name in _CHOOSING else 2
+    factor = 1 if chooses else 2
     noisy = []
     for lane in range(noise.lanes):
         value = np.asarray(function(*[_lane(v, lambda v, i=lane: v.noisy[i]) for v in operands], **options))
@@ -281,18 +284,19 @@ def composite(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _shifted(x: Value, axis: Any) -> tuple[Value, Value]:
-    largest = xp.max(x, axis=axis, keepdims=True)
-    largest = xp.where(xp.isfinite(largest), largest, 0.0)
+    """A value less its largest elements, or the largest finite number for ∞; and what was taken."""
+    top = float(limits(x.dtype).max)
+    largest = xp.clip(xp.max(x, axis=axis, keepdims=True), -top, top)
     return x - largest, largest
 
 
 def _softmax(x: Value, axis: Any = -1) -> Value:
-    powers = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
+    powers = xp.exp(_shifted(x, axis)[0])
     return powers / xp.sum(powers, axis=axis, keepdims=True)
 
 
 def _log_softmax(x: Value, axis: Any = -1) -> Value:
-    x = x - xp.max(x, axis=axis, keepdims=True)
+    x, _ = _shifted(x, axis)
     return x - xp.log(xp.sum(xp.exp(x), axis=axis, keepdims=True))
 
 

@@ -99,9 +99,9 @@ def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
         return "", applied
     top = float(limits(found.dtype).max)
     eps, size = float(limits(found.dtype).eps), max(1.0, float(np.max(np.abs(case.arrays[0]))))
-    room = 64 * eps * (np.abs(right) + np.max(np.abs(right), initial=1.0)) + 64 * np.abs(rough - right)
+    room = 64 * eps * (np.abs(right) + np.nanmax(np.abs(right), initial=1.0)) + 64 * np.abs(rough - right)
     if case.order:
-        room = room + 64 * eps * size * np.max(np.abs(right), initial=1.0)
+        room = room + 64 * eps * size * np.nanmax(np.abs(right), initial=1.0)
     near = np.abs(found - right) <= room
     if not case.known:
         without = np.asarray(ex.evaluate(value, without=OPTIONAL))

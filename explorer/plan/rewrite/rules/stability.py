@@ -311,7 +311,9 @@ class LogSumExponentials(Rule):
         if x is None or not is_real(node) or not reduction.axes or total.shape != node.shape:
             return None
         if isinstance(reduction, Mean):
-            scale /= powers.size / total.size if total.size else 1
+            if not powers.size:  # the mean of nothing is NaN
+                return None
+            scale /= powers.size / total.size
         if not 0 < scale < math.inf:
             return None
         value = LogSumExp(reduction.axes, reduction.keepdims, scale)(x)
