@@ -19,6 +19,7 @@ import numpy as np
 
 from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype
 from explorer.ops.elementwise.arithmetic import where
@@ -194,9 +195,13 @@ class Sigmoid(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        wide = accumulator_dtype(out.dtype)  # e⁻ˣ overflows in float16 where its sigmoid is not 0
+        y = out if wide == out.dtype else np.empty_like(out, wide)
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
-            np.exp(np.negative(x, out=out, dtype=out.dtype), out=out)
-        np.reciprocal(np.add(out, 1, out=out), out=out)
+            np.exp(np.negative(x, out=y, dtype=wide), out=y)
+        np.reciprocal(np.add(y, 1, out=y), out=y)
+        if y is not out:
+            np.copyto(out, y, casting="unsafe")
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

@@ -12,12 +12,15 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, reshape
 from explorer.ops.linalg.matmul import matmul
@@ -38,7 +41,6 @@ class _Named(NamedTuple):
 
 @public
 @composition
-@rounded_once
 def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     """Sum products by named axes: ``einsum("bij,bjk->bik", a, b)``; letters missing from the result are summed over.
 
@@ -52,6 +54,17 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     ((5, 2, 4), 3.0)
     """
     expressions = as_operands(operands)
+    dtypes = {x.dtype for x in expressions}
+    if len(dtypes) > 1:  # converted first, as NumPy does: operands are summed before they are multiplied
+        # NumPy has no common dtype of bfloat16 and integers.
+        common = np.result_type(*[accumulator_dtype(dtype) if dtype.kind == "V" else dtype for dtype in dtypes])
+        expressions = tuple([cast(x, common) for x in expressions])
+    return _combined(equation, *expressions)
+
+
+@rounded_once
+def _combined(equation: str, *expressions: Expr) -> Expr:
+    """Combine operands of one dtype from left to right."""
     terms, result = _parsed(equation, expressions)
     sizes: dict[str, int] = {}
     for x, letters in terms:

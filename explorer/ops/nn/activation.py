@@ -19,7 +19,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.registry import public
-from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.core.types.tensor_type import Array, Number, normalize_axis
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
@@ -94,8 +94,8 @@ class Silu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
-            np.divide(x, 1 + np.exp(np.negative(x, dtype=out.dtype)), out=out)
-        return out
+            powers = np.exp(np.negative(x, dtype=accumulator_dtype(out.dtype)))
+        return np.divide(x, 1 + powers, out=out, casting="same_kind")
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         s = sigmoid(x)

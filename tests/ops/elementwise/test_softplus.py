@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.ops.elementwise.unary import softplus
 
 
@@ -26,3 +29,11 @@ def test_softplus_at_both_ends_and_of_integers() -> None:
         )
         np.testing.assert_array_equal(softplus.compute(np.array([-128, 127], np.int8)), np.float16([0, 127]))
         assert softplus.compute(np.array(0.0)).shape == ()
+
+
+@pytest.mark.parametrize("function", [ex.sigmoid, ex.silu, lambda x: ex.sigmoid(-x)])
+def test_sigmoids_of_half_precision_are_rounded_once(function: Any) -> None:
+    """e⁻ˣ overflows in float16 below −11.1, where the sigmoid is still a number of float16."""
+    x = np.linspace(-16, 16, 201).astype(np.float16)
+    right = ex.evaluate(function(ex.tensor(x.astype(np.float64))))
+    np.testing.assert_allclose(ex.evaluate(function(ex.tensor(x))), right, rtol=2e-3, atol=1e-7)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.ops.linalg.matmul import Matmul
 
 
@@ -65,3 +66,14 @@ def test_few_rows_times_a_transposed_matrix_are_one_product_with_few_columns(mon
     monkeypatch.setattr(np, "matmul", lambda a, b, out: operands.append((a.shape, b.shape)) or product(a, b, out))
     assert (Matmul().compute(x, weights.T) == 160).all()
     assert operands == [((512, 160), (160, 16))]
+
+
+@pytest.mark.parametrize("first", ["int64", "int8", "float32"])
+@pytest.mark.parametrize("second", ["float16", "float32", "float64"])
+def test_einsum_converts_operands_before_it_sums_them(first: str, second: str) -> None:
+    """An axis of size 1 lets the other operand be summed first: in the result's dtype, as in NumPy."""
+    a, b = np.array([[2]], first), np.array([[1], [-2e-10]], second)
+    right = np.einsum("...i,ij->...j", a, b)
+    result = ex.evaluate(ex.einsum("...i,ij->...j", ex.tensor(a), ex.tensor(b)))
+    assert result.dtype == right.dtype
+    np.testing.assert_allclose(result, right, rtol=float(np.finfo(right.dtype).eps))

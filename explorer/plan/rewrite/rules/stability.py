@@ -20,6 +20,7 @@ import math
 from typing import Any
 
 from explorer.core.ir.expr import Expr
+from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, NotEqual, Select, Subtract
@@ -416,7 +417,9 @@ class NllOfSoftmax(Rule):
         if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(prediction)
-        truth = cast(truth, node.dtype)
+        # Sums of half precision may overflow where their quotient does not.
+        wide = accumulator_dtype(node.dtype)
+        truth, x = cast(truth, wide), cast(x, wide)
         return self.nll.applied(
             as_node(-((truth * LogSoftmax(softmax.axes)(x)).sum() / truth.sum()), node),
             inner=prediction,

@@ -299,3 +299,16 @@ def test_stable_forms_keep_the_dtype_and_shape_that_was_written(root: ex.Expr) -
 def test_sums_that_only_look_alike_keep_their_value(build: Callable[[Any], Any]) -> None:
     square = ex.tensor(np.random.default_rng(5).normal(size=(4, 4)))
     assert close(build(square), rtol=1e-11)
+
+
+def test_sums_of_half_precision_overflow_no_earlier_than_the_loss() -> None:
+    """Of float16 the rewritten loss divides sums that are larger than 65,504, as the loss itself does."""
+    shares, scores = ex.tensor(np.full((5, 4), 2e4, np.float16)), ex.tensor(np.zeros((5, 4), np.float16))
+    loss = ex.nll_loss(shares, ex.softmax(scores))
+    assert ex.evaluate(loss) == ex.evaluate(loss, without="simplify") == np.float16(np.log(4))
+
+
+def test_the_log_of_a_mean_of_nothing_stays_nan() -> None:
+    """An empty axis has no number of elements to divide by."""
+    mean = ex.mean(ex.exp(ex.tensor(np.ones((0, 4)))), axis=0)
+    assert np.isnan(ex.evaluate(ex.log(mean))).all()
