@@ -179,6 +179,7 @@ function contentClass(Widget, Poll) {
  */
 export async function documents(id, shared, frontEnd) {
   // Types that are asked for belong to other programs, too: only "Open With" shows the explorer.
+  // @ts-ignore TS1470: the compiler takes a file without package.json for CommonJS, and JupyterLab loads a module
   const types = await (await fetch(new URL("document_types.json", import.meta.url))).json();
   const names = ["@lumino/widgets", "@lumino/polling", "@jupyterlab/application", "@jupyterlab/apputils", "@jupyterlab/coreutils", "@jupyterlab/docregistry", "@jupyterlab/services", "@jupyterlab/ui-components"];
   const [{ Widget }, { Poll }, { ILayoutRestorer }, { WidgetTracker }, coreutils, { ABCWidgetFactory, DocumentWidget }, services, { LabIcon, ToolbarButton, refreshIcon }] = await Promise.all(names.map(shared));

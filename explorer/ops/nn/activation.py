@@ -95,7 +95,8 @@ class Silu(Elementwise):
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
             powers = np.exp(np.negative(x, dtype=accumulator_dtype(out.dtype)))
-        return np.divide(x, 1 + powers, out=out, casting="same_kind")
+        np.divide(x, 1 + powers, out=out, casting="same_kind")
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         s = sigmoid(x)
