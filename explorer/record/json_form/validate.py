@@ -39,6 +39,12 @@ def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int
         raise ValueError(f"recording field recording.{field}: {spoken(wrong)} is no row of {table}, which has {size}")
 
 
+def _filled(field: str, lists: Iterable[Sequence[int]]) -> None:
+    """Refuse an empty list where rows have one number or more."""
+    if not all(lists):
+        raise ValueError(f"recording field recording.{field}: [] is empty, and one node is needed")
+
+
 def _check_nodes(recording: Recording) -> None:
     """Raise ValueError unless all columns of the nodes are equally long and name rows that exist."""
     nodes, size = recording.nodes, len(recording.nodes)
@@ -139,6 +145,7 @@ def _check_decisions(recording: Recording) -> None:
     _rows("declined_edges", chain.from_iterable(row[1:] for row in recording.declined_edges), "nodes", nodes)
     _rows("declined_edges", [row[0] for row in recording.declined_edges], "decisions", recording.end)
     _check_substitutions(recording)
+    _filled("groups.members", [group.members for group in recording.groups])
     for group in recording.groups:
         _rows("groups.decision", (group.decision,), "decisions", recording.end)
         _rows("groups.members", group.members, "nodes", nodes)
@@ -200,6 +207,7 @@ def _check_layers(recording: Recording) -> None:
 def _check_run(recording: Recording) -> None:
     nodes, schedule, run = len(recording.nodes), recording.schedule, recording.run
     kernels = schedule.kernels if schedule else ()
+    _filled("schedule.kernels.nodes", [kernel.nodes for kernel in kernels])
     for kernel in kernels:
         _rows("schedule.kernels.nodes", kernel.nodes, "nodes", nodes)
         _rows("schedule.kernels.ready", kernel.ready_candidates, "nodes", nodes)

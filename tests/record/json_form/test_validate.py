@@ -94,6 +94,18 @@ def test_a_number_names_a_row_that_is_there(text: str, path: tuple[Any, ...], ta
             from_json(wrong)
 
 
+@pytest.mark.parametrize("path", [("schedule", "kernels", 0, "nodes"), ("groups", 0, "members")], ids=str)
+def test_a_kernel_and_a_group_have_a_node(text: str, path: tuple[Any, ...]) -> None:
+    """An empty list is refused by the field's name, before a view asks for its last node."""
+    wrong: Any = json.loads(text)
+    holder = wrong
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = []
+    with pytest.raises(ValueError, match=rf"{path[0]}(.|\n)*is empty"):
+        from_json(wrong)
+
+
 def test_tables_by_node_name_nodes_that_are_there(text: str) -> None:
     """Attributes and values stand under the numbers of their nodes; facts name nodes."""
     plain = json.loads(text)
