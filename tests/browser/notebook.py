@@ -59,6 +59,21 @@ class Notebook:
             expect(self.page.locator("body")).to_have_attribute("data-jp-theme-name", name)
             expect(splash).to_have_count(0)
 
+    def insert_text(self, source: str) -> None:
+        """Insert a Markdown cell before all others, and wait until it is rendered."""
+        self.page.evaluate(
+            """(source) => {
+                const { content } = window.jupyterapp.shell.currentWidget;
+                content.model.sharedModel.insertCell(0, { cell_type: "markdown", source });
+                content.activeCellIndex = 0;
+                content.deselectAll();
+                void window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            source,
+        )
+        self.cells.insert(0, "")
+        expect(self.page.locator(".jp-MarkdownOutput").first).to_be_visible()
+
     def command(self, name: str, arguments: object = None) -> None:
         """Execute one of JupyterLab's commands."""
         self.page.evaluate(

@@ -116,17 +116,7 @@ def test_a_link_in_jupyterlab_drives_the_widget_and_its_traits(notebook: Callabl
     """Markdown beside a live widget: what JupyterLab leaves of the link takes the widget, and Python, there."""
     book = notebook(SHOW)
     view = book.view()
-    book.page.evaluate(
-        """(source) => {
-            const { content } = window.jupyterapp.shell.currentWidget;
-            content.model.sharedModel.insertCell(0, { cell_type: "markdown", source });
-            content.activeCellIndex = 0;
-            content.deselectAll();
-            void window.jupyterapp.commands.execute("notebook:run-cell");
-        }""",
-        "Look at [the sum](#explorer:stage=fuse&node=sum), and [back](#explorer:stage=recorded).",
-    )
-    book.cells.insert(0, "")
+    book.insert_text("Look at [the sum](#explorer:stage=fuse&node=sum), and [back](#explorer:stage=recorded).")
     book.page.get_by_role("link", name="the sum").click()
     expect(stage(view)).to_contain_text("fuse")
     expect(node(view, "sum")).to_have_class(re.compile(r"\bex-selected\b"))

@@ -85,7 +85,7 @@ class Function(Generic[_Parameters, _Result]):
         known = self._traced(structure, kinds, operands, args, kwargs)
         body = known.body
         result = record_typed(known.call, known.type, operands, body.captured)
-        return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]
+        return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]  # as annotated
 
     def body_of_call(self, *args: Any) -> Body:
         """Return the body that a call with these arguments has, without recording it."""

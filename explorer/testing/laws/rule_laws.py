@@ -84,14 +84,7 @@ def rule_results(rule: Rule, programs: Sequence[Expr] = (), deadline: float | No
     compared = 0
     for (before, _), without, with_rule in zip(pairs, values[::2], values[1::2], strict=True):
         try:
-            compared += agree(
-                with_rule,
-                without,
-                names=("with the rule", "without"),
-                at=partial(_where, before),
-                rtol=_tolerance(without),
-                atol=_tolerance(without) * max(1.0, _largest(without)),
-            )
+            compared += _compared("with the rule", with_rule, without, before)
         except LawError as error:
             return (LawResult(_LAW, False, f"{program_text(before)} {error}"),)
     count = f"{len(pairs)} programs" if len(pairs) > 1 else "one program"
@@ -111,14 +104,7 @@ def pass_results(planning_pass: Pass, programs: Sequence[Expr] = ()) -> tuple[La
             plan.eval()
             decided += any(row.name == planning_pass.name and row.last > row.first for row in plan.recording.stages)
             (without,) = _values([program])
-            compared += agree(
-                np.asarray(handle.data()),
-                without,
-                names=("with the pass", "without"),
-                at=partial(_where, program),
-                rtol=_tolerance(without),
-                atol=_tolerance(without) * max(1.0, _largest(without)),
-            )
+            compared += _compared("with the pass", np.asarray(handle.data()), without, program)
         except LawError as error:
             return (LawResult(_PASS_LAW, False, f"{program_text(program)} {error}"),)
         except Exception as error:  # a user's pass may raise anything, and the report shows it
@@ -200,6 +186,19 @@ def _is_computable(node: Expr) -> bool:
 def _largest(value: Array) -> float:
     numbers = np.abs(value[np.isfinite(value)]) if value.dtype.kind in "fc" else np.zeros(0)
     return float(numbers.max()) if numbers.size else 0.0
+
+
+def _compared(name: str, changed: Array, without: Array, program: Expr) -> int:
+    """Return how many values of a program were compared with those without a rule or pass; LawError if one differs."""
+    tolerance = _tolerance(without)
+    return agree(
+        changed,
+        without,
+        names=(name, "without"),
+        at=partial(_where, program),
+        rtol=tolerance,
+        atol=tolerance * max(1.0, _largest(without)),
+    )
 
 
 def _tolerance(value: Array) -> float:

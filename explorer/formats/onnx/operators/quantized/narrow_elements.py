@@ -65,5 +65,5 @@ def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
         # ml_dtypes has no types for finfo and iinfo
         real: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
         return float(real.min), float(real.max)
-    whole: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]
+    whole: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]  # the same
     return int(whole.min), int(whole.max)
