@@ -113,7 +113,9 @@ def test_what_has_no_gradient_is_refused(attempt: Any, rule: str, x: ex.Tensor) 
         attempt(x)
 
 
-def test_a_gradient_of_the_wrong_shape_names_its_operation(x: ex.Tensor) -> None:
+@pytest.mark.parametrize("wrong", [lambda g: g.sum(), lambda g: g * ex.tensor(np.ones((2, 1)))])
+def test_a_gradient_of_the_wrong_shape_names_its_operation(wrong: Any, x: ex.Tensor) -> None:
+    """Smaller or larger: no axis of it is summed, as one that an elementwise operation broadcasts would be."""
     from explorer.core import registry
 
     class Wrong(ex.Operation):
@@ -130,14 +132,16 @@ def test_a_gradient_of_the_wrong_shape_names_its_operation(x: ex.Tensor) -> None
             return out
 
         def gradient(self, g: Any, y: Any, a: Any) -> Any:
-            return (g.sum(),)
+            return (wrong(g),)
 
         def flops(self, result: Any, a: Any) -> int:
             return 0
 
-    with refused(ex.OperandError, "shape"):
-        ex.grad(Wrong()(x).sum(), x)
-    del registry.operations["wrong"], registry.functions["wrong"]
+    try:
+        with refused(ex.OperandError, "a gradient must have its operand's shape"):
+            ex.grad(Wrong()(x).sum(), x)
+    finally:
+        del registry.operations["wrong"], registry.functions["wrong"]
 
 
 def test_gradients_at_the_edges_of_functions() -> None:

@@ -16,8 +16,13 @@ from onnx.backend.test.loader import load_model_tests
 import explorer as ex
 from explorer.net.definition.operator_definition import NARROW
 
-HALVES = {"test_causal_conv_with_state_silu_fp16_expanded"}
-"""cases whose half-precision sums may be one unit off in the last place"""
+HALVES = {
+    "test_causal_conv_with_state_silu_fp16_expanded",
+    # rounded once: at most 1.1 units of the last place off the exact values; the case, rounded at each step, 1.4
+    "test_attention_4d_causal_fp16",
+    "test_attention_4d_causal_fp16_expanded",
+}
+"""cases whose half-precision sums may be two units of the last place off the expected values"""
 DISPUTED = {
     f"test_resize_downsample_scales_{kind}_align_corners": (
         "the case takes a length of 2.4 elements; the standard's text, torch and ONNX Runtime that of the result"

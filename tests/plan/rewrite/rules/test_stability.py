@@ -312,3 +312,11 @@ def test_the_log_of_a_mean_of_nothing_stays_nan() -> None:
     """An empty axis has no number of elements to divide by."""
     mean = ex.mean(ex.exp(ex.tensor(np.ones((0, 4)))), axis=0)
     assert np.isnan(ex.evaluate(ex.log(mean))).all()
+
+
+def test_a_quotient_of_powers_of_two_tensors_is_no_sigmoid() -> None:
+    """exp(a) / (1 + exp(b)) with a and b of one type: only one and the same tensor makes it a sigmoid."""
+    a, b = ex.tensor(np.array([0.5, 1.0])), ex.tensor(np.array([2.0, -1.0]))
+    np.testing.assert_allclose(ex.evaluate(ex.exp(a) / (1 + ex.exp(b))), np.exp([0.5, 1]) / (1 + np.exp([2.0, -1])))
+    other = ex.exp(a) / ex.sum(ex.exp(b))
+    np.testing.assert_allclose(ex.evaluate(other), np.exp([0.5, 1]) / np.exp([2.0, -1]).sum())
