@@ -17,6 +17,8 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_dtype, as_shape
 from explorer.ops.base import EXPENSIVE
 
+__all__ = ["random_normal", "random_uniform", "random_uniform_at"]
+
 _FLOAT32 = np.dtype("float32")
 
 

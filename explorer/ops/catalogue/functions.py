@@ -1,203 +1,55 @@
 """Recording functions of all operations, for type checkers and editors; importing this module registers every family.
 
-Where a program runs, ``ex.tanh`` and ``ex.ops.tanh`` are looked up in the registry, which holds users' operations too.
+Each family lists its functions in ``__all__``. Where a program runs, ``ex.tanh`` and ``ex.ops.tanh`` are looked up in
+the registry, which holds users' operations too.
 """
 
-from explorer.ops.control.cond import cond as cond
-from explorer.ops.control.scan import scan as scan
-from explorer.ops.control.while_loop import while_loop as while_loop
-from explorer.ops.creation.constants import as_expr as as_expr
-from explorer.ops.elementwise.arithmetic import add as add
-from explorer.ops.elementwise.arithmetic import add_n as add_n
-from explorer.ops.elementwise.arithmetic import divide as divide
-from explorer.ops.elementwise.arithmetic import equal as equal
-from explorer.ops.elementwise.arithmetic import greater as greater
-from explorer.ops.elementwise.arithmetic import greater_equal as greater_equal
-from explorer.ops.elementwise.arithmetic import interpolate as interpolate
-from explorer.ops.elementwise.arithmetic import less as less
-from explorer.ops.elementwise.arithmetic import less_equal as less_equal
-from explorer.ops.elementwise.arithmetic import logical_and as logical_and
-from explorer.ops.elementwise.arithmetic import logical_not as logical_not
-from explorer.ops.elementwise.arithmetic import logical_or as logical_or
-from explorer.ops.elementwise.arithmetic import logical_xor as logical_xor
-from explorer.ops.elementwise.arithmetic import maximum as maximum
-from explorer.ops.elementwise.arithmetic import minimum as minimum
-from explorer.ops.elementwise.arithmetic import multiply as multiply
-from explorer.ops.elementwise.arithmetic import not_equal as not_equal
-from explorer.ops.elementwise.arithmetic import power as power
-from explorer.ops.elementwise.arithmetic import subtract as subtract
-from explorer.ops.elementwise.arithmetic import where as where
-from explorer.ops.elementwise.binary import copysign as copysign
-from explorer.ops.elementwise.binary import fmax as fmax
-from explorer.ops.elementwise.binary import fmin as fmin
-from explorer.ops.elementwise.binary import gcd as gcd
-from explorer.ops.elementwise.binary import heaviside as heaviside
-from explorer.ops.elementwise.binary import hypot as hypot
-from explorer.ops.elementwise.binary import lcm as lcm
-from explorer.ops.elementwise.erf import erf as erf
-from explorer.ops.elementwise.rounding_and_bits import bitwise_and as bitwise_and
-from explorer.ops.elementwise.rounding_and_bits import bitwise_or as bitwise_or
-from explorer.ops.elementwise.rounding_and_bits import bitwise_xor as bitwise_xor
-from explorer.ops.elementwise.rounding_and_bits import ceil as ceil
-from explorer.ops.elementwise.rounding_and_bits import divmod as divmod
-from explorer.ops.elementwise.rounding_and_bits import floor as floor
-from explorer.ops.elementwise.rounding_and_bits import floor_divide as floor_divide
-from explorer.ops.elementwise.rounding_and_bits import fmod as fmod
-from explorer.ops.elementwise.rounding_and_bits import invert as invert
-from explorer.ops.elementwise.rounding_and_bits import left_shift as left_shift
-from explorer.ops.elementwise.rounding_and_bits import remainder as remainder
-from explorer.ops.elementwise.rounding_and_bits import right_shift as right_shift
-from explorer.ops.elementwise.rounding_and_bits import round_half_even as round_half_even
-from explorer.ops.elementwise.rounding_and_bits import trunc as trunc
-from explorer.ops.elementwise.trigonometric_and_logs import arccos as arccos
-from explorer.ops.elementwise.trigonometric_and_logs import arccosh as arccosh
-from explorer.ops.elementwise.trigonometric_and_logs import arcsin as arcsin
-from explorer.ops.elementwise.trigonometric_and_logs import arcsinh as arcsinh
-from explorer.ops.elementwise.trigonometric_and_logs import arctan as arctan
-from explorer.ops.elementwise.trigonometric_and_logs import arctan2 as arctan2
-from explorer.ops.elementwise.trigonometric_and_logs import arctanh as arctanh
-from explorer.ops.elementwise.trigonometric_and_logs import cbrt as cbrt
-from explorer.ops.elementwise.trigonometric_and_logs import cosh as cosh
-from explorer.ops.elementwise.trigonometric_and_logs import deg2rad as deg2rad
-from explorer.ops.elementwise.trigonometric_and_logs import exp2 as exp2
-from explorer.ops.elementwise.trigonometric_and_logs import log2 as log2
-from explorer.ops.elementwise.trigonometric_and_logs import log10 as log10
-from explorer.ops.elementwise.trigonometric_and_logs import logaddexp as logaddexp
-from explorer.ops.elementwise.trigonometric_and_logs import logaddexp2 as logaddexp2
-from explorer.ops.elementwise.trigonometric_and_logs import rad2deg as rad2deg
-from explorer.ops.elementwise.trigonometric_and_logs import rsqrt as rsqrt
-from explorer.ops.elementwise.trigonometric_and_logs import sinh as sinh
-from explorer.ops.elementwise.unary import absolute as absolute
-from explorer.ops.elementwise.unary import cos as cos
-from explorer.ops.elementwise.unary import exp as exp
-from explorer.ops.elementwise.unary import expm1 as expm1
-from explorer.ops.elementwise.unary import isfinite as isfinite
-from explorer.ops.elementwise.unary import isinf as isinf
-from explorer.ops.elementwise.unary import isnan as isnan
-from explorer.ops.elementwise.unary import log as log
-from explorer.ops.elementwise.unary import log1mexp as log1mexp
-from explorer.ops.elementwise.unary import log1p as log1p
-from explorer.ops.elementwise.unary import negative as negative
-from explorer.ops.elementwise.unary import positive as positive
-from explorer.ops.elementwise.unary import reciprocal as reciprocal
-from explorer.ops.elementwise.unary import relu as relu
-from explorer.ops.elementwise.unary import sigmoid as sigmoid
-from explorer.ops.elementwise.unary import sigmoid_gradient as sigmoid_gradient
-from explorer.ops.elementwise.unary import sign as sign
-from explorer.ops.elementwise.unary import signbit as signbit
-from explorer.ops.elementwise.unary import sin as sin
-from explorer.ops.elementwise.unary import softplus as softplus
-from explorer.ops.elementwise.unary import sqrt as sqrt
-from explorer.ops.elementwise.unary import square as square
-from explorer.ops.elementwise.unary import tan as tan
-from explorer.ops.elementwise.unary import tanh as tanh
+# ruff: noqa: F403
+
+from explorer.ops.control.cond import *
+from explorer.ops.control.scan import *
+from explorer.ops.control.while_loop import *
+from explorer.ops.creation.constants import *
+from explorer.ops.elementwise.arithmetic import *
+from explorer.ops.elementwise.binary import *
+from explorer.ops.elementwise.erf import *
+from explorer.ops.elementwise.rounding_and_bits import *
+from explorer.ops.elementwise.trigonometric_and_logs import *
+from explorer.ops.elementwise.unary import *
 from explorer.ops.linalg import wide_accumulation as _wide_accumulation  # noqa: F401  # it extends other operations
-from explorer.ops.linalg.einsum import einsum as einsum
-from explorer.ops.linalg.inverse import inverse as inverse
-from explorer.ops.linalg.matmul import matmul as matmul
-from explorer.ops.linalg.tensordot import dot as dot
-from explorer.ops.linalg.tensordot import tensordot as tensordot
-from explorer.ops.manipulation.concat import concatenate as concatenate
-from explorer.ops.manipulation.concat import stack as stack
-from explorer.ops.manipulation.device_copy import to_device as to_device
-from explorer.ops.manipulation.gather import embedding as embedding
-from explorer.ops.manipulation.gather import take as take
-from explorer.ops.manipulation.gather import take_along_axis as take_along_axis
-from explorer.ops.manipulation.one_hot import one_hot as one_hot
-from explorer.ops.manipulation.padding import pad as pad
-from explorer.ops.manipulation.put import add_along_axis as add_along_axis
-from explorer.ops.manipulation.put import put_along_axis as put_along_axis
-from explorer.ops.manipulation.rearrange import channel_shuffle as channel_shuffle
-from explorer.ops.manipulation.rearrange import flip as flip
-from explorer.ops.manipulation.rearrange import moveaxis as moveaxis
-from explorer.ops.manipulation.rearrange import pixel_shuffle as pixel_shuffle
-from explorer.ops.manipulation.rearrange import pixel_unshuffle as pixel_unshuffle
-from explorer.ops.manipulation.rearrange import repeat as repeat
-from explorer.ops.manipulation.rearrange import roll as roll
-from explorer.ops.manipulation.rearrange import tile as tile
-from explorer.ops.manipulation.rearrange import tril as tril
-from explorer.ops.manipulation.rearrange import triu as triu
-from explorer.ops.manipulation.reshape import broadcast_to as broadcast_to
-from explorer.ops.manipulation.reshape import cast as cast
-from explorer.ops.manipulation.reshape import expand_dims as expand_dims
-from explorer.ops.manipulation.reshape import flatten as flatten
-from explorer.ops.manipulation.reshape import inverse_transpose as inverse_transpose
-from explorer.ops.manipulation.reshape import reshape as reshape
-from explorer.ops.manipulation.reshape import squeeze as squeeze
-from explorer.ops.manipulation.reshape import stop_gradient as stop_gradient
-from explorer.ops.manipulation.reshape import transpose as transpose
-from explorer.ops.manipulation.slicing import getitem as getitem
-from explorer.ops.mapping.fold_trees import fold_trees as fold_trees
-from explorer.ops.mapping.mapping import map as map
-from explorer.ops.nn.activation import celu as celu
-from explorer.ops.nn.activation import clip as clip
-from explorer.ops.nn.activation import elu as elu
-from explorer.ops.nn.activation import gelu as gelu
-from explorer.ops.nn.activation import glu as glu
-from explorer.ops.nn.activation import hardsigmoid as hardsigmoid
-from explorer.ops.nn.activation import hardswish as hardswish
-from explorer.ops.nn.activation import leaky_relu as leaky_relu
-from explorer.ops.nn.activation import log_sigmoid as log_sigmoid
-from explorer.ops.nn.activation import mish as mish
-from explorer.ops.nn.activation import prelu as prelu
-from explorer.ops.nn.activation import relu6 as relu6
-from explorer.ops.nn.activation import selu as selu
-from explorer.ops.nn.activation import silu as silu
-from explorer.ops.nn.activation import softsign as softsign
-from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d as adaptive_avg_pool2d
-from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool3d as adaptive_avg_pool3d
-from explorer.ops.nn.adaptive_pooling import adaptive_max_pool as adaptive_max_pool
-from explorer.ops.nn.attention import attention as attention
-from explorer.ops.nn.attention import attention_weights as attention_weights
-from explorer.ops.nn.conv import conv2d as conv2d
-from explorer.ops.nn.conv_1d_3d import conv1d as conv1d
-from explorer.ops.nn.conv_1d_3d import conv3d as conv3d
-from explorer.ops.nn.conv_transpose import conv_transpose1d as conv_transpose1d
-from explorer.ops.nn.conv_transpose import conv_transpose2d as conv_transpose2d
-from explorer.ops.nn.conv_transpose_3d import conv_transpose3d as conv_transpose3d
-from explorer.ops.nn.deform_conv import deform_conv2d as deform_conv2d
-from explorer.ops.nn.fold_unfold import fold as fold
-from explorer.ops.nn.fold_unfold import unfold as unfold
-from explorer.ops.nn.losses import nll_loss as nll_loss
-from explorer.ops.nn.losses import nll_loss_gradient as nll_loss_gradient
-from explorer.ops.nn.normalization import batch_norm as batch_norm
-from explorer.ops.nn.normalization import group_norm as group_norm
-from explorer.ops.nn.normalization import instance_norm as instance_norm
-from explorer.ops.nn.normalization import layer_norm as layer_norm
-from explorer.ops.nn.normalization import local_response_norm as local_response_norm
-from explorer.ops.nn.normalization import normalize as normalize
-from explorer.ops.nn.normalization import rms_norm as rms_norm
-from explorer.ops.nn.pooling import avg_pool2d as avg_pool2d
-from explorer.ops.nn.pooling import max_pool2d as max_pool2d
-from explorer.ops.nn.pooling_3d import avg_pool3d as avg_pool3d
-from explorer.ops.nn.pooling_3d import max_pool3d as max_pool3d
-from explorer.ops.nn.resize import resize as resize
-from explorer.ops.nn.sampling import affine_grid as affine_grid
-from explorer.ops.nn.sampling import grid_sample as grid_sample
-from explorer.ops.nn.shrinkage import hardshrink as hardshrink
-from explorer.ops.nn.shrinkage import softshrink as softshrink
-from explorer.ops.nn.shrinkage import tanhshrink as tanhshrink
-from explorer.ops.nn.shrinkage import threshold as threshold
-from explorer.ops.nn.softmax import log_softmax as log_softmax
-from explorer.ops.nn.softmax import logsumexp as logsumexp
-from explorer.ops.nn.softmax import softmax as softmax
-from explorer.ops.nn.softmax import softmax_gradient as softmax_gradient
-from explorer.ops.random import random_normal as random_normal
-from explorer.ops.random import random_uniform as random_uniform
-from explorer.ops.random import random_uniform_at as random_uniform_at
-from explorer.ops.reduction.reduce import all as all
-from explorer.ops.reduction.reduce import any as any
-from explorer.ops.reduction.reduce import max as max
-from explorer.ops.reduction.reduce import mean as mean
-from explorer.ops.reduction.reduce import min as min
-from explorer.ops.reduction.reduce import prod as prod
-from explorer.ops.reduction.reduce import sum as sum
-from explorer.ops.reduction.sorting import argmax as argmax
-from explorer.ops.reduction.sorting import argmin as argmin
-from explorer.ops.reduction.sorting import argsort as argsort
-from explorer.ops.reduction.sorting import cumsum as cumsum
-from explorer.ops.reduction.sorting import sort as sort
-from explorer.ops.reduction.sorting import topk as topk
-from explorer.ops.reduction.statistics import std as std
-from explorer.ops.reduction.statistics import var as var
-from explorer.ops.reduction.statistics import vector_norm as vector_norm
+from explorer.ops.linalg.einsum import *
+from explorer.ops.linalg.inverse import *
+from explorer.ops.linalg.matmul import *
+from explorer.ops.linalg.tensordot import *
+from explorer.ops.manipulation.concat import *
+from explorer.ops.manipulation.device_copy import *
+from explorer.ops.manipulation.gather import *
+from explorer.ops.manipulation.one_hot import *
+from explorer.ops.manipulation.padding import *
+from explorer.ops.manipulation.put import *
+from explorer.ops.manipulation.rearrange import *
+from explorer.ops.manipulation.reshape import *
+from explorer.ops.manipulation.slicing import *
+from explorer.ops.mapping.fold_trees import *
+from explorer.ops.mapping.mapping import *
+from explorer.ops.nn.activation import *
+from explorer.ops.nn.adaptive_pooling import *
+from explorer.ops.nn.attention import *
+from explorer.ops.nn.conv import *
+from explorer.ops.nn.conv_1d_3d import *
+from explorer.ops.nn.conv_transpose import *
+from explorer.ops.nn.conv_transpose_3d import *
+from explorer.ops.nn.deform_conv import *
+from explorer.ops.nn.fold_unfold import *
+from explorer.ops.nn.losses import *
+from explorer.ops.nn.normalization import *
+from explorer.ops.nn.pooling import *
+from explorer.ops.nn.pooling_3d import *
+from explorer.ops.nn.resize import *
+from explorer.ops.nn.sampling import *
+from explorer.ops.nn.shrinkage import *
+from explorer.ops.nn.softmax import *
+from explorer.ops.random import *
+from explorer.ops.reduction.reduce import *
+from explorer.ops.reduction.sorting import *
+from explorer.ops.reduction.statistics import *

@@ -21,6 +21,8 @@ from explorer.ops.control.bodies import as_operand_tree, check_callable, check_s
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
 
+__all__ = ["cond"]
+
 
 class Cond(Call):
     """Choice between the two calls of its body by its first operand; one of them runs."""

@@ -23,6 +23,8 @@ from explorer.ops.base import broadcast_to
 from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
 from explorer.ops.creation.constants import zeros
 
+__all__ = ["scan"]
+
 
 class Scan(Call):
     """Loop of ``length`` steps; operands are states, sequences and captured values, results last states and stacks."""

@@ -19,6 +19,8 @@ from explorer.core.tracing.trace import argument_names, outputs_of
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
 
+__all__ = ["while_loop"]
+
 
 class WhileLoop(Call):
     """Loop over its body, a turn, from the state that its operands behind the condition are; one result for each."""

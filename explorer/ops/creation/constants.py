@@ -23,6 +23,8 @@ from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
 from explorer.record.reasons import counted_text
 
+__all__ = ["as_expr"]
+
 
 class Structured(Operation, abstract=True):
     """Base of tensors that are described, not stored."""

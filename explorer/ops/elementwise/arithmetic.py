@@ -20,6 +20,29 @@ from explorer.core.types.tensor_type import Array, Number, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
 from explorer.ops.creation.constants import Full, full
 
+__all__ = [
+    "add",
+    "add_n",
+    "divide",
+    "equal",
+    "greater",
+    "greater_equal",
+    "interpolate",
+    "less",
+    "less_equal",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "multiply",
+    "not_equal",
+    "power",
+    "subtract",
+    "where",
+]
+
 PAIRS = (
     Example(real(2, 3), real(2, 3)),
     Example(real(2, 3), real(3)),

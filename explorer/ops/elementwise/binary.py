@@ -10,6 +10,8 @@ from explorer.ops.base import Ufunc
 from explorer.ops.elementwise.arithmetic import APART, logical_or, where
 from explorer.ops.elementwise.unary import isnan, signbit
 
+__all__ = ["copysign", "fmax", "fmin", "gcd", "heaviside", "hypot", "lcm"]
+
 _AWAY = (
     Example(real(2, 3, low=0.2, high=2.0), real(3, low=-2.0, high=-0.2)),
     Example(real(), real(2, low=0.3, high=1.0)),

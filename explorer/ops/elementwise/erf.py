@@ -19,6 +19,8 @@ from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype
 from explorer.ops.elementwise.unary import exp, square
 
+__all__ = ["erf"]
+
 # Rational approximations on |x| < 0.84375, < 1.25, < 1 / 0.35 and < 6, lowest power first (fdlibm, s_erf.c).
 _P0 = (
     1.28379167095512558561e-01, -3.25042107247001499370e-01, -2.84817495755985104766e-02, -5.77027029648944159157e-03,

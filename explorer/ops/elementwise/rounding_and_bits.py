@@ -14,6 +14,23 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 
+__all__ = [
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "divmod",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "invert",
+    "left_shift",
+    "remainder",
+    "right_shift",
+    "round_half_even",
+    "trunc",
+]
+
 _STEPS = "constant wherever it has a derivative"
 _BETWEEN = (Example(real(2, 3, low=0.1, high=0.4)), Example(real(3, low=-2.9, high=-2.6)))
 _QUOTIENTS = (

@@ -17,6 +17,27 @@ from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
 from explorer.ops.elementwise.binary import hypot, over
 from explorer.ops.elementwise.unary import square
 
+__all__ = [
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "cbrt",
+    "cosh",
+    "deg2rad",
+    "exp2",
+    "log2",
+    "log10",
+    "logaddexp",
+    "logaddexp2",
+    "rad2deg",
+    "rsqrt",
+    "sinh",
+]
+
 _ANY = (Example(real(2, 3)), Example(real()))
 _INSIDE = (Example(real(2, 3, low=-0.8, high=0.8)),)
 _POSITIVE = (Example(real(2, 3, low=0.3, high=3.0)),)

@@ -24,6 +24,33 @@ from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype
 from explorer.ops.elementwise.arithmetic import where
 
+__all__ = [
+    "absolute",
+    "cos",
+    "exp",
+    "expm1",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "log",
+    "log1mexp",
+    "log1p",
+    "negative",
+    "positive",
+    "reciprocal",
+    "relu",
+    "sigmoid",
+    "sigmoid_gradient",
+    "sign",
+    "signbit",
+    "sin",
+    "softplus",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+]
+
 ANY = (Example(real(2, 3)), Example(real()), Example(real(2, 1, 3)))
 POSITIVE = (Example(real(2, 3, low=0.2, high=3.0)),)
 

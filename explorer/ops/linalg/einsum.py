@@ -28,6 +28,8 @@ from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.reduction.reduce import sum
 
+__all__ = ["einsum"]
+
 _HIDDEN = 0x4E00
 """letters for the axes of an ellipsis start here: no equation contains them"""
 

@@ -17,6 +17,8 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.base import float_dtype
 from explorer.ops.linalg.matmul import matmul, swap
 
+__all__ = ["inverse"]
+
 
 class Inverse(Operation):
     """Inverses of the matrices in the last two axes; a matrix that has none is refused in the run."""

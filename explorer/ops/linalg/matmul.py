@@ -29,6 +29,8 @@ from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
 from explorer.ops.base import reshape, sum_to
 from explorer.ops.manipulation.reshape import Transpose
 
+__all__ = ["matmul"]
+
 _FLOPS = 1 << 24
 """arithmetic operations that are worth a tile of their own: about 0.2 ms of BLAS on one core"""
 _ROWS, _COLUMNS = 128, 256

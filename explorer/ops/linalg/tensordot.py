@@ -19,6 +19,8 @@ from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
 from explorer.record.reasons import counted_text
 
+__all__ = ["dot", "tensordot"]
+
 
 @public
 def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:

@@ -22,6 +22,8 @@ from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.reshape import Movement, Transpose, flatten
 from explorer.ops.manipulation.slicing import Index0, Slice, SliceScatter
 
+__all__ = ["concatenate", "stack"]
+
 
 class Stack(Movement):
     """Stack of tensors of one shape along a new first axis."""

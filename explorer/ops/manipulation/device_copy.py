@@ -17,6 +17,8 @@ from explorer.core.registry import public
 from explorer.core.types.device import Device, as_device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
+__all__ = ["to_device"]
+
 
 class ToDevice(Operation):
     """Copy of a tensor on another device."""

@@ -25,6 +25,8 @@ from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
 from explorer.ops.manipulation.slicing import Index0
 
+__all__ = ["embedding", "take", "take_along_axis"]
+
 
 def places(numbers: Array, length: int) -> Array:
     """Return indices in 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""

@@ -14,6 +14,8 @@ from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, whole
 
+__all__ = ["one_hot"]
+
 _LISTED = 64
 """most classes whose one-hot rows are kept"""
 

@@ -20,6 +20,8 @@ from explorer.ops.base import broadcast_to
 from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.slicing import Slice, part_of
 
+__all__ = ["pad"]
+
 Widths: TypeAlias = tuple[tuple[int, int], ...]
 """for each axis the numbers of elements added before and after"""
 MODES = ("constant", "reflect", "edge", "wrap")

@@ -27,6 +27,8 @@ from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import Movement
 from explorer.ops.manipulation.slicing import part_of
 
+__all__ = ["add_along_axis", "put_along_axis"]
+
 
 class PutAlong(Movement):
     """x with elements replaced along one axis: each index says where, at its own position on the other axes."""

@@ -26,6 +26,19 @@ from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.reshape import transpose, vector_of_scalar
 from explorer.ops.manipulation.slicing import getitem, part_of, whole_of
 
+__all__ = [
+    "channel_shuffle",
+    "flip",
+    "moveaxis",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "repeat",
+    "roll",
+    "tile",
+    "tril",
+    "triu",
+]
+
 
 @public
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:

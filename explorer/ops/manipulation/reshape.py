@@ -36,6 +36,18 @@ from explorer.core.types.tensor_type import (
 )
 from explorer.ops import base
 
+__all__ = [
+    "broadcast_to",
+    "cast",
+    "expand_dims",
+    "flatten",
+    "inverse_transpose",
+    "reshape",
+    "squeeze",
+    "stop_gradient",
+    "transpose",
+]
+
 
 class Movement(Operation, abstract=True):
     """Base of linear operations that move elements without arithmetic."""

@@ -24,6 +24,8 @@ from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.ops.manipulation.reshape import Movement, Reshape
 
+__all__ = ["getitem"]
+
 
 class Slice(Movement):
     """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""

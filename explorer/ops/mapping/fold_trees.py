@@ -28,6 +28,8 @@ from explorer.ops.mapping.mapping import Group, Members, check_function, column,
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 
+__all__ = ["fold_trees"]
+
 
 @public
 def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..., Any] | None = None) -> Any:

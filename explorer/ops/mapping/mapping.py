@@ -30,6 +30,8 @@ from explorer.ops.manipulation.gather import Take
 from explorer.ops.manipulation.slicing import Index0
 from explorer.record.reasons import counted_text
 
+__all__ = ["map"]
+
 
 @public
 def map(function: Callable[..., Any], *samples: Any) -> Any:

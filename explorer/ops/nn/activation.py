@@ -27,6 +27,24 @@ from explorer.ops.elementwise.erf import erf
 from explorer.ops.elementwise.unary import absolute, exp, expm1, sigmoid, softplus, square, tanh
 from explorer.ops.manipulation.slicing import part_of
 
+__all__ = [
+    "celu",
+    "clip",
+    "elu",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
+    "log_sigmoid",
+    "mish",
+    "prelu",
+    "relu6",
+    "selu",
+    "silu",
+    "softsign",
+]
+
 _SHAPES = (Example(real(2, 3, low=-2.0, high=2.0)), Example(real()), Example(real(3, dtype="float32")))
 _WIDE = (
     Example(real(2, 3, low=-2.9, high=-0.1)),

@@ -29,6 +29,8 @@ from explorer.ops.nn.kernels.window import Pair, for_each, pair
 from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.sorting import argmax
 
+__all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
+
 
 class AdaptiveAvgPool2d(Operation):
     """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""

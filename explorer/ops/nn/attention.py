@@ -24,6 +24,8 @@ from explorer.ops.linalg.matmul import matmul, swap
 from explorer.ops.manipulation.rearrange import repeat
 from explorer.ops.nn.softmax import softmax
 
+__all__ = ["attention", "attention_weights"]
+
 
 @public
 @composition

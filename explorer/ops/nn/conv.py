@@ -36,6 +36,8 @@ from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan, pack
 from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
 from explorer.ops.nn.kernels.window import Padding, Pair, Window, both_sides, pair
 
+__all__ = ["conv2d"]
+
 _ONE: Pair = (1, 1)
 _NONE: Padding = ((0, 0), (0, 0))
 

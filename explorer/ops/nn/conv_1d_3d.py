@@ -26,6 +26,8 @@ from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.conv import conv2d, plus_bias
 from explorer.ops.nn.kernels.window import Pair, for_each, pair
 
+__all__ = ["conv1d", "conv3d"]
+
 
 @public
 @composition

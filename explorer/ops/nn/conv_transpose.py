@@ -23,6 +23,8 @@ from explorer.ops.nn.conv import Conv2dImageGradient, plus_bias
 from explorer.ops.nn.conv_1d_3d import along_line
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
+__all__ = ["conv_transpose1d", "conv_transpose2d"]
+
 _PHASE = 16
 """number of operators that a phase of a transposed convolution counts as, since it is a convolution of its own"""
 

@@ -22,6 +22,8 @@ from explorer.ops.nn.conv import plus_bias
 from explorer.ops.nn.conv_transpose import conv_transpose2d
 from explorer.ops.nn.kernels.window import for_each, pair
 
+__all__ = ["conv_transpose3d"]
+
 
 @public
 @rounded_once

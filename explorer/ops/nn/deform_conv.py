@@ -26,6 +26,8 @@ from explorer.ops.nn.conv import plus_bias
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 from explorer.ops.nn.sampling import sampled
 
+__all__ = ["deform_conv2d"]
+
 
 @public
 @composition

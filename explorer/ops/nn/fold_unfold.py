@@ -27,6 +27,8 @@ from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.manipulation.slicing import SliceScatter
 
+__all__ = ["fold", "unfold"]
+
 Numbers: TypeAlias = "int | tuple[int, ...]"
 Sides: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
 

@@ -19,6 +19,8 @@ from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise.unary import log
 
+__all__ = ["nll_loss", "nll_loss_gradient"]
+
 
 class NllLoss(Operation):
     """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss).

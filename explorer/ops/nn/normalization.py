@@ -27,6 +27,8 @@ from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.statistics import vector_norm
 from explorer.record.reasons import counted_text
 
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "normalize", "rms_norm"]
+
 
 @public
 @composition

@@ -21,6 +21,8 @@ from explorer.ops.base import broadcast_to, float_dtype, reshape
 from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 
+__all__ = ["avg_pool2d", "max_pool2d"]
+
 
 class MaxPool2d(PoolingForward):
     """Largest pixel of each window; padding never wins.

@@ -17,6 +17,8 @@ from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import for_each, pair
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 
+__all__ = ["avg_pool3d", "max_pool3d"]
+
 _Numbers = int | tuple[int, int, int]
 _Sides = int | tuple[Any, ...]
 

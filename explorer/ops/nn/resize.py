@@ -29,6 +29,8 @@ from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
 from explorer.ops.manipulation.gather import take_valid
 
+__all__ = ["resize"]
+
 T = TypeVar("T")
 
 _ROUNDING = {

@@ -35,6 +35,8 @@ from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.ops.manipulation.reshape import cast, expand_dims, reshape
 from explorer.ops.nn.resize import cubic_weights
 
+__all__ = ["affine_grid", "grid_sample"]
+
 METHODS = ("linear", "nearest", "cubic")
 PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75

@@ -10,6 +10,8 @@ from explorer.core.registry import public
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, tanh
 
+__all__ = ["hardshrink", "softshrink", "tanhshrink", "threshold"]
+
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:

@@ -25,6 +25,8 @@ from explorer.ops.reduction.reduce import Sum
 from explorer.ops.reduction.reduction import reduce_array
 from explorer.ops.reduction.row_extremes import row_extremes
 
+__all__ = ["log_softmax", "logsumexp", "softmax", "softmax_gradient"]
+
 _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Example(real(2, 3, 2), axes=(1, 2)))
 
 

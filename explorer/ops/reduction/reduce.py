@@ -28,6 +28,8 @@ from explorer.ops.base import cast, reshape
 from explorer.ops.reduction.product_tree import products_of_others
 from explorer.ops.reduction.reduction import EXAMPLES, Reduction
 
+__all__ = ["all", "any", "max", "mean", "min", "prod", "sum"]
+
 
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

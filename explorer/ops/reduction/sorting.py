@@ -26,6 +26,8 @@ from explorer.ops.manipulation.rearrange import flip
 from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
 from explorer.ops.reduction.reduce import sum_dtype
 
+__all__ = ["argmax", "argmin", "argsort", "cumsum", "sort", "topk"]
+
 _NUMBERS = "places are whole numbers and constant wherever they have a derivative"
 _APART = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 

@@ -21,6 +21,8 @@ from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, sqrt, square
 from explorer.ops.reduction.reduce import max, mean, min, sum
 
+__all__ = ["std", "var", "vector_norm"]
+
 
 @public
 @composition
