@@ -48,10 +48,11 @@ test: $(VENV)/.ready ## all tests: units, laws, notebooks (strict nbval), browse
 	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -p no:nbval -m "browser and not soak and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 
-check: $(VENV)/.ready ## format, lint and types, changing nothing
+check: $(VENV)/.ready ## format, lint, types and prose, changing nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.prose
 	@if command -v tsc >/dev/null; then echo "tsc: $$(tsc --version)"; tsc --project tsconfig.json; else \
 		echo "NOT CHECKED: types of the front end: tsc is not in PATH (Debian: apt-get install node-typescript; npm install -g typescript)" >&2; \
 	fi

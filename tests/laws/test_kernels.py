@@ -27,14 +27,6 @@ COMPUTED = [case for case in CASES if not case.operation.view]
 DTYPES = ("float64", "float32")
 
 
-@pytest.mark.spec("M-O2", "M-O4")
-def test_every_operation_is_documented() -> None:
-    for operation_class in operations():
-        sentence = (operation_class.__doc__ or "").strip()
-        assert len(sentence) > 2, operation_class
-        assert sentence.endswith("."), operation_class
-
-
 def test_examples_cover_every_operation() -> None:
     """Calls and what takes their several outputs have no operands of their own to draw; all others have examples."""
     without = [operation_class for operation_class in operations() if not operation_class.examples]
