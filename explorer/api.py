@@ -32,7 +32,7 @@ from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.diagnosis.weight_comparison import compare_weights
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
-from explorer.saving import save
+from explorer.save_view import save
 from explorer.view.compare.comparison_view import Compared
 from explorer.view.compare.side_by_side import SideBySide
 from explorer.view.compare.step_mapping import TIES, Tie

@@ -29,7 +29,7 @@ FLOORS: dict[str, int] = {
     "train": 6,
     "net": 6,
     "formats": 7,
-    "saving": 8,
+    "save_view": 8,
     "cell_outputs": 8,
     "idle_imports": 9,
     "api": 9,
@@ -41,8 +41,8 @@ FLOORS: dict[str, int] = {
     "cli": 12,
     "__main__": 13,
 }
-"""The floor of every part; "" is explorer/__init__.py. The view stands beside the house; only the part named "saving"
-and those above it use it."""
+"""The floor of every part; "" is explorer/__init__.py. The view stands beside the house; only the part "save_view" and
+those above it use it."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}}
 ROOMS: dict[str, tuple[str, ...]] = {
     "core": ("", "files", "types", "array_api", "ir", "tracing"),
@@ -232,7 +232,7 @@ def _allowed(above: str, below: str) -> bool:
     if above in TOWERS:
         return below in TOWERS[above]
     if below in TOWERS:
-        return FLOORS[above] >= FLOORS["saving"]
+        return FLOORS[above] >= FLOORS["save_view"]
     return FLOORS[above] > FLOORS[below]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import reprlib
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,8 +21,7 @@ from explorer.core.errors import FileError, OperandError, class_text
 from explorer.core.files.open_untrusted import near_file, printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
-from explorer.formats import torch_export
-from explorer.formats.foreign_files import SAVED_MODEL, foreign_format
+from explorer.formats.common.foreign_formats import SAVED_MODEL, foreign_format
 from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
@@ -54,32 +54,14 @@ def open(
     inputs do not fit or the module cannot be exported. A module of TorchScript is converted first. One on the meta
     device is drawn; a run or a file that needs its values raises StateError.
     """
-    if torch_export.is_torch(path):
-        if weights is not None:
-            raise OperandError(
-                "weights= for a torch module",
-                rule="a module must be opened with the weights that it holds",
-                fix="module.load_state_dict(…), then ex.open(module, example_inputs)",
-            )
-        definition = torch_export.definition(path, example_inputs, dynamic_shapes)
-        return Net(definition, FORMATS["onnx"].operators)
+    if _is_torch(path):
+        return _open_torch(path, example_inputs, dynamic_shapes, weights)
     if isinstance(path, type):
         raise _class_error(path)
     if example_inputs is not None or dynamic_shapes is not None:
-        argument = "example_inputs" if example_inputs is not None else "dynamic_shapes"
-        if callable(path):  # a function, which may be one of TorchScript
-            raise OperandError(
-                f"{argument}= for {class_text(path)}",
-                rule=f"{argument} must be given for a torch module, of which a function is none",
-                fix="ex.open(module, example_inputs) of a torch.nn.Module whose forward calls the function",
-            )
-        raise OperandError(
-            f"{argument}= for {type(path).__name__} {path!r}",
-            rule=f"{argument} must be given for a torch module only: a file holds its inputs' types",
-            fix="ex.open(module, example_inputs), or ex.open(path) without them",
-        )
-    for value in (path, weights):
-        if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
+        raise _inputs_error(path, "example_inputs" if example_inputs is not None else "dynamic_shapes")
+    for value in (path,) if weights is None else (path, weights):
+        if not isinstance(value, (str, os.PathLike)):
             raise FileError(
                 f"{class_text(value)} is no path",
                 path=reprlib.repr(value),
@@ -87,44 +69,98 @@ def open(
                 fix="ex.open('model.onnx')",
             )
     model_path = Path(path)
-    if os.path.isdir(model_path) or not model_path.name:
-        raise _folder(model_path)
+    definition, entry = _read(model_path, None if weights is None else Path(weights))
+    return Net(definition, entry.table(definition))
+
+
+def _is_torch(what: object) -> bool:
+    """Tell whether something is a torch module or exported program; torch is not imported for it."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "nn"):
+        return False
+    # Nobody can hold a program of a module that was never imported; () is no class at all for isinstance.
+    program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
+    return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
+
+
+def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: object) -> Net:
+    """Open a torch module or an exported program."""
+    if weights is not None:
+        raise OperandError(
+            "weights= for a torch module",
+            rule="a module must be opened with the weights that it holds",
+            fix="module.load_state_dict(…), then ex.open(module, example_inputs)",
+        )
+    from explorer.formats.torch_export import definition  # only torch's own models need it
+
+    return Net(definition(model, example_inputs, dynamic_shapes), FORMATS["onnx"].operators)
+
+
+def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
+    """Read a file by the format of its name's ending, with the weights of another file unless None."""
+    if os.path.isdir(path) or not path.name:
+        raise _folder(path)
     follow = current_callback()
     if follow is not None:
-        follow(Progress("reading", model_path.name))
-    entry = format_of(model_path.name)
+        follow(Progress("reading", path.name))
+    entry = format_of(path.name)
     if entry is None:
-        raise _unknown_ending(model_path)
-    if not os.path.lexists(model_path):
-        near = near_file(model_path, endings())
-        fix = f"correct the path of the {model_path.suffix} file"
+        raise _unknown_ending(path)
+    if not os.path.lexists(path):
+        raise _absent(path)
+    if weights is not None and not entry.weights_ending:
         raise FileError(
-            "the file cannot be read: No such file or directory",
-            path=printable(model_path),
-            fix=f"{fix}; near is {near}" if near else fix,
+            f"weights={os.fspath(weights)!r} for a file of the format {entry.name!r}",
+            path=str(path),
+            rule="such a file must be opened by itself: it holds its weights, or names the files that do",
+            fix=f"ex.open({str(path)!r})",
         )
-    if not entry.weights_ending:
-        if weights is not None:
-            raise FileError(
-                f"weights={os.fspath(weights)!r} for a file of the format {entry.name!r}",
-                path=str(model_path),
-                rule="such a file must be opened by itself: it holds its weights, or names the files that do",
-                fix=f"ex.open({str(model_path)!r})",
-            )
-        # reading makes many objects and frees none: the collector would walk all of them again and again
-        with gc_paused():
-            definition = entry.read(model_path)
-    else:
-        with gc_paused():
-            definition = entry.read(model_path, None if weights is None else Path(weights))
+    # reading makes many objects and frees none: the collector would walk all of them again and again
+    with gc_paused():
+        definition = entry.read(path, weights) if entry.weights_ending else entry.read(path)
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",
-            path=str(model_path),
+            path=str(path),
             rule="a format's reader must return a NetDefinition",
             fix="return explorer.net.NetDefinition.of(name, operators, inputs, outputs)",
         )
-    return Net(definition, entry.table(definition))
+    return definition, entry
+
+
+def _class_error(type_: type) -> OperandError:
+    """Return the error for the class of a module in place of a module."""
+    return OperandError(
+        f"ex.open of the class {type_.__name__}",
+        rule="a torch module must be an instance of its class, which holds the weights",
+        fix=f"ex.open({type_.__name__}(…), example_inputs)",
+    )
+
+
+def _inputs_error(path: Any, argument: str) -> OperandError:
+    """Return the error for an argument of torch modules that is given for something else."""
+    if callable(path):  # a function, which may be one of TorchScript
+        return OperandError(
+            f"{argument}= for {class_text(path)}",
+            rule=f"{argument} must be given for a torch module, of which a function is none",
+            fix="ex.open(module, example_inputs) of a torch.nn.Module whose forward calls the function",
+        )
+    return OperandError(
+        f"{argument}= for {type(path).__name__} {path!r}",
+        rule=f"{argument} must be given for a torch module only: a file holds its inputs' types",
+        fix="ex.open(module, example_inputs), or ex.open(path) without them",
+    )
+
+
+def _absent(path: Path) -> FileError:
+    """Return the error for a file that is not there."""
+    near = near_file(path, endings())
+    fix = f"correct the path of the {path.suffix} file"
+    return FileError(
+        "the file cannot be read: No such file or directory",
+        path=printable(path),
+        fix=f"{fix}; near is {near}" if near else fix,
+    )
 
 
 def _folder(folder: Path) -> FileError:
@@ -212,15 +248,6 @@ def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mappi
             fix=f"write to {_stem(path, entry)}{able[0]}",
         )
     entry.write_expressions(_stem(path, entry), what, inputs, path)
-
-
-def _class_error(type_: type) -> OperandError:
-    """Return the error for the class of a module in place of a module."""
-    return OperandError(
-        f"ex.open of the class {type_.__name__}",
-        rule="a torch module must be an instance of its class, which holds the weights",
-        fix=f"ex.open({type_.__name__}(…), example_inputs)",
-    )
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:

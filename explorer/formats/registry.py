@@ -1,7 +1,12 @@
 """The table of file formats: how each is recognized, read and written, and what its operator types mean.
 
-A format is one row: endings, reader, writer, and the table of its operator types, which is imported when the first file
-of the format is opened (importing the ``onnx`` package takes 0.3 s). ``register_format`` adds rows, and
+A format is one row: endings, reader, writer, and the table of its operator types. Rows name modules, which are imported
+when the first file of the format is opened (importing the ``onnx`` package takes 0.3 s). ``register_format`` adds rows,
+and so does an installed package that declares one in the entry points of the group ``explorer.formats``:
+
+    [project.entry-points."explorer.formats"]
+    chain = "my_package:CHAIN"  # CHAIN = Format("chain", (".chain",), late("my_package.reader", "read"), None, TABLE)
+
 ``file_operator`` adds operator types to a row's table.
 """
 
@@ -9,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,14 +23,23 @@ from explorer.core.argument_checks import check_type
 from explorer.core.checked_functions import named
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
-from explorer.formats import explorer_json, onnx, pnnx, tflite, torch_export, weight_tables
-from explorer.formats.common.foreign_format import TFLITE
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
 
 _Registered = TypeVar("_Registered", bound=Builder)
+GROUP = "explorer.formats"
+"""group of the entry points by which installed packages add formats"""
+
+
+def late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a module that is imported when the function is called."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,8 @@ class Format:
     """writes expressions, or a function of tensors with the types of its inputs, under a name"""
     any_dialect: bool = False
     """whether its files name the table of their operator types, so that every net can be written"""
+    own_dialect: str = ""
+    """the name that definitions give its operator types, "" for that of the format, or of the table"""
 
     @property
     def operators(self) -> OperatorTable:
@@ -58,7 +75,7 @@ class Format:
     @property
     def dialect(self) -> str:
         """The name that definitions give its operator types."""
-        return self.name if isinstance(self.types, str) else self.types.format
+        return self.own_dialect or (self.name if isinstance(self.types, str) else self.types.format)
 
     def table(self, definition: NetDefinition) -> OperatorTable:
         """Return the operator types of one of its nets; raises FileError for a dialect that is not in the table."""
@@ -74,6 +91,16 @@ class Format:
         return f"x{self.endings[0]}" + f" with x{self.weights_ending} beside it" * bool(self.weights_ending)
 
 
+def _own(module: str, name: str) -> Callable[..., Any]:
+    return late(f"explorer.formats.{module}", name)
+
+
+def _weights(name: str, ending: str, read: str) -> Format:
+    """Return the row of a format of files of weights alone."""
+    module = "weight_tables"
+    return Format(name, (ending,), _own(module, read), None, f"explorer.formats.{module}", own_dialect="weights")
+
+
 FORMATS: Registry[str, Format] = Registry(
     "format of files",
     {
@@ -82,51 +109,68 @@ FORMATS: Registry[str, Format] = Registry(
             Format(
                 "pnnx",
                 (".pnnx.param", ".param"),
-                pnnx.read,
-                pnnx.save,
+                _own("pnnx", "read"),
+                _own("pnnx", "save"),
                 "explorer.formats.pnnx.operators",
                 weights_ending=".bin",
             ),
             Format(
                 "onnx",
                 (".onnx",),
-                onnx.read,
-                onnx.save,
+                _own("onnx", "read"),
+                _own("onnx", "save"),
                 "explorer.formats.onnx.operators",
-                write_net=onnx.save_net,
-                write_expressions=onnx.save_expressions,
+                write_net=_own("onnx", "save_net"),
+                write_expressions=_own("onnx", "save_expressions"),
             ),
-            Format("tflite", TFLITE.endings, tflite.read, None, "explorer.formats.tflite.operators"),
-            Format("torch", (".pt2",), torch_export.read, None, "explorer.formats.onnx.operators"),
+            Format("tflite", (".tflite", ".lite"), _own("tflite", "read"), None, "explorer.formats.tflite.operators"),
+            Format("torch", (".pt2",), _own("torch_export", "read"), None, "explorer.formats.onnx.operators"),
             Format(
                 "explorer",
                 (".json",),
-                explorer_json.read,
-                explorer_json.save,
+                _own("explorer_json", "read"),
+                _own("explorer_json", "save"),
                 "explorer.net.operators.caffe2",
                 weights_ending=".npz",
                 any_dialect=True,
             ),
-            Format("safetensors", (".safetensors",), weight_tables.read_safetensors, None, weight_tables.TABLE),
-            Format(
-                "safetensors index", (".safetensors.index.json",), weight_tables.read_index, None, weight_tables.TABLE
-            ),
-            Format("gguf", (".gguf",), weight_tables.read_gguf, None, weight_tables.TABLE),
-            Format("npz", (".npz",), weight_tables.read_npz, None, weight_tables.TABLE),
-            Format("npy", (".npy",), weight_tables.read_npy, None, weight_tables.TABLE),
+            _weights("safetensors", ".safetensors", "read_safetensors"),
+            _weights("safetensors index", ".safetensors.index.json", "read_index"),
+            _weights("gguf", ".gguf", "read_gguf"),
+            _weights("npz", ".npz", "read_npz"),
+            _weights("npy", ".npy", "read_npy"),
         )
     },
 )
 """by name"""
 
 
+@cache
+def _add_installed() -> None:
+    """Add the formats of installed packages, once; one that is there keeps its name."""
+    from importlib.metadata import entry_points  # slow to import, and the built-in formats need none
+
+    for entry_point in entry_points(group=GROUP):
+        if entry_point.name not in FORMATS:
+            FORMATS.register(entry_point.name, entry_point.load())
+
+
 def endings() -> tuple[str, ...]:
     """Return the endings of all files that can be opened."""
+    _add_installed()
     return tuple([ending for entry in FORMATS.values() for ending in entry.endings])
 
 
 def format_of(name: str) -> Format | None:
     """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
+    entry = _by_ending(name)
+    if entry is None:
+        _add_installed()
+        entry = _by_ending(name)
+    return entry
+
+
+def _by_ending(name: str) -> Format | None:
     # reversed, and max keeps the first of equals: a user's format comes before a built-in one of the same ending
     rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
@@ -238,6 +282,8 @@ def layer_types(format: str = "pnnx") -> list[str]:
 
 def _table(format: str) -> OperatorTable:
     check_type(format, "format", str, "the name of a format of files", 'format="pnnx"')
+    if format not in FORMATS:
+        _add_installed()
     return FORMATS.find(format).operators
 
 

@@ -9,7 +9,6 @@ onnxscript are imported here alone, and only when something of torch's is opened
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -40,16 +39,6 @@ from explorer.net.definition.definition import NetDefinition
 INSTALL = 'pip install "explorer-graphs[torch]"'
 _REMARK = "exported by torch in evaluation mode"
 _TRACED = "exported by torch in the mode in which it was traced"
-
-
-def is_torch(what: object) -> bool:
-    """Tell whether something is a torch module or exported program; torch is not imported for it."""
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "nn"):
-        return False
-    # Nobody can hold a program of a module that was never imported; () is no class at all for isinstance.
-    program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
-    return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
 
 
 def read(path: Path) -> NetDefinition:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.formats.registry import FORMATS, endings, format_of
+from explorer.formats import registry
+from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import BlobType, NetDefinition, OperatorDefinition
 from tests.support.refusals import refused
 
@@ -33,6 +34,24 @@ def table() -> Iterator[None]:
     yield
     FORMATS.clear()
     FORMATS.update(held)
+
+
+INSTALLED = Format("chained", (".chained",), read_words, None, "explorer.formats.pnnx.operators")
+
+
+def test_a_format_of_an_installed_package_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Packages declare formats in the group ``explorer.formats``; they are asked for once no own ending matches."""
+    package = tmp_path / "chained-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: chained\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[explorer.formats]\nchained = {__name__}:INSTALLED\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry._add_installed.cache_clear()
+    (tmp_path / "n.chained").write_text("nn.ReLU")
+    np.testing.assert_array_equal(ex.open(tmp_path / "n.chained").run(np.array([-1.0, 2.0])), [0, 2])
+    assert ".chained" in endings()
 
 
 @pytest.mark.spec("I-1")

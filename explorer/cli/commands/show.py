@@ -83,7 +83,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.formats import open
     from explorer.formats.common.declared_weights import AbsentWeights
     from explorer.formats.recording_file import stored_recording
-    from explorer.saving import check_ending
+    from explorer.save_view import check_ending
 
     output = Path(options.output or f"{stem(options.file)}.explorer.html")
     if options.output != "-":
@@ -139,7 +139,7 @@ def _write(
     recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
     """Write a recording as the output's ending says, and tell what cannot run and how large the graph is."""
-    from explorer.saving import save
+    from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 
     if options.no_source:

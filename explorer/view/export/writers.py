@@ -1,6 +1,6 @@
 """Writers of a recording: the ending of a file's name chooses a page, a picture, a graph, text or data.
 
-``view.save`` and ``explorer show`` write through explorer/saving.py, which chooses from this table. A writer imports
+``view.save`` and ``explorer show`` write through explorer/save_view.py, which chooses from this table. A writer imports
 its own part when it is called, because a page needs the whole front end and text needs none of it.
 """
 

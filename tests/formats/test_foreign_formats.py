@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
-from explorer.formats.common.foreign_format import ForeignFormat
-from explorer.formats.foreign_files import FOREIGN
+from explorer.formats.common.foreign_formats import FOREIGN, ForeignFormat
 from explorer.formats.registry import endings
 
 ENDINGS = [(row, ending) for row in FOREIGN for ending in row.endings]
