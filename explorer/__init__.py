@@ -267,12 +267,12 @@ _hooks.restore_training = _later("explorer.formats.checkpoint", "restore")
 _hooks.read_arrays = _later("explorer.formats.common.npz", "read_database")
 _hooks.reference_values = _later("explorer.formats.onnx.reference_values", "reference_values")
 _hooks.evaluate, _hooks.register, _hooks.explore = evaluate, eval_register, explore
-_hooks.check_view, _hooks.explain = _check_view, _later("explorer.api", "explain")
+_hooks.check_view, _hooks.explain = _check_view, _later("explorer.reports", "explain")
 _hooks.preview = _later("explorer.cell_outputs", "preview")
-_hooks.why, _hooks.to_graphviz = _later("explorer.api", "why_pair_of"), _later("explorer.api", "to_graphviz")
+_hooks.why, _hooks.to_graphviz = _later("explorer.reports", "why_pair_of"), _later("explorer.reports", "to_graphviz")
 _hooks.note_declaration, _hooks.stabilise = _note_declaration, _stabilise
 _hooks.describe_operation = _later("explorer.ops.catalogue.help_pages", "page")
-_hooks.compare = _later("explorer.api", "compare")
+_hooks.compare = _later("explorer.reports", "compare")
 _hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
     lanes, micros
 )

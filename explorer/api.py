@@ -1,61 +1,47 @@
-"""``explore`` and ``explain``: from expressions and plans to recordings, from recordings to views."""
+"""``explore``: from expressions, layers and plans to recordings, from recordings to views."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, TypeAlias
-
-import graphviz  # type: ignore[import-untyped]  # the package has no types
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from explorer.cell_outputs import preview
 from explorer.core.argument_checks import check_name, check_type, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.checked_functions import named, named_methods
-from explorer.core.errors import DeclarationError, OperandError, UnknownNameError, class_text
+from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.ir.recording_context import operator_of
 from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.pytree import flatten
-from explorer.formats import open
-from explorer.formats.recording_file import stored_recording
-from explorer.layers import Layer
-from explorer.layers.framework.expand import expand
-from explorer.net import Net, NetOperator
 from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
 from explorer.run.diagnosis.leaf_values import leaf_answer
-from explorer.run.diagnosis.weight_comparison import compare_weights
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.save_view import save
-from explorer.view.compare.comparison_view import Compared
-from explorer.view.compare.side_by_side import SideBySide
-from explorer.view.compare.step_mapping import TIES, Tie
-from explorer.view.export import dot
-from explorer.view.export.cost_report import costs, gains
-from explorer.view.export.history_text import why
-from explorer.view.export.pair_text import why_pair
-from explorer.view.export.text import text
 from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.model.overlay import overlay, time_difference
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
-_MOST_DECLINED = 3
-"""declined decisions about an expression for which it is told what would make them apply, at most"""
+if TYPE_CHECKING:
+    from explorer.layers import Layer
+    from explorer.net import Net, NetOperator
+
 _VIEW = tuple(ViewOptions.__annotations__)
 """options of a view"""
 _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 """options of what is planned for the view"""
 
 
-Node: TypeAlias = Expr | NetOperator | int | str
+Node: TypeAlias = "Expr | NetOperator | int | str"
 """what every method of a view takes for a node: its expression, the operator of a net that records it, its id, or a
 name: of an operator, a layer, a scope, a variable or an operation"""
 
@@ -77,11 +63,18 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
 
 
 @named_methods
-class SavableView(GraphView):
-    """A view that writes what it shows to a file; without ``source`` neither holds any text of the program."""
+class ExpressionView(GraphView):
+    """A view of a recording, and of its plan unless None, whose nodes are expressions: it takes and returns these.
 
-    def __init__(self, recording: Recording, *, source: bool = True, **options: Any) -> None:
+    Without ``source`` neither the view nor what it saves holds any text of the program.
+    """
+
+    @gc_paused()
+    def __init__(
+        self, recording: Recording, plan: EvalPlan | None = None, *, source: bool = True, **options: Any
+    ) -> None:
         self._has_source = source
+        self.planned = None if plan is None else plan.planned
         super().__init__(self._shown(recording), **options)
 
     def _shown(self, recording: Recording) -> Recording:
@@ -101,14 +94,20 @@ class SavableView(GraphView):
         save(self.recording, path, self.state)
 
     def _node_of(self, what: Node) -> int | str:
-        rule = "an expression, an operator, a node's number, or a name"
-        check_type(what, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
-        node = what.name if isinstance(what, NetOperator) else what
+        if isinstance(what, Expr) and self.planned is not None:
+            return node_id(self.planned, what)
+        node: Any = what
+        if not isinstance(what, (int, str)):
+            from explorer.net import NetOperator  # only a view of a net is given operators
+
+            rule = "an expression, an operator, a node's number, or a name"
+            check_type(node, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
+            node = node.name
         try:
-            self._nodes_of(node)  # type: ignore[arg-type]  # checked above
+            self._nodes_of(node)
         except ValueError as error:
             raise OperandError(str(error), rule="a node must be one of this view", fix='view.focus("conv1")') from None
-        return node  # type: ignore[return-value]  # checked above
+        return node  # type: ignore[no-any-return]  # checked above
 
     def focus(self, what: Node) -> None:
         """Select a node, open the boxes around it and bring it into sight.
@@ -147,22 +146,29 @@ class SavableView(GraphView):
         node the number of its match, from 1 on.
         """
         if isinstance(values, Pattern):
-            values = values.overlay(*self._roots())
+            if self.planned is None:
+                raise OperandError(
+                    "a pattern laid over a recording",
+                    rule="a pattern must be laid over a view of a plan, whose nodes are expressions",
+                    fix="plan.explore().overlay(pattern), net.explore().overlay(pattern)",
+                )
+            values = values.overlay(*self.planned.graph.recorded_roots)
         check_type(values, "values", Mapping, "numbers by node, or a pattern", 'view.overlay({"conv1": 0.5})')
         super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
 
-    def _roots(self) -> Sequence[Expr]:
-        """Return the expressions that a pattern is searched in."""
-        raise OperandError(
-            "a pattern laid over a recording",
-            rule="a pattern must be laid over a view of a plan, whose nodes are expressions",
-            fix="plan.explore().overlay(pattern), net.explore().overlay(pattern)",
-        )
+    def _value(self, node: int) -> dict[str, Any]:
+        """Summarize the value of a leaf, such as a weight of a file, which is read now; the recording keeps it."""
+        if self.planned is None:
+            return super()._value(node)
+        summary, problem = leaf_answer(self.planned, node)
+        if summary is not None:
+            self.recording.leaf_values[node] = summary
+        return {"summary": summary and asdict(summary), "problem": problem}
 
     @property
     def selected_expression(self) -> Expr | None:
         """The expression of the selected node, None when nothing is selected, and for a recording without its plan."""
-        return None
+        return None if self.planned is None or self.selected < 0 else expressions(self.planned)[self.selected]
 
     @property
     def selected_operator(self) -> str | None:
@@ -184,34 +190,6 @@ class SavableView(GraphView):
         self._lay_over(overlay(self.recording, times, "Δ time", "µs", text, "Δ time, this run − the other"))
 
 
-@named_methods
-class ExpressionView(SavableView):
-    """A view of a plan whose nodes are expressions: selections work in both directions."""
-
-    @gc_paused()
-    def __init__(self, plan: EvalPlan, **options: Any) -> None:
-        self.planned = plan.planned
-        super().__init__(plan.recording, **options)
-
-    def _value(self, node: int) -> dict[str, Any]:
-        """Summarize the value of a leaf, such as a weight of a file, which is read now; the recording keeps it."""
-        summary, problem = leaf_answer(self.planned, node)
-        if summary is not None:
-            self.recording.leaf_values[node] = summary
-        return {"summary": summary and asdict(summary), "problem": problem}
-
-    @property
-    def selected_expression(self) -> Expr | None:
-        """The expression of the selected node, None when nothing is selected."""
-        return expressions(self.planned)[self.selected] if self.selected >= 0 else None
-
-    def _roots(self) -> Sequence[Expr]:
-        return self.planned.graph.recorded_roots
-
-    def _node_of(self, what: Node) -> int | str:
-        return node_id(self.planned, what) if isinstance(what, Expr) else super()._node_of(what)
-
-
 def explore(
     what: Any,
     *,
@@ -229,34 +207,17 @@ def explore(
     if plan is not None:
         check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')
     if isinstance(what, os.PathLike) or (isinstance(what, str) and os.path.splitext(what)[1]):
-        recording = stored_recording(what)
-        what = open(what) if recording is None else recording
-    if isinstance(what, Layer):
-        return explore_layer(what, run=run, record=record, plan=plan, **options)
-    if isinstance(what, (Net, Recording, EvalPlan)):
-        of_expressions = {"run": run, "record": record, "plan": plan}
-        changed = [name for name, value in of_expressions.items() if value != _PLANNED[name]]
-        if changed:
-            raise OperandError(
-                f"explore of {class_text(what)} with {changed[0]}=…",
-                rule="run, record and plan must be given for expressions and layers alone: others are planned already",
-                fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
-            )
-    if isinstance(what, Net):
-        return what.explore(**options)
-    check_options(options, *_PLANNED)
-    if isinstance(what, Recording):
-        return SavableView(what, **options)
-    if isinstance(what, EvalPlan):
-        return ExpressionView(what, **options)
-    leaves = [as_written(leaf) for leaf in flatten(what)[0]]
+        what = _opened(what)
+    is_planned = isinstance(what, (Recording, EvalPlan))
+    leaves = [] if is_planned else [as_written(leaf) for leaf in flatten(what)[0]]
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
-        raise OperandError(
-            f"explore of {class_text(what)}",
-            rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording "
-            "or a path",
-            fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
-        )
+        of_expressions = {"run": run, "record": record, "plan": plan}
+        if not is_planned:
+            return _explore_named(what, of_expressions, options)
+        _refuse_planning(what, of_expressions)
+        check_options(options, *_PLANNED)
+        return ExpressionView(what, **options) if isinstance(what, Recording) else _view(what, options)
+    check_options(options, *_PLANNED)
     fresh_plan = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
         fresh_plan.register(leaf)
@@ -264,7 +225,50 @@ def explore(
         fresh_plan.prepare()
     if run:
         fresh_plan.eval()
-    return ExpressionView(fresh_plan, **options)
+    return _view(fresh_plan, options)
+
+
+def _view(plan: EvalPlan, options: Mapping[str, Any]) -> ExpressionView:
+    return ExpressionView(plan.recording, plan, **options)
+
+
+def _opened(path: str | os.PathLike[str]) -> Recording | Net:
+    """Return the recording or the net in a file."""
+    from explorer.formats import open  # formats are slow to import, and expressions need none
+    from explorer.formats.recording_file import stored_recording
+
+    recording = stored_recording(path)
+    return open(path) if recording is None else recording
+
+
+def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mapping[str, Any]) -> View:
+    """Explore a layer or a net."""
+    from explorer.layers import Layer  # as above
+    from explorer.net import Net
+
+    if isinstance(what, Layer):
+        return explore_layer(what, **of_expressions, **options)
+    if isinstance(what, Net):
+        _refuse_planning(what, of_expressions)
+        return what.explore(**options)
+    check_options(options, *_PLANNED)
+    raise OperandError(
+        f"explore of {class_text(what)}",
+        rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording "
+        "or a path",
+        fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
+    )
+
+
+def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
+    """Raise OperandError for an option of planning that is given for something that is planned already."""
+    changed = [name for name, value in of_expressions.items() if value != _PLANNED[name]]
+    if changed:
+        raise OperandError(
+            f"explore of {class_text(what)} with {changed[0]}=…",
+            rule="run, record and plan must be given for expressions and layers alone: others are planned already",
+            fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
+        )
 
 
 def explore_layer(
@@ -281,6 +285,8 @@ def explore_layer(
     ``inputs`` are types or values by port, or the only one. A layer for inference is run if its inputs and parameters
     have values.
     """
+    from explorer.layers.framework.expand import expand  # as above
+
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)
     fresh_plan = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
@@ -290,77 +296,7 @@ def explore_layer(
         fresh_plan.prepare()
     if run and expanded.valued:
         fresh_plan.eval()
-    return ExpressionView(fresh_plan, **{"position": 0, **options})
-
-
-def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
-    """Return the graph of a plan after a stage, for None at the end."""
-    recording = plan.recording
-    if stage is None:
-        return dot.to_graphviz(recording)
-    ends = {each.name: each.last for each in recording.stages}
-    if stage not in ends:
-        raise UnknownNameError(stage, kind="stage", known=ends)
-    return dot.to_graphviz(recording, ends[stage])
-
-
-@named_methods
-class ExplorableComparison(Compared):
-    """Comparison whose views are explored with the options of every view."""
-
-    def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
-        """Return both plans as a widget; moving, stepping or selecting in one view moves the other.
-
-        ``tied`` says how: "nodes" to the kernel of the same nodes, "steps" to the step of the same number, "off" not
-        at all. ``options`` are those of `explore`. Raises UnknownNameError for another one.
-        """
-        check_name(tied, "tied", TIES)
-        check_options(options, "tied")
-        return super().explore(tied=tied, **options)
-
-
-def compare(
-    before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
-) -> ExplorableComparison:
-    """Two plans beside each other; with ``weights`` also the values of those that both read."""
-    if not isinstance(after, (EvalPlan, Recording)):
-        raise OperandError(
-            f"comparing a plan with {class_text(after)}",
-            rule="a plan must be compared with a plan, or with a recording",
-            fix="other = ex.EvalPlan(without=…); register the same expressions there",
-        )
-    recordings = [each.recording if isinstance(each, EvalPlan) else each for each in (before, after)]
-    compared = ExplorableComparison.of(*recordings)
-    if weights and isinstance(before, EvalPlan) and isinstance(after, EvalPlan):
-        differences = compare_weights(compared, expressions(before.planned), expressions(after.planned))
-        return replace(compared, weights=differences)
-    return compared
-
-
-def explain(plan: EvalPlan, what: Expr | None = None) -> str:
-    """The plan's decisions as text: all, or those about one expression."""
-    recording = plan.recording
-    if what is None:
-        return text(recording) + costs(recording) + gains(recording)
-    return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
-
-
-def why_pair_of(plan: EvalPlan, one: Expr, other: Expr) -> str:
-    """The decisions about two expressions as text, or what became of each."""
-    return why_pair(plan.recording, [node_id(plan.planned, one)], [node_id(plan.planned, other)])
-
-
-def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
-    """Return the smallest changes that would turn the costliest declined decisions about an expression."""
-    choices = plan.planned.graph.decisions
-    declined = [
-        decision
-        for decision, choice in zip(plan.recording.decisions, choices, strict=True)
-        if not choice.applied and any(node is what for node in choice.subjects)
-    ]
-    declined.sort(key=lambda decision: -decision.facts["estimated_cost_us"])
-    answers = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
-    return "".join(["what it would take:\n" * bool(answers), *answers])
+    return _view(fresh_plan, {"position": 0, **options})
 
 
 @named

@@ -33,6 +33,7 @@ FLOORS: dict[str, int] = {
     "cell_outputs": 8,
     "idle_imports": 9,
     "api": 9,
+    "reports": 10,
     "course": 10,
     "lab": 10,
     "site": 10,

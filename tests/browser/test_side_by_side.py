@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 import explorer as ex
+from explorer.reports import ExplorableComparison, compare
 from explorer.view.compare.comparison_html import page_html
-from explorer.view.compare.comparison_view import Compared
 from explorer.view.compare.pair_payload import paired
 from explorer.view.payload.payload import payload
 from explorer.view.picture.difference_marks import differences
@@ -39,7 +39,7 @@ both
 def pair(page, tmp_path):
     """Put a comparison's page on disk and open it; return what is above, and both views."""
 
-    def open_page(compared: Compared, **options: str) -> tuple[Locator, Locator, Locator]:
+    def open_page(compared: ExplorableComparison, **options: str) -> tuple[Locator, Locator, Locator]:
         target = tmp_path / "pair.html"
         target.write_text(page_html(compared, **options), encoding="utf-8")
         page.goto(target.as_uri())
@@ -354,7 +354,7 @@ KEYS = [".", ",", "]", "[", "Home", "End", "d", "D", "o", "t", "f", "e", "c", "+
 )
 def test_the_keyboard_is_never_lost(pair, page, before, after):
     """Whatever keys are pressed, in whichever graph, both stay tied and one of them keeps the keyboard."""
-    _, first, second = pair(Compared.of(recorded(before), recorded(after)))
+    _, first, second = pair(compare(recorded(before), recorded(after)))
     pressed = random.Random(f"{before} {after}")
     for _ in range(80):
         key = pressed.choice(KEYS)
@@ -377,7 +377,7 @@ def test_a_theme_is_that_of_both(pair):
 @pytest.mark.spec("V-3", "V-12")
 def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
     """Of two graphs of 10,000 nodes the one that is new is found, shown, and marked in the closed box around it."""
-    head, first, second = pair(Compared.of(sample.dag(10_000), sample.dag(10_001)))
+    head, first, second = pair(compare(sample.dag(10_000), sample.dag(10_001)))
     expect(head.locator(".ex-differences")).to_have_text("+ 1 added")
     expect(second.locator(".ex-closed > .ex-differs:not(.ex-none)")).to_have_text("+1")
     press(first, "d")
@@ -396,7 +396,7 @@ def test_both_views_mark_what_the_picture_without_a_script_marks(module, change)
         "more": lambda: net(more=True, depth=2),
         "plan": lambda: net(depth=2, without=["fuse"]),
     }[change]()
-    comparison = Compared.of(net(depth=2).recording, other.recording)
+    comparison = compare(net(depth=2).recording, other.recording)
     ends = comparison.before.end, comparison.after.end
     places = [(0, 0), ends, (0, ends[1]), (ends[0], 0)]
     data = {"comparison": paired(comparison), "payloads": [payload(comparison.before), payload(comparison.after)]}

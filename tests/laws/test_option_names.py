@@ -9,13 +9,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import explorer as ex
-from explorer.api import ExplorableComparison, ExpressionView, SavableView
+from explorer.api import ExpressionView
 from explorer.core.checked_functions import has_options
 from explorer.core.errors import ExplorerError
 from explorer.core.ir.view_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict
 from explorer.plan.pipeline import PassName
 from explorer.plan.planner import PASSES
+from explorer.reports import ExplorableComparison
 from explorer.run.diagnosis.what_if import WhatIf
 from explorer.run.evalplan import CostsOption
 from explorer.run.execution.executors import ExecutorName
@@ -24,7 +25,7 @@ from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
 MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}
-RETURNED = (SavableView, ExpressionView, ExplorableComparison, WhatIf, Exercise, Card, Verdict)
+RETURNED = (ExpressionView, ExplorableComparison, WhatIf, Exercise, Card, Verdict)
 """classes that users get from functions, beside those with a public name"""
 PLAIN_DATA = {ex.Recording, ex.Decision, ex.Progress, ex.View, ex.ComparedPlans}
 """what explorer makes and users read, and the types of what has been tested with its class"""

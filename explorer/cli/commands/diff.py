@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print or write the comparison."""
-    from explorer.api import compare
+    from explorer.reports import compare
     from explorer.view.compare.comparison_html import page_html
 
     output: Path | None = options.output

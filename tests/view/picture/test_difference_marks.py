@@ -7,7 +7,7 @@ import pytest
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.compare.comparison_view import Compared
+from explorer.reports import compare
 from explorer.view.picture.difference_marks import differences, legend, marks_json, tally
 
 
@@ -22,7 +22,7 @@ def recorded(activation: ex.Operation, without: tuple[str, ...] = ()) -> Recordi
 @pytest.mark.spec("V-3")
 def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
     """The same program planned in two ways has the same graph at the beginning, and other kernels at the end."""
-    compared = Compared.of(recorded(ex.tanh), recorded(ex.tanh, ("fuse",)))
+    compared = compare(recorded(ex.tanh), recorded(ex.tanh, ("fuse",)))
     assert differences(compared, (0, 0)) == ({}, {})
     ends = differences(compared, (compared.before.end, compared.after.end))
     assert {kind for side in ends for kind in side.values()} == {"regrouped"}
@@ -32,7 +32,7 @@ def test_other_kernels_differ_only_where_kernels_are_chosen() -> None:
 @pytest.mark.spec("V-3")
 def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
     """Another operation is removed on one side and added on the other; its reader does the same to another operand."""
-    compared = Compared.of(recorded(ex.tanh), recorded(ex.relu))
+    compared = compare(recorded(ex.tanh), recorded(ex.relu))
     before, after = differences(compared, (0, 0))
     assert sorted(before.values()) == ["removed", "rewired"]
     assert sorted(after.values()) == ["added", "rewired"]
@@ -42,7 +42,7 @@ def test_a_node_without_its_counterpart_is_removed_or_added() -> None:
 @pytest.mark.spec("V-3", "V-13")
 def test_each_difference_has_a_sign_and_words() -> None:
     """Colours only repeat the signs, which differ from each other, and the words of one node and of many."""
-    rows = marks_json(Compared.of(recorded(ex.tanh), recorded(ex.relu)))["differences"]
+    rows = marks_json(compare(recorded(ex.tanh), recorded(ex.relu)))["differences"]
     for column in ("kind", "sign", "word", "many", "meaning"):
         assert len({row[column] for row in rows}) == len(rows) == 5
         assert all(row[column] for row in rows)
@@ -59,7 +59,7 @@ def test_a_node_has_changed_where_it_does_something_else_itself() -> None:
         return plan.prepare().recording
 
     def marked(*after) -> dict[str, str]:
-        compared = Compared.of(program(2.0, 0, ex.tanh), program(*after))
+        compared = compare(program(2.0, 0, ex.tanh), program(*after))
         nodes = compared.before.nodes
         names = compared.before.operations
         return {names[nodes.operation[node]]: kind for node, kind in differences(compared, (0, 0))[0].items()}

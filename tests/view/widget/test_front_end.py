@@ -7,7 +7,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets.widgets.widget import _instances
 
-from explorer.view.compare.comparison_view import Compared
+from explorer.reports import compare
 from explorer.view.widget import front_end
 from explorer.view.widget.widget import GraphView
 from tests.view import sample
@@ -77,7 +77,7 @@ def test_a_view_that_another_widget_holds_stays_open(run, holder):
 
 @pytest.mark.spec("V-12", "V-16")
 def test_a_pair_leaves_with_its_views(run):
-    pair = run.names["pair"] = Compared.of(sample.mlp(), sample.mlp()).explore()
+    pair = run.names["pair"] = compare(sample.mlp(), sample.mlp()).explore()
     members = (pair, pair.layout, pair.before, pair.before.layout, pair.after, pair.after.layout)
     run("a", "pair._repr_mimebundle_()")
     run("a", "pass")

@@ -1,0 +1,122 @@
+"""Results of ``plan.explain``, ``plan.compare`` and ``plan.to_graphviz``: texts, a comparison, and Graphviz's graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from explorer.core.argument_checks import check_name
+from explorer.core.checked_functions import named_methods
+from explorer.core.errors import OperandError, UnknownNameError, class_text
+from explorer.core.ir.expr import Expr
+from explorer.record import Recording
+from explorer.record.compare.comparison import Comparison
+from explorer.record.compare.comparison import compare as compare_recordings
+from explorer.run.diagnosis.weight_comparison import compare_weights
+from explorer.run.evalplan import EvalPlan
+from explorer.run.recording.recorder import expressions, node_id
+from explorer.view.compare import comparison_text
+from explorer.view.compare.step_mapping import TIES, Tie
+from explorer.view.export.cost_report import costs, gains
+from explorer.view.export.history_text import why
+from explorer.view.export.pair_text import why_pair
+from explorer.view.export.text import text
+
+if TYPE_CHECKING:
+    import graphviz  # type: ignore[import-untyped]  # the package has no types
+
+    from explorer.view.compare.side_by_side import SideBySide
+
+_MOST_DECLINED = 3
+"""declined decisions about an expression for which it is told what would make them apply, at most"""
+
+
+def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
+    """Return the graph of a plan after a stage, for None at the end."""
+    from explorer.view.export import dot  # graphviz is slow to import, and texts need none
+
+    recording = plan.recording
+    if stage is None:
+        return dot.to_graphviz(recording)
+    ends = {each.name: each.last for each in recording.stages}
+    if stage not in ends:
+        raise UnknownNameError(stage, kind="stage", known=ends)
+    return dot.to_graphviz(recording, ends[stage])
+
+
+@named_methods
+class ExplorableComparison(Comparison):
+    """Comparison that can be shown: as text when printed, as two pictures in a notebook, as two views when explored."""
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, measured: bool = False) -> str:
+        """Return the comparison as text; it is canonical unless ``measured`` asks for the times of runs too."""
+        return comparison_text.text(self, measured=measured)
+
+    def html(self) -> str:
+        """Return both graphs side by side with marked differences, and the text below, as HTML without a script."""
+        from explorer.view.compare.comparison_html import html  # draws, which text needs not
+
+        return html(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.html()}
+
+    def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
+        """Return both plans as a widget; moving, stepping or selecting in one view moves the other.
+
+        ``tied`` says how: "nodes" to the kernel of the same nodes, "steps" to the step of the same number, "off" not
+        at all. ``options`` are those of `explore`. Raises UnknownNameError for another one.
+        """
+        from explorer.api import check_options  # widgets are slow to import, and text needs none
+        from explorer.view.compare.side_by_side import SideBySide
+
+        check_name(tied, "tied", TIES)
+        check_options(options, "tied")
+        return SideBySide(self, tied=tied, **options)
+
+
+def compare(
+    before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
+) -> ExplorableComparison:
+    """Two plans beside each other; with ``weights`` also the values of those that both read."""
+    if not isinstance(after, (EvalPlan, Recording)):
+        raise OperandError(
+            f"comparing a plan with {class_text(after)}",
+            rule="a plan must be compared with a plan, or with a recording",
+            fix="other = ex.EvalPlan(without=…); register the same expressions there",
+        )
+    recordings = [each.recording if isinstance(each, EvalPlan) else each for each in (before, after)]
+    compared = ExplorableComparison(**vars(compare_recordings(*recordings)))
+    if weights and isinstance(before, EvalPlan) and isinstance(after, EvalPlan):
+        differences = compare_weights(compared, expressions(before.planned), expressions(after.planned))
+        return replace(compared, weights=differences)
+    return compared
+
+
+def explain(plan: EvalPlan, what: Expr | None = None) -> str:
+    """The plan's decisions as text: all, or those about one expression."""
+    recording = plan.recording
+    if what is None:
+        return text(recording) + costs(recording) + gains(recording)
+    return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+
+
+def why_pair_of(plan: EvalPlan, one: Expr, other: Expr) -> str:
+    """The decisions about two expressions as text, or what became of each."""
+    return why_pair(plan.recording, [node_id(plan.planned, one)], [node_id(plan.planned, other)])
+
+
+def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
+    """Return the smallest changes that would turn the costliest declined decisions about an expression."""
+    choices = plan.planned.graph.decisions
+    declined = [
+        decision
+        for decision, choice in zip(plan.recording.decisions, choices, strict=True)
+        if not choice.applied and any(node is what for node in choice.subjects)
+    ]
+    declined.sort(key=lambda decision: -decision.facts["estimated_cost_us"])
+    answers = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
+    return "".join(["what it would take:\n" * bool(answers), *answers])
