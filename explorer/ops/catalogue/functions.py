@@ -36,15 +36,12 @@ from explorer.ops.nn.activation import *
 from explorer.ops.nn.adaptive_pooling import *
 from explorer.ops.nn.attention import *
 from explorer.ops.nn.conv import *
-from explorer.ops.nn.conv_1d_3d import *
 from explorer.ops.nn.conv_transpose import *
-from explorer.ops.nn.conv_transpose_3d import *
 from explorer.ops.nn.deform_conv import *
 from explorer.ops.nn.fold_unfold import *
 from explorer.ops.nn.losses import *
 from explorer.ops.nn.normalization import *
 from explorer.ops.nn.pooling import *
-from explorer.ops.nn.pooling_3d import *
 from explorer.ops.nn.resize import *
 from explorer.ops.nn.sampling import *
 from explorer.ops.nn.shrinkage import *

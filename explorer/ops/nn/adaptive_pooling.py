@@ -24,8 +24,9 @@ from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import TakeAlong
+from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.manipulation.slicing import part_of
-from explorer.ops.nn.kernels.window import Pair, for_each, pair
+from explorer.ops.nn.kernels.window import Lengths, for_each
 from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.sorting import argmax
 
@@ -35,7 +36,7 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
 class AdaptiveAvgPool2d(Operation):
     """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
 
-    output: Pair
+    output: Lengths
     linear: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True
     examples = (
@@ -85,7 +86,7 @@ class AdaptiveAvgPool2d(Operation):
 class AdaptiveAvgPool2dGradient(Operation):
     """Adjoint of adaptive pooling to images of ``size``: each pixel gets its share of the windows that it is in."""
 
-    size: Pair
+    size: Lengths
     linear: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True
     examples = (
@@ -120,7 +121,7 @@ class AdaptiveAvgPool2dGradient(Operation):
         return result.size
 
 
-def _resized(operation: Operation, x: TensorType, size: Pair, rule: str) -> TensorType:
+def _resized(operation: Operation, x: TensorType, size: Lengths, rule: str) -> TensorType:
     """Return the type (N, C, *size) of a result; raises OperandError if x or the result has no pixel."""
     if x.rank != 4 or min(size) < 1 or min(x.shape[2:]) < 1:
         raise operation.refuse((x,), rule)
@@ -147,7 +148,7 @@ def _merged(operation: Operation, size: int, x: Expr) -> Expr:
 
 
 @public
-def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
+def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
     """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output).
 
     Integers become floating; the gradient of a pixel is the sum of its shares in the windows that it is in. (PNNX:
@@ -156,15 +157,12 @@ def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
     >>> ex.evaluate(ex.adaptive_avg_pool2d(np.arange(9.0).reshape(1, 1, 3, 3), (1, 2)))
     array([[[[3.5, 4.5]]]])
     """
-    counts = pair(output, "output size")
-    claim_steps("adaptive_avg_pool2d", sum(counts))
-    return AdaptiveAvgPool2d(counts)(x)
+    return adaptive_avg_pool(x, 2, output)
 
 
 @public
 @composition
-@rounded_once
-def adaptive_avg_pool3d(x: Any, output: int | tuple[int, int, int], *, policies: Items = ()) -> Expr:
+def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) -> Expr:
     """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 
     Recorded as slices, means and concatenations, axis by axis: every row of a window counts alike. Integers become
@@ -173,12 +171,28 @@ def adaptive_avg_pool3d(x: Any, output: int | tuple[int, int, int], *, policies:
     >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
     (1, 2, 3, 1, 5)
     """
+    return adaptive_avg_pool(x, 3, output)
+
+
+def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
+    """Average windows that cover one to three axes evenly; a sequence (N, C, L) is an image of height 1."""
+    counts = for_each(output, axes, "output size")
+    if axes == 3:
+        return _avg_by_axis(x, counts)
+    claim_steps("adaptive_avg_pool2d", sum(counts))
+    if axes == 2:
+        return AdaptiveAvgPool2d(counts)(x)
+    return squeeze(AdaptiveAvgPool2d((1, *counts))(expand_dims(x, 2)), 2)
+
+
+@rounded_once
+def _avg_by_axis(x: Any, counts: Lengths) -> Expr:
     (x,) = as_operands((x,))
     if x.ndim != 5:
         raise OperandError(
-            f"adaptive_avg_pool3d of {x.type}", rule="volumes must be (N, C, D, H, W)", fix="x[None] adds the axis N"
+            f"adaptive_avg_pool3d of {x.type}", rule="x must be (N, C, D, H, W)", fix="x[None] adds the axis N"
         )
-    return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), for_each(output, 3, "output size"), mean)
+    return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), counts, mean)
 
 
 @public

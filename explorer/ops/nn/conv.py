@@ -1,6 +1,7 @@
-"""Two-dimensional convolution (cross-correlation, as usual in deep learning) and its two adjoints.
+"""Convolution (cross-correlation, as usual in deep learning) along one, two and three axes, and its two adjoints.
 
-The three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
+The operations have two dimensions: ``conv`` makes sequences images of height 1, and adds up the planes of volumes. The
+three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
 that gradients of any order exist. The kernels are in ``kernels``: they cut a result into tiles of matrix products
 instead of unfolding the whole image, which would need h · w times its memory. A GPU computes one product over unfolded
 images, since it is slow at many small ones.
@@ -22,23 +23,27 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
-from explorer.core.ir.policy_operations import Adjustable
+from explorer.core.ir.policy_operations import Adjustable, composition
 from explorer.core.ir.tiles import Tile, compute
+from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items, Minor, Policies, PolicyClass
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import reshape
+from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.concat import Stack
-from explorer.ops.manipulation.slicing import Index0
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.manipulation.reshape import expand_dims, transpose
+from explorer.ops.manipulation.slicing import Index0, part_of
 from explorer.ops.nn.kernels import conv_unfolded
 from explorer.ops.nn.kernels.conv_filter_gradient import FilterGradient
 from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan, pack
 from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
-from explorer.ops.nn.kernels.window import Padding, Pair, Window, both_sides, pair
+from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window, window_of
 
-__all__ = ["conv2d"]
-
-_ONE: Pair = (1, 1)
+__all__ = ["conv1d", "conv2d", "conv3d"]
+_ONE: Lengths = (1, 1)
 _NONE: Padding = ((0, 0), (0, 0))
 
 
@@ -49,9 +54,9 @@ class Convolution(Operation, abstract=True):
     one check of shapes (``result_shape``) serves them, and the gradients of each are the other two.
     """
 
-    strides: Pair = _ONE
+    strides: Lengths = _ONE
     padding: Padding = _NONE
-    dilation: Pair = _ONE
+    dilation: Lengths = _ONE
     groups: int = 1
     linear: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True
@@ -61,7 +66,7 @@ class Convolution(Operation, abstract=True):
         return Window((filters[2], filters[3]), self.strides, self.padding, self.dilation)
 
     @property
-    def options(self) -> tuple[Pair, Padding, Pair, int]:
+    def options(self) -> tuple[Lengths, Padding, Lengths, int]:
         """Attributes that all three share."""
         return self.strides, self.padding, self.dilation, self.groups
 
@@ -285,14 +290,38 @@ def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...],
 
 
 @public
+@composition
+def conv1d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int = 1,
+    padding: int | Pair = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′).
+
+    Strides, padding, dilation and groups mean what they mean for ``conv2d``. Raises OperandError for other ranks.
+
+    >>> x, filters = ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]])
+    >>> ex.evaluate(ex.conv1d(x, filters))
+    array([[[1., 2., 4.]]])
+    """
+    return conv(x, filters, bias, 1, strides, padding, dilation, groups)
+
+
+@public
 def conv2d(
     x: Any,
     filters: Any,
     bias: Any = None,
     *,
-    strides: int | Pair = 1,
-    padding: int | Pair | Padding = 0,
-    dilation: int | Pair = 1,
+    strides: int | Lengths = 1,
+    padding: int | Lengths | Padding = 0,
+    dilation: int | Lengths = 1,
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
@@ -308,11 +337,96 @@ def conv2d(
     >>> ex.conv2d(x, filters, padding=1, strides=2).shape
     (1, 1, 2, 2)
     """
+    return conv(x, filters, bias, 2, strides, padding, dilation, groups, policies)
+
+
+@public
+@composition
+def conv3d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | Lengths = 1,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | Lengths = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Convolve (N, C, D, H, W) with filters (O, C / groups, d, h, w): one convolution in two dimensions for each d.
+
+    Strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
+    (before, after) for each.
+
+    >>> ex.conv3d(np.ones((1, 2, 5, 6, 7)), np.ones((4, 2, 3, 3, 3)), padding=1).shape
+    (1, 4, 5, 6, 7)
+    """
+    return conv(x, filters, bias, 3, strides, padding, dilation, groups)
+
+
+def conv(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    axes: int = 2,
+    strides: int | Lengths = 1,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | Lengths = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Convolve (N, C, …) with filters (O, C / groups, …) along one to three axes, plus a bias (O,).
+
+    Strides, padding and dilation are one number for all axes, or one for each; padding may also be a pair (before,
+    after) for each. A kernel convolves images: a sequence is an image of height 1, a volume a sum over the depths of
+    its filters. Policies apply to images only. Raises OperandError for operands of other ranks.
+    """
     x, filters = as_operands((x, filters))
-    operation = Conv2d(
-        pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")
-    )
-    return plus_bias(operation(x, filters, policies=policies), bias)
+    # images are checked by the operation
+    if axes != 2:
+        check_ranks(f"conv{axes}d", x, filters, axes, "O, C / groups")
+    window = window_of(1, axes, strides, padding, dilation)
+    if axes == 2:
+        convolution = Conv2d(window.strides, window.padding, window.dilation, whole(groups, "groups"))
+        return plus_bias(convolution(x, filters, policies=policies), bias)
+    if axes == 3:
+        return _conv_by_planes(x, filters, bias, window=window, groups=groups)
+    image = window.as_image()
+    y = conv(*as_images(x, filters), bias, 2, image.strides, image.padding, image.dilation, groups)
+    return part_of(y, FIRST_ROW)
+
+
+@rounded_once
+def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups: int) -> Expr:
+    """Convolve volumes by adding the convolutions of their planes with each plane of the filters."""
+    depths = filters.shape[2]
+    step, sides, gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
+    wrong = window.wrong()
+    # only the depth is padded with zeros here: the convolutions pad the other two axes themselves
+    count = 0 if wrong or not depths else (x.shape[2] + sum(sides) - gap * (depths - 1) - 1) // step + 1
+    if count < 1:
+        raise OperandError(
+            f"conv3d of {x.type} with filters {filters.type}, strides {window.strides}, padding {window.padding}, "
+            f"dilation {window.dilation}",
+            rule=wrong or "the filter must fit into the padded volume",
+            fix="strides=1, padding=0, dilation=1" if wrong else "padding=…, or a smaller filter",
+        )
+    deep = padded(x, ((0, 0), (0, 0), sides, (0, 0), (0, 0)))
+
+    def convolved(depth: int) -> Expr:
+        first = depth * gap
+        # the slices of the volume that meet this slice of the filters: every step-th, one for each result
+        layers = part_of(deep, (slice(None), slice(None), slice(first, first + (count - 1) * step + 1, step)))
+        images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W): each slice is an image
+        images = reshape(images, (images.shape[0] * count, *images.shape[2:]))
+        part = part_of(filters, (slice(None), slice(None), depth))
+        y = conv(images, part, None, 2, plane.strides, plane.padding, plane.dilation, groups)
+        return reshape(y, (x.shape[0], count, *y.shape[1:]))
+
+    # each slice of the filters records a convolution: a file can declare more of them than a plan may hold
+    claim_steps("a convolution of volumes", depths)
+    total = add_n(*[convolved(depth) for depth in range(depths)])
+    return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)
 
 
 def plus_bias(y: Expr, bias: Any) -> Expr:
@@ -327,3 +441,24 @@ def plus_bias(y: Expr, bias: Any) -> Expr:
             fix="bias=None for no bias",
         )
     return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))
+
+
+FIRST_ROW = (slice(None), slice(None), 0)
+"""index of the sequences among images of height 1"""
+_SPATIAL = {1: "L", 2: "H, W", 3: "D, H, W"}
+
+
+def as_images(x: Expr, filters: Expr) -> tuple[Expr, Expr]:
+    """Return sequences (N, C, L) and their filters as images of height 1."""
+    return expand_dims(x, 2), expand_dims(filters, 2)
+
+
+def check_ranks(function: str, x: Expr, filters: Expr, axes: int, channels: str) -> None:
+    """Raise OperandError unless operands and filters have so many axes after N and C; ``channels`` are the filters'."""
+    if x.ndim != axes + 2 or filters.ndim != axes + 2:
+        spatial = _SPATIAL[axes]
+        raise OperandError(
+            f"{function} of {x.type} with filters {filters.type}",
+            rule=f"x must be (N, C, {spatial}) and filters ({channels}, {spatial.lower()})",
+            fix="x[None] adds the axis N; ex.transpose moves the channels to axis 1",
+        )

@@ -23,7 +23,7 @@ from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.nn.conv import plus_bias
-from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
+from explorer.ops.nn.kernels.window import Lengths, Padding, window_of
 from explorer.ops.nn.sampling import sampled
 
 __all__ = ["deform_conv2d"]
@@ -39,9 +39,9 @@ def deform_conv2d(
     mask: Any = None,
     bias: Any = None,
     *,
-    strides: int | Pair = 1,
-    padding: int | Pair | Padding = 0,
-    dilation: int | Pair = 1,
+    strides: int | Lengths = 1,
+    padding: int | Lengths | Padding = 0,
+    dilation: int | Lengths = 1,
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
@@ -57,18 +57,16 @@ def deform_conv2d(
     array([4., 4., 3.])
     """
     x, filters, offset = as_operands((x, filters, offset))
-    steps, spread = pair(strides, "strides"), pair(dilation, "dilation")
-    sides, groups = both_sides(padding), whole(groups, "groups")
+    groups = whole(groups, "groups")
     _check(x, filters, offset, groups)
-    if min(*steps, *spread) < 1:
-        raise _refused(x, filters, offset, f"strides {steps} and dilation {spread} must be at least 1")
+    window = window_of(1, 2, strides, padding, dilation)._replace(size=filters.shape[2:])
+    wrong = window.wrong()
+    if wrong:
+        raise _refused(x, filters, offset, wrong)
     images, channels, *lengths = x.shape
-    high, wide = filters.shape[2:]
+    high, wide = window.size
     taps = high * wide
-    rows, columns = [
-        (length + sum(pads) - gap * (size - 1) - 1) // step + 1
-        for length, pads, gap, size, step in zip(lengths, sides, spread, (high, wide), steps, strict=True)
-    ]
+    rows, columns = window.output(*lengths)
     parts = offset.shape[1] // (2 * taps)
     wanted = (images, 2 * parts * taps, rows, columns)
     if offset.shape != wanted or rows < 1 or columns < 1 or channels % parts:
@@ -82,7 +80,7 @@ def deform_conv2d(
     moved = reshape(offset, (images * parts, taps, 2, rows, columns))
     places = []
     for axis, (size, count, gap, step, pads) in enumerate(
-        zip((high, wide), (rows, columns), spread, steps, sides, strict=True)
+        zip(window.size, (rows, columns), window.dilation, window.strides, window.padding, strict=True)
     ):
         # (h, w, H′, W′): where the taps lie along this axis without an offset
         shape = [1, 1, 1, 1]

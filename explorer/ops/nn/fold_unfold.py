@@ -26,6 +26,7 @@ from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.manipulation.slicing import SliceScatter
+from explorer.ops.nn.kernels.window import window_of
 
 __all__ = ["fold", "unfold"]
 
@@ -133,40 +134,19 @@ def _axes(
     function: str, lengths: Shape, window: Numbers, strides: Numbers, padding: Sides, dilation: Numbers
 ) -> list[_Axis]:
     """Return the windows along each axis; raises OperandError for numbers of which no window can be made."""
-    settings = [
-        _each(function, name, value, len(lengths))
-        for name, value in (("window", window), ("strides", strides), ("dilation", dilation))
+    if not lengths:
+        raise OperandError(f"{function} of an operand without axes after N and C", rule="images must have one or more")
+    over = window_of(window, len(lengths), strides, padding, dilation)
+    wrong = over.wrong()
+    counts = (0,) if wrong else over.output(*lengths)
+    if min(counts) < 1:
+        raise OperandError(
+            f"{function} along axes of {lengths} with window={over.size}, strides={over.strides}, "
+            f"dilation={over.dilation}, padding={over.padding}",
+            rule=wrong or "the window must fit into the padded image",
+            fix="a smaller window, or padding",
+        )
+    return [
+        _Axis(length, count, taps, step, gap, before, after)
+        for length, count, taps, step, (before, after), gap in zip(lengths, counts, *over[:4], strict=True)
     ]
-    sides = padding if isinstance(padding, (tuple, list)) else (padding,) * len(lengths)
-    pairs = [tuple(side) if isinstance(side, (tuple, list)) else (side, side) for side in sides]
-    if len(pairs) != len(lengths) or not all(len(pair) == 2 for pair in pairs):
-        raise OperandError(
-            f"{function}: padding={padding!r} for {len(lengths)} axes",
-            rule="padding must be one number, one for each axis, or a pair for each axis",
-            fix="padding=1",
-        )
-    axes = []
-    for length, taps, step, gap, (before, after) in zip(lengths, *settings, pairs, strict=True):
-        before, after = (whole(side, f"{function}: padding") for side in (before, after))
-        fits = min(taps, step, gap) > 0 and min(before, after) >= 0
-        count = (length + before + after - gap * (taps - 1) - 1) // step + 1 if fits else 0
-        if count < 1:
-            raise OperandError(
-                f"an axis of {length} with window={taps}, strides={step}, dilation={gap}, padding={before, after}",
-                rule=f"{function}: windows, strides and dilation must be at least 1, padding at least 0, and the "
-                "window must fit into the padded image",
-                fix="a smaller window, or padding",
-            )
-        axes.append(_Axis(length, count, taps, step, gap, before, after))
-    return axes
-
-
-def _each(function: str, name: str, value: Numbers, count: int) -> tuple[int, ...]:
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
-    if len(values) != count or not count:
-        raise OperandError(
-            f"{function}: {name}={value!r} for {count} axes",
-            rule="images must have an axis at least, and there must be one number, or one for each axis",
-            fix=f"{name}=2",
-        )
-    return tuple([whole(number, f"{function}: {name}") for number in values])

@@ -1,27 +1,32 @@
-"""Pooling over windows of images (N, C, H, W).
+"""Pooling over windows along one, two and three axes.
 
-Each pooling and its gradient are operations with tiled kernels; the gradient of a mean pooling is its adjoint, that of
-a max pooling finds the largest pixels again instead of storing their indices.
+The operations pool images (N, C, H, W); sequences and volumes become images. Each pooling and its gradient are
+operations with tiled kernels. The gradient of a mean pooling is its adjoint; the gradient of a max pooling finds the
+largest pixels again instead of storing their indices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.tiles import Index
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
+from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import broadcast_to, float_dtype, reshape
+from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
-from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
+from explorer.ops.nn.kernels.window import Lengths, Padding, Window, window_of
 
-__all__ = ["avg_pool2d", "max_pool2d"]
+__all__ = ["avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool3d"]
 
 
 class MaxPool2d(PoolingForward):
@@ -172,7 +177,7 @@ class MeanPooling(Pooling, abstract=True):
     accumulates: ClassVar[bool] = True
 
     @property
-    def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:
+    def options(self) -> tuple[Lengths, Lengths, Padding, Lengths, bool, bool]:
         """Attributes that both share."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
@@ -260,21 +265,15 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
         return types[0].size * self.size[0] * self.size[1]
 
 
-def _options(
-    size: Any, strides: Any, padding: Any, dilation: Any, ceil: bool
-) -> tuple[Pair, Pair, Padding, Pair, bool]:
-    window = pair(size, "window")
-    return (
-        window,
-        pair(size if strides is None else strides, "strides"),
-        both_sides(padding),
-        pair(dilation, "dilation"),
-        ceil,
-    )
-
-
 @public
-def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Expr:
+def max_pool2d(
+    x: Any,
+    size: int | Lengths,
+    strides: int | Lengths | None = None,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | Lengths = 1,
+    ceil: bool = False,
+) -> Expr:
     """Take the largest pixel of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
 
     ``ceil`` counts a last window that reaches beyond the image. The dtype is that of ``x``; a NaN in a window is its
@@ -285,12 +284,38 @@ def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilatio
     array([[[[ 5.,  7.],
              [13., 15.]]]])
     """
-    return MaxPool2d(*_options(size, strides, padding, dilation, ceil))(x)
+    return max_pool(x, 2, size, strides, padding, dilation, ceil)
+
+
+@public
+def max_pool3d(
+    x: Any,
+    size: int | Lengths,
+    strides: int | Lengths | None = None,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | Lengths = 1,
+    ceil: bool = False,
+) -> Expr:
+    """Take the largest element of each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to its size.
+
+    Sizes, strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
+    (before, after) for each. ``ceil`` counts a last window that reaches beyond the volume. The dtype is that of ``x``.
+    (ONNX: MaxPool; PNNX: nn.MaxPool3d, F.max_pool3d.)
+
+    >>> ex.max_pool3d(np.ones((1, 2, 4, 6, 8)), 2).shape
+    (1, 2, 2, 3, 4)
+    """
+    return max_pool(x, 3, size, strides, padding, dilation, ceil)
 
 
 @public
 def avg_pool2d(
-    x: Any, size: Any, strides: Any = None, padding: Any = 0, ceil: bool = False, count_padding: bool = True
+    x: Any,
+    size: int | Lengths,
+    strides: int | Lengths | None = None,
+    padding: int | tuple[Any, ...] = 0,
+    ceil: bool = False,
+    count_padding: bool = True,
 ) -> Expr:
     """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
 
@@ -301,4 +326,75 @@ def avg_pool2d(
     array([[[[ 2.5,  4.5],
              [10.5, 12.5]]]])
     """
-    return AvgPool2d(*_options(size, strides, padding, 1, ceil), count_padding)(x)
+    return avg_pool(x, 2, size, strides, padding, ceil, count_padding)
+
+
+@public
+def avg_pool3d(
+    x: Any,
+    size: int | Lengths,
+    strides: int | Lengths | None = None,
+    padding: int | tuple[Any, ...] = 0,
+    ceil: bool = False,
+    count_padding: bool = True,
+) -> Expr:
+    """Average each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to the window's size.
+
+    Sizes, strides and padding are one number for all three axes, or one for each; padding may also be a pair (before,
+    after) for each. ``count_padding`` counts padding as zeros; otherwise a window's sum is divided by its elements
+    inside the volume. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool3d, F.avg_pool3d.)
+
+    >>> ex.avg_pool3d(np.ones((1, 2, 4, 6, 8)), (2, 3, 4)).shape
+    (1, 2, 2, 2, 2)
+    """
+    return avg_pool(x, 3, size, strides, padding, ceil, count_padding)
+
+
+def max_pool(
+    x: Any, axes: int, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
+) -> Expr:
+    """Take the largest element of each window along one to three axes; see ``max_pool3d``."""
+    window = window_of(size, axes, size if strides is None else strides, padding, dilation, ceil)
+    return _pooled(f"max_pool{axes}d", x, window, lambda over: MaxPool2d(*over))
+
+
+def avg_pool(
+    x: Any,
+    axes: int,
+    size: Any,
+    strides: Any = None,
+    padding: Any = 0,
+    ceil: bool = False,
+    count_padding: bool = True,
+) -> Expr:
+    """Average each window along one to three axes; see ``avg_pool3d``."""
+    window = window_of(size, axes, size if strides is None else strides, padding, 1, ceil)
+
+    # only volumes are pooled twice, and would be rounded twice
+    pooled = rounded_once(_pooled) if axes == 3 else _pooled
+    return pooled(f"avg_pool{axes}d", x, window, lambda over: AvgPool2d(*over, count_padding))
+
+
+def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Operation]) -> Expr:
+    """Record a pooling of images; sequences are images of height 1, and of volumes, planes are pooled, then the depth.
+
+    The largest of the largest is the largest. A mean of means is the mean, since every plane of a window counts alike.
+    """
+    axes = len(window.size)
+    if axes == 2:
+        return pooling(window)(x)
+    (x,) = as_operands((x,))
+    if x.ndim != axes + 2:
+        raise OperandError(
+            f"{name} of {x.type}",
+            rule=f"x must be (N, C, {'L' if axes == 1 else 'D, H, W'})",
+            fix="x[None] adds the axis N",
+        )
+    if axes == 1:
+        return squeeze(pooling(window.as_image())(expand_dims(x, 2)), 2)
+    n, channels, depth, high, wide = x.shape
+    flat = pooling(window.plane())(reshape(x, (n, channels * depth, high, wide)))
+    high, wide = flat.shape[2:]
+    # the second axis has one position of a window for each pixel
+    deep = pooling(window.along(0))(reshape(flat, (n, channels, depth, high * wide)))
+    return reshape(deep, (n, channels, deep.shape[2], high, wide))

@@ -22,7 +22,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, scratch
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import reshape
-from explorer.ops.nn.kernels.window import Padding, Pair, Window
+from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window
 
 NO_PADDING: Padding = ((0, 0), (0, 0))
 WINDOWS = (
@@ -35,10 +35,10 @@ WINDOWS = (
 class WindowOperation(Operation, abstract=True):
     """Base of window poolings and their gradients."""
 
-    size: Pair
-    strides: Pair
+    size: Lengths
+    strides: Lengths
     padding: Padding = NO_PADDING
-    dilation: Pair = (1, 1)
+    dilation: Lengths = (1, 1)
     ceil: bool = False
     examples: ClassVar[tuple[Example, ...]] = WINDOWS
 

@@ -12,35 +12,49 @@ from typing import Any, NamedTuple, TypeAlias
 from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import whole
 
+Lengths: TypeAlias = tuple[int, ...]
+"""one number for each axis"""
 Pair: TypeAlias = tuple[int, int]
-Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+Padding: TypeAlias = tuple[Pair, ...]
+"""(before, after) for each axis"""
 _FAR, _FARTHEST = 2**31 - 1, 2**53
 """largest size, stride and dilation, and largest padding: beyond them, positions of pixels exceed the integers that
 NumPy computes with, and a hostile file can declare any number"""
 
 
 class Window(NamedTuple):
-    """Size, step, padding ((top, bottom), (left, right)) and dilation of a window, in pixels."""
+    """Size, step, padding ((before, after) of each axis) and dilation of a window along one to three axes.
 
-    size: Pair
-    strides: Pair
+    Kernels have windows of two axes, rows and columns.
+    """
+
+    size: Lengths
+    strides: Lengths
     padding: Padding
-    dilation: Pair = (1, 1)
+    dilation: Lengths = (1, 1)
     ceil: bool = False
     """whether a last window may exceed the image, if it starts inside the image or its front padding"""
 
     def wrong(self) -> str:
         """Return the rule that the window breaks, or ""."""
         if min(*self.size, *self.strides, *self.dilation) < 1:
-            return "a window's size, strides and dilation are at least 1"
+            return "a window's size, strides and dilation must be at least 1"
         if max(*self.size, *self.strides, *self.dilation) > _FAR or max(map(max, self.padding)) > _FARTHEST:
-            return f"a window's size, strides and dilation are at most {_FAR}, its padding at most {_FARTHEST}"
-        return "padding is not negative" if min(map(min, self.padding)) < 0 else ""
+            return f"a window's size, strides and dilation must be at most {_FAR}, its padding at most {_FARTHEST}"
+        return "padding must not be negative" if min(map(min, self.padding)) < 0 else ""
 
-    def output(self, height: int, width: int) -> Pair:
-        """Return how many windows fit vertically and horizontally; less than 1 if none fits."""
+    def as_image(self) -> Window:
+        """Return a window along one axis as a window over images of height 1."""
+        return Window((1, *self.size), (1, *self.strides), ((0, 0), *self.padding), (1, *self.dilation), self.ceil)
+
+    def plane(self) -> Window:
+        """Return the part of the window along the last two axes."""
+        return Window(self.size[-2:], self.strides[-2:], self.padding[-2:], self.dilation[-2:], self.ceil)
+
+    def output(self, *lengths: int) -> Lengths:
+        """Return how many windows fit along each axis; less than 1 if none fits."""
         counts = []
-        for axis, length in enumerate((height, width)):
+        for axis, length in enumerate(lengths):
             before, after = self.padding[axis]
             room = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
             count = room // self.strides[axis] + 1
@@ -48,9 +62,9 @@ class Window(NamedTuple):
             if self.ceil and room % self.strides[axis] and count * self.strides[axis] < length + before:
                 count += 1
             counts.append(count)
-        return counts[0], counts[1]
+        return tuple(counts)
 
-    def overlap(self, row: int, column: int, size: Pair, rows: slice, across: int) -> tuple[Any, Any]:
+    def overlap(self, row: int, column: int, size: Lengths, rows: slice, across: int) -> tuple[Any, Any]:
         """Return which windows have their pixel (row, column) inside images of ``size``, and these pixels.
 
         Both are indices of the last two axes: of windows, counted from ``rows.start``, and of images.
@@ -82,27 +96,39 @@ class Window(NamedTuple):
         return slice(max(0, rows.start * step - top), max(0, min(height, (rows.stop - 1) * step - top + reach + 1)))
 
 
-def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
-    """Return one number for both axes, or one for each, as a pair."""
-    rows, columns = for_each(value, 2, what)
-    return whole(rows, what), whole(columns, what)
+def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, ceil: bool = False) -> Window:
+    """Return the window of arguments, each one number for all axes, or one for each; padding may also be pairs."""
+    return Window(
+        for_each(size, axes, "window"),
+        for_each(strides, axes, "strides"),
+        both_sides(padding, axes),
+        for_each(dilation, axes, "dilation"),
+        ceil,
+    )
 
 
-def for_each(value: Any, count: int, what: str) -> tuple[Any, ...]:
-    """Return a value for each of ``count`` axes, given once for all of them or one by one."""
+def for_each(value: Any, axes: int, what: str) -> Lengths:
+    """Return an integer for each axis, given once for all of them or one by one."""
+    return tuple([whole(number, what) for number in _repeated(value, axes, what)])
+
+
+def both_sides(padding: Any, axes: int) -> Padding:
+    """Return padding as (before, after) for each axis, from one number, one for each axis, or a pair for each.
+
+    A single axis may also have its pair alone: (1, 2) for ((1, 2),).
+    """
+    if axes == 1 and isinstance(padding, (tuple, list)) and len(padding) == 2:
+        padding = (padding,)
+    sides = [_repeated(side, 2, "padding") for side in _repeated(padding, axes, "padding")]
+    return tuple([(whole(before, "padding"), whole(after, "padding")) for before, after in sides])
+
+
+def _repeated(value: Any, count: int, what: str) -> tuple[Any, ...]:
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
     if len(values) != count:
         raise OperandError(
             f"{what} {value!r}",
-            rule=f"there must be one number for all {count} axes, or one for each",
+            rule="there must be one number" + (f" for all {count} axes, or one for each" if count > 1 else ""),
             fix=f"{what}=1, or {what}={(1,) * count}",
         )
     return values
-
-
-def both_sides(value: int | tuple[Any, ...] | list[Any]) -> Padding:
-    """Return padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
-    if isinstance(value, (tuple, list)) and value and isinstance(value[0], (tuple, list)) and len(value) == 2:
-        return pair(value[0], "padding"), pair(value[1], "padding")
-    rows, columns = pair(value, "padding")
-    return (rows, rows), (columns, columns)

@@ -13,20 +13,14 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
-    as_image,
     check_kernel_shape,
     check_rank,
     for_each_axis,
-    for_images,
-    like,
     padding,
-    sides_of_images,
 )
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.nn.conv import conv2d
-from explorer.ops.nn.conv_1d_3d import conv3d
-from explorer.ops.nn.conv_transpose import conv_transpose2d
-from explorer.ops.nn.conv_transpose_3d import conv_transpose3d
+from explorer.ops.nn.conv import conv
+from explorer.ops.nn.conv_transpose import conv_transpose
 
 
 @operator("Conv")
@@ -41,19 +35,7 @@ def convolved(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None) ->
     size = filters.shape[2:]
     strides, dilation = for_each_axis(op, x, "strides"), for_each_axis(op, x, "dilations")
     sides, groups = padding(op, x, size, strides, dilation), op.integer("group", 1)
-    if x.ndim == 5:
-        steps, spread = (strides[0], strides[1], strides[2]), (dilation[0], dilation[1], dilation[2])
-        return conv3d(x, filters, bias, strides=steps, padding=sides, dilation=spread, groups=groups)
-    y = conv2d(
-        as_image(x),
-        as_image(filters),
-        bias,
-        strides=for_images(strides),
-        padding=sides_of_images(sides),
-        dilation=for_images(dilation),
-        groups=groups,
-    )
-    return like(x, y)
+    return conv(x, filters, bias, x.ndim - 2, strides, sides, dilation, groups)
 
 
 def _check(op: OperatorContext, x: Expr, filters: Expr) -> None:
@@ -78,28 +60,7 @@ def transposed_convolution(op: OperatorContext) -> Expr:
         for step, length, gap, width, more in zip(strides, x.shape[2:], dilation, size, extra, strict=True)
     )
     cut, bias, groups = _cut(op, x, strides, reach), optional(op, "B"), op.integer("group", 1)
-    if x.ndim == 5:
-        return conv_transpose3d(
-            x,
-            filters,
-            bias,
-            strides=strides,
-            padding=cut,
-            output_padding=extra,
-            dilation=dilation,
-            groups=groups,
-        )
-    y = conv_transpose2d(
-        as_image(x),
-        as_image(filters),
-        bias,
-        strides=for_images(strides),
-        padding=sides_of_images(cut),
-        output_padding=for_images(extra, 0),
-        dilation=for_images(dilation),
-        groups=groups,
-    )
-    return like(x, y)
+    return conv_transpose(x, filters, bias, x.ndim - 2, strides, cut, extra, dilation, groups)
 
 
 def _cut(op: OperatorContext, x: Expr, strides: Numbers, reach: Numbers) -> Sides:

@@ -1,7 +1,7 @@
 """Pooling of signals, images and volumes.
 
-explorer pools images and volumes; signals are images of height 1 on the way. Its windows may lie in the padding by half
-at most, as torch's; ONNX has no such limit, and pads first where a file goes beyond it.
+explorer's windows may lie in the padding by half at most, as torch's; ONNX has no such limit, and pads first where a
+file goes beyond it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,9 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
     Sides,
-    as_image,
     check_rank,
     for_each_axis,
-    for_images,
-    like,
     padding,
-    sides_of_images,
 )
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.accumulation_dtype import rounded_once
@@ -34,8 +30,7 @@ from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.padding import padded
-from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
-from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
+from explorer.ops.nn import pooling
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.sorting import argmax
@@ -64,14 +59,7 @@ def _largest(x: Expr, windows: Windows) -> Expr:
         # No padding may win against an element of the operand.
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
-    if x.ndim == 5:
-        return max_pool3d(x, _three(size), _three(strides), sides, _three(dilation), ceil)
-    images = [for_images(numbers) for numbers in (size, strides, dilation)]
-    return like(x, max_pool2d(as_image(x), images[0], images[1], sides_of_images(sides), images[2], ceil))
-
-
-def _three(numbers: Numbers) -> tuple[int, int, int]:
-    return numbers[0], numbers[1], numbers[2]
+    return pooling.max_pool(x, x.ndim - 2, size, strides, sides, dilation, ceil)
 
 
 def _is_wide(windows: Windows) -> bool:
@@ -97,20 +85,13 @@ def averaged(op: OperatorContext, x: Expr, *, whole: bool = False) -> Expr:
         x, windows = padded(x, windows.widths(x)), windows._replace(sides=((0, 0),) * len(windows.sides), ceil=False)
     if max(windows.dilation) > 1 or _is_wide(windows):
         return averages(x, windows, counted)
-    return _averages(x, windows.size, windows.strides, windows.sides, windows.ceil, counted)
+    return pooling.avg_pool(x, x.ndim - 2, windows.size, windows.strides, windows.sides, windows.ceil, counted)
 
 
 @operator("LpPool")
 def norm_pool(op: OperatorContext) -> Expr:
     """(Σ |x|ᵖ)^(1 / p) of each window."""
     return norms(*_windows(op, required(op, "X")), op.integer("p", 2))
-
-
-def _averages(x: Expr, size: Numbers, strides: Numbers, sides: Sides, ceil: bool, counted: bool) -> Expr:
-    if x.ndim == 5:
-        return avg_pool3d(x, _three(size), _three(strides), sides, ceil, counted)
-    images = as_image(x), for_images(size), for_images(strides), sides_of_images(sides)
-    return like(x, avg_pool2d(*images, ceil, counted))
 
 
 @operator("GlobalAveragePool")

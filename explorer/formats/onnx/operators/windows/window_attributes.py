@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import reshape
-from explorer.ops.nn.kernels.window import Padding, Pair
 
 _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 Numbers = tuple[int, ...]
@@ -23,26 +19,6 @@ def check_rank(op: OperatorContext, x: Expr, most: int = 5) -> None:
             f"an operand {x.type}",
             rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W){volumes}",
         )
-
-
-def as_image(x: Expr) -> Expr:
-    """Return a signal as an image of one row, anything else as it is."""
-    return reshape(x, (*x.shape[:2], 1, x.shape[2])) if x.ndim == 3 else x
-
-
-def like(x: Expr, y: Expr) -> Expr:
-    """Return an image of one row as a signal again if x was one."""
-    return reshape(y, (*y.shape[:2], y.shape[3])) if x.ndim == 3 else y
-
-
-def for_images(numbers: Sequence[int], filler: int = 1) -> Pair:
-    """Return numbers for the axes of x as numbers for the image that it becomes: a signal's row has the filler."""
-    return (filler, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
-
-
-def sides_of_images(sides: Sides) -> Padding:
-    """Return padding for the axes of x as padding of the image that it becomes."""
-    return ((0, 0), sides[0]) if len(sides) == 1 else (sides[0], sides[1])
 
 
 def for_each_axis(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Numbers:

@@ -6,18 +6,14 @@ PNNX keeps a module of torch as one operator with weights (nn.Conv2d), and a cal
 
 from __future__ import annotations
 
-from typing import Any
-
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.base.arguments import sizes, tensor_or_none
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.windows.padding import MODES, padded
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.nn.conv import conv2d
-from explorer.ops.nn.conv_1d_3d import conv1d, conv3d
-from explorer.ops.nn.conv_transpose import conv_transpose1d, conv_transpose2d
-from explorer.ops.nn.conv_transpose_3d import conv_transpose3d
+from explorer.ops.nn.conv import conv
+from explorer.ops.nn.conv_transpose import conv_transpose
 
 _CHANNELS = ("in_channels", "out_channels")
 """numbers that the filters have, too"""
@@ -66,24 +62,7 @@ def _convolve(op: OperatorContext, axes: int) -> Expr:
         # F.pad's order: the last axis first
         x = padded(op, mode, tuple([width for pair in reversed(sides) for width in pair]))
         sides = ((0, 0),) * axes
-    groups = op.integer("groups", 1)
-    if axes == 1:
-        return conv1d(x, filters, bias, strides=strides[0], padding=sides[0], dilation=dilation[0], groups=groups)
-    if axes == 2:
-        return conv2d(
-            x,
-            filters,
-            bias,
-            strides=(strides[0], strides[1]),
-            padding=(sides[0], sides[1]),
-            dilation=(dilation[0], dilation[1]),
-            groups=groups,
-        )
-    return conv3d(x, filters, bias, strides=_three(strides), padding=sides, dilation=_three(dilation), groups=groups)
-
-
-def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
-    return values[0], values[1], values[2]
+    return conv(x, filters, bias, axes, strides, sides, dilation, op.integer("groups", 1))
 
 
 def _convolve_back(op: OperatorContext, axes: int) -> Expr:
@@ -91,14 +70,7 @@ def _convolve_back(op: OperatorContext, axes: int) -> Expr:
     filters, bias = _filters(op, axes)
     names = ("stride", "padding", "output_padding", "dilation")
     stride, padding, extra, dilation = (sizes(op, name, axes, int(name in ("stride", "dilation"))) for name in names)
-    options: dict[str, Any] = dict(
-        zip(("strides", "padding", "output_padding", "dilation"), (stride, padding, extra, dilation), strict=True)
-    )
-    if axes == 1:
-        options = {name: values[0] for name, values in options.items()}
-        return conv_transpose1d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
-    transpose = conv_transpose2d if axes == 2 else conv_transpose3d
-    return transpose(op.x, filters, bias, groups=op.integer("groups", 1), **options)
+    return conv_transpose(op.x, filters, bias, axes, stride, padding, extra, dilation, op.integer("groups", 1))
 
 
 def _enter(axes: int) -> None:

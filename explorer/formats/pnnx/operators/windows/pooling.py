@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,9 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
-from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze
-from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool2d, adaptive_avg_pool3d, adaptive_max_pool
-from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
-from explorer.ops.nn.pooling_3d import avg_pool3d, max_pool3d
+from explorer.ops.manipulation.reshape import reshape
+from explorer.ops.nn import pooling
+from explorer.ops.nn.adaptive_pooling import adaptive_avg_pool, adaptive_max_pool
 from explorer.ops.reduction.reduce import max
 from explorer.ops.reduction.sorting import argmax
 
@@ -38,23 +36,18 @@ def _types(name: str, function: str, axes: tuple[int, ...] = (1, 2, 3)) -> tuple
     return tuple([f"{kind}{count}d" for count in axes for kind in (f"nn.{name}", f"F.{function}", f"aten::{function}")])
 
 
-def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1) -> tuple[int, ...]:
-    """A parameter of a window, one number for each axis; a sequence is an image of one row."""
-    lengths = sizes(op, name, _axes(op)) if default is None else sizes(op, name, _axes(op), default)
-    return (filler, lengths[0]) if len(lengths) == 1 else lengths
+def _window(op: OperatorContext, name: str, *default: int) -> tuple[int, ...]:
+    """A parameter of a window, one number for each axis."""
+    return sizes(op, name, _axes(op), *default)
 
 
-def _image(op: OperatorContext) -> Expr:
+def _x(op: OperatorContext) -> Expr:
     x, axes = op.x, _axes(op)
     if x.ndim != axes + 2:
         raise OperandError(
             f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, {_SHAPES[axes]})"
         )
-    return expand_dims(x, 2) if axes == 1 else x
-
-
-def _result(op: OperatorContext, y: Expr) -> Expr:
-    return squeeze(y, 2) if _axes(op) == 1 else y
+    return x
 
 
 def _strides(op: OperatorContext) -> tuple[int, ...]:
@@ -64,19 +57,13 @@ def _strides(op: OperatorContext) -> tuple[int, ...]:
 @file_operator(*_types("MaxPool", "max_pool"))
 def max_pool(op: OperatorContext) -> Any:
     """The largest element of each window, and its place where it is asked for."""
-    pool: Callable[..., Expr] = max_pool3d if _axes(op) == 3 else max_pool2d
-    x, size, steps, sides, gaps = (
-        _image(op),
-        _window(op, "kernel_size"),
-        _strides(op),
-        _window(op, "padding", 0, 0),
-        _window(op, "dilation", 1),
-    )
-    y = pool(x, size, steps, sides, gaps, op.flag("ceil_mode", False))
+    x, size, steps = _x(op), _window(op, "kernel_size"), _strides(op)
+    sides, gaps = _window(op, "padding", 0), _window(op, "dilation", 1)
+    y = pooling.max_pool(x, _axes(op), size, steps, sides, gaps, op.flag("ceil_mode", False))
     if not op.flag("return_indices", False):
-        return _result(op, y)
+        return y
     spans = [window_spans(*each) for each in zip(x.shape[2:], y.shape[2:], size, steps, sides, gaps, strict=True)]
-    return _result(op, y), _result(op, window_places(x, spans))
+    return y, window_places(x, spans)
 
 
 @file_operator(*_types("AvgPool", "avg_pool"))
@@ -84,21 +71,21 @@ def avg_pool(op: OperatorContext) -> Expr:
     """The mean of each window, or its sum divided by a number."""
     counted = op.flag("count_include_pad", True)
     if op.argument("divisor_override", None) is None:
-        return _result(op, _means(op, _image(op), op.flag("ceil_mode", False), counted))
+        return _means(op, _x(op), op.flag("ceil_mode", False), counted)
     divisor = op.integer("divisor_override")
     if divisor == 0:
         raise OperandError("divisor_override=0", rule=f"{op.definition.type}: divisor_override must not be 0")
-    return _result(op, _sums(op) / divisor)
+    return _sums(op) / divisor
 
 
 def _means(op: OperatorContext, x: Expr, ceil: bool, counted: bool = True) -> Expr:
-    pool: Callable[..., Expr] = avg_pool3d if x.ndim == 5 else avg_pool2d
-    return pool(x, _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0, 0), ceil, counted)
+    size, sides = _window(op, "kernel_size"), _window(op, "padding", 0)
+    return pooling.avg_pool(x, _axes(op), size, _strides(op), sides, ceil, counted)
 
 
 def _sums(op: OperatorContext) -> Expr:
     """The sum of each window, of which the last one may reach beyond the padding."""
-    x, size, steps, sides = _image(op), _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0, 0)
+    x, size, steps, sides = _x(op), _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0)
     counts = _means(op, x, op.flag("ceil_mode", False)).shape[2:]
     # zeros behind the padding, until the last window fits into them: then each mean is of a whole window
     ends = [
@@ -114,8 +101,8 @@ def norm_pool(op: OperatorContext) -> Expr:
     power = op.number("norm_type")
     if power == 0:
         raise OperandError("norm_type=0", rule=f"{op.definition.type}: norm_type must not be 0")
-    means = _means(op, _image(op) ** power, op.flag("ceil_mode", False))
-    return _result(op, (means * math.prod(_window(op, "kernel_size"))) ** (1 / power))
+    means = _means(op, _x(op) ** power, op.flag("ceil_mode", False))
+    return (means * math.prod(_window(op, "kernel_size"))) ** (1 / power)
 
 
 def _output(op: OperatorContext, x: Expr) -> tuple[int, ...]:
@@ -126,28 +113,26 @@ def _output(op: OperatorContext, x: Expr) -> tuple[int, ...]:
         raise OperandError(
             f"output_size={lengths!r} for {x.type}", rule="sizes must be whole numbers or None, one for each axis"
         )
-    counts = (1, *counts) if axes == 1 else counts
     return tuple([count or size for count, size in zip(counts, x.shape[2:], strict=True)])
 
 
 @file_operator(*_types("AdaptiveAvgPool", "adaptive_avg_pool"))
-def adaptive_avg_pool(op: OperatorContext) -> Expr:
+def adaptive_avg_pool_(op: OperatorContext) -> Expr:
     """The means of windows that cover the operand evenly; a size None is its own."""
-    x = _image(op)
-    pool: Callable[..., Expr] = adaptive_avg_pool3d if x.ndim == 5 else adaptive_avg_pool2d
-    return _result(op, pool(x, _output(op, x)))
+    x = _x(op)
+    return adaptive_avg_pool(x, _axes(op), _output(op, x))
 
 
 @file_operator(*_types("AdaptiveMaxPool", "adaptive_max_pool"))
 def adaptive_max_pool_(op: OperatorContext) -> Any:
     """The largest elements of windows that cover the operand evenly, and their places; a size None is its own."""
-    x = _image(op)
+    x = _x(op)
     counts = _output(op, x)
-    y = _result(op, adaptive_max_pool(x, counts))
+    y = adaptive_max_pool(x, counts)
     if not op.flag("return_indices", False):
         return y
     spans = [even_spans(*each) for each in zip(x.shape[2:], counts, strict=True)]
-    return y, _result(op, window_places(x, spans))
+    return y, window_places(x, spans)
 
 
 def window_spans(length: int, count: int, size: int, step: int, side: int, gap: int) -> Array:
