@@ -157,11 +157,14 @@ def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
     >>> ex.evaluate(ex.adaptive_avg_pool2d(np.arange(9.0).reshape(1, 1, 3, 3), (1, 2)))
     array([[[[3.5, 4.5]]]])
     """
-    return adaptive_avg_pool(x, 2, output)
+    counts = for_each(output, 2, "output size")
+    claim_steps("adaptive_avg_pool2d", sum(counts))
+    return AdaptiveAvgPool2d(counts)(x)
 
 
 @public
 @composition
+@rounded_once
 def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) -> Expr:
     """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 
@@ -171,28 +174,19 @@ def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) 
     >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
     (1, 2, 3, 1, 5)
     """
-    return adaptive_avg_pool(x, 3, output)
-
-
-def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
-    """Average windows that cover one to three axes evenly; a sequence (N, C, L) is an image of height 1."""
-    counts = for_each(output, axes, "output size")
-    if axes == 3:
-        return _avg_by_axis(x, counts)
-    claim_steps("adaptive_avg_pool2d", sum(counts))
-    if axes == 2:
-        return AdaptiveAvgPool2d(counts)(x)
-    return squeeze(AdaptiveAvgPool2d((1, *counts))(expand_dims(x, 2)), 2)
-
-
-@rounded_once
-def _avg_by_axis(x: Any, counts: Lengths) -> Expr:
     (x,) = as_operands((x,))
     if x.ndim != 5:
         raise OperandError(
             f"adaptive_avg_pool3d of {x.type}", rule="x must be (N, C, D, H, W)", fix="x[None] adds the axis N"
         )
-    return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), counts, mean)
+    return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), for_each(output, 3, "output size"), mean)
+
+
+def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
+    """Average windows that cover one to three axes evenly; a sequence (N, C, L) is an image of height 1."""
+    if axes == 1:
+        return squeeze(adaptive_avg_pool2d(expand_dims(x, 2), (1, *for_each(output, 1, "output size"))), 2)
+    return adaptive_avg_pool2d(x, output) if axes == 2 else adaptive_avg_pool3d(x, output)
 
 
 @public

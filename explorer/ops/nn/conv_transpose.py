@@ -131,7 +131,7 @@ def conv_transpose(
     if x.shape[1] != filters.shape[0]:
         raise OperandError(
             f"{name} of {x.type} with filters {filters.type}",
-            rule=f"axis 0 of the filters must have as many elements as axis 1 of x, {x.shape[1]}",
+            rule=f"filters (C, O / groups, …) must have the {x.shape[1]} channels of x along axis 0",
             fix="the filters of a transposed convolution have the input's channels first",
         )
     wrong = window.wrong()

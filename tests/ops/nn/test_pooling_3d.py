@@ -53,5 +53,5 @@ def test_gradients_go_back_to_the_volume() -> None:
 
 
 def test_images_are_no_volumes() -> None:
-    with pytest.raises(ex.OperandError, match=r"volumes must be \(N, C, D, H, W\)"):
+    with pytest.raises(ex.OperandError, match=r"x must be \(N, C, D, H, W\)"):
         ex.avg_pool3d(X[0], 2)

@@ -80,7 +80,7 @@ def _dealt(x: Any) -> Any:
         ),
         ("torch.scatter_reduce", {"dim": 0, "reduce": "mean"}, [X > 0, np.zeros((1, 5), int), X > 0], ("no mean",)),
         ("Tensor.index", {}, [X, np.array(True)], ("mask scalar bool", "one axis at least")),
-        ("nn.Unfold", {"kernel_size": 9}, [X[None, None]], ("window=9", "fit")),
+        ("nn.Unfold", {"kernel_size": 9}, [X[None, None]], ("window=(9, 9)", "fit")),
         ("nn.Fold", {"kernel_size": 2, "output_size": (4, 5)}, [X], ("images of (4, 5)", "(N, C · 4, 12)")),
         ("nn.AvgPool2d", {"kernel_size": 2, "divisor_override": 0}, [X[None, None]], ("divisor_override=0",)),
         ("nn.LPPool2d", {"kernel_size": 2, "norm_type": 0}, [X[None, None]], ("norm_type=0",)),
