@@ -109,6 +109,8 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
     """Return an integer for each axis, given once for all of them or one by one."""
+    if type(value) is int:  # the frequent case without a loop
+        return (value,) * axes
     return tuple([whole(number, what) for number in _repeated(value, axes, what)])
 
 
@@ -117,6 +119,8 @@ def both_sides(padding: Any, axes: int) -> Padding:
 
     A single axis may also have its pair alone: (1, 2) for ((1, 2),).
     """
+    if type(padding) is int:
+        return ((padding, padding),) * axes
     if axes == 1 and isinstance(padding, (tuple, list)) and len(padding) == 2:
         padding = (padding,)
     sides = [_repeated(side, 2, "padding") for side in _repeated(padding, axes, "padding")]
