@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from explorer import layers as layers
 from explorer import ops as ops  # enters every operation into the registry
 from explorer.core import registry as _registry
-from explorer.core.checked_functions import named as _named
+from explorer.core.argument_checks import named as _named
 from explorer.core.errors import BudgetError as BudgetError
 from explorer.core.errors import DeclarationError as DeclarationError
 from explorer.core.errors import ExplorerError as ExplorerError

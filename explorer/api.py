@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from explorer.cell_outputs import preview
-from explorer.core.argument_checks import check_name, check_type, refuse_option
+from explorer.core.argument_checks import check_name, check_type, named, named_methods, refuse_option
 from explorer.core.attributes import as_written
-from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View

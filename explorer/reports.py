@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from explorer.core.argument_checks import check_name
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_name, named_methods
 from explorer.core.errors import OperandError, UnknownNameError, class_text
 from explorer.core.ir.expr import Expr
 from explorer.record import Recording

@@ -1,17 +1,125 @@
-"""Checks of arguments: of their names, and of values that are numbers, truth values, names, or objects of one type.
+"""Checks of the arguments of public calls: the names of options, how many there are, and plain values.
 
-Public functions call them before anything is recorded or computed, so that a wrong argument is an error that names it.
+Public functions check their arguments before anything is recorded or computed, so that a wrong argument is an error
+that names it. Python itself names a misspelt option and no valid one; the decorators of this module add the near names.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+import reprlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from inspect import Parameter
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
+from explorer.record.reasons import counted_text
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type)
+
+
+class Plain(NamedTuple):
+    """Types that an annotated argument accepts, with the rule and the fix that an error shows."""
+
+    kinds: tuple[type, ...]
+    rule: str
+    fix: str
+
+
+_NUMBER = Plain((int, float, np.integer, np.floating), "a real number", "1.0")
+PLAIN = {
+    "bool": Plain((bool, np.bool_), "True or False", "True"),
+    "float": _NUMBER,
+    "float | None": Plain((*_NUMBER.kinds, type(None)), "a real number or None", "1.0"),
+    "str": Plain((str,), "a string", "'…'"),
+    "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
+}
+"""annotation → the types that an argument with it accepts"""
+_CHECKED = "checks_options"
+"""attribute of a function that checks the names of its options; a subclass that inherits it does not wrap it again"""
+
+
+def named(function: _Function) -> _Function:
+    """Refuse options that a function does not have, by UnknownNameError with the near valid names."""
+    parameters = inspect.signature(function).parameters
+    if _is_open(parameters):
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            if refusal := _refusal(function, parameters, args, kwargs):
+                raise refusal from None
+            raise
+
+    setattr(call, _CHECKED, True)
+    return cast("_Function", call)
+
+
+def checked(function: _Function) -> _Function:
+    """Refuse options that a function does not have, and wrong values of its plainly annotated arguments.
+
+    OperandError names the wrong argument.
+    """
+    parameters = inspect.signature(function).parameters
+    plain = {key: PLAIN[each.annotation] for key, each in parameters.items() if each.annotation in PLAIN}
+    if _is_open(parameters) or not plain:
+        return named(function)
+    usual = {key: each.kinds[0] for key, each in plain.items()}
+    positions = [
+        (index, usual[key], each)
+        for index, (key, each) in enumerate(parameters.items())
+        if key in usual and each.kind < Parameter.VAR_POSITIONAL
+    ]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        count = len(args)
+        for index, kind, parameter in positions:
+            if index < count and type(args[index]) is not kind:
+                _check_plain(function, parameter, args[index])
+        if kwargs:
+            for key, value in kwargs.items():
+                if key in usual and type(value) is not usual[key]:
+                    _check_plain(function, parameters[key], value)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            if refusal := _refusal(function, parameters, args, kwargs):
+                raise refusal from None
+            raise
+
+    setattr(call, _CHECKED, True)
+    return cast("_Function", call)
+
+
+def named_methods(declared: _Class) -> _Class:
+    """Refuse unknown options of every public method of a class, inherited ones too, and of its constructor."""
+    own = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
+    for name, method in {name: method for base in own for name, method in vars(base).items()}.items():
+        is_called = inspect.isfunction(method) and (name[0] != "_" or name == "__init__")
+        if is_called and not hasattr(method, _CHECKED) and has_options(method):
+            setattr(declared, name, named(method))
+    return declared
+
+
+def has_options(function: Callable[..., Any]) -> bool:
+    """Return whether a function has arguments that may be left out, or must be named."""
+    return any(
+        parameter.default is not Parameter.empty or parameter.kind is Parameter.KEYWORD_ONLY
+        for parameter in inspect.signature(function).parameters.values()
+    )
+
+
+def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
+    """Raise UnknownNameError, with the near valid names, for an option that a function does not have."""
+    raise UnknownNameError(name, kind=f"option of {function}", known=known)
 
 
 def check_name(value: Any, argument: str, known: Collection[str]) -> None:
@@ -36,7 +144,7 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
 
 
 def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -> int:
-    """Return a whole number of Python's or of NumPy's as Python's; raises OperandError for anything else, True too."""
+    """Return an integer of Python's or of NumPy's as Python's; raises OperandError for anything else, True too."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not is_whole or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
@@ -45,7 +153,7 @@ def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Return whether a function can be called with so many arguments by position; True where it does not tell."""
+    """Return whether a function can be called with so many arguments by position; True where that is unknown."""
     try:
         # of the wrapper, which is called: functools.wraps gives it the name of another function, not its arguments
         inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
@@ -56,6 +164,61 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
-    """Raise UnknownNameError, with the near valid names, for an option that a function does not have."""
-    raise UnknownNameError(name, kind=f"option of {function}", known=known)
+def _is_open(parameters: Mapping[str, Parameter]) -> bool:
+    """Whether a function takes any option, and so checks their names itself."""
+    return any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+
+
+def _by_position(parameters: Mapping[str, Parameter]) -> list[str]:
+    return [key for key, each in parameters.items() if each.kind < Parameter.VAR_POSITIONAL and key != "self"]
+
+
+def _refusal(
+    function: Callable[..., Any], parameters: Mapping[str, Parameter], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> ExplorerError | None:
+    """Return the error for an option that a function does not have, or for too many arguments by position.
+
+    Returns None for a call that binds, whose TypeError comes from inside, and for one that lacks an argument, which
+    Python's own error names.
+    """
+    # of a constructor, the class
+    title = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
+    known = [
+        name
+        for name, each in parameters.items()
+        if each.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY) and name != "self"
+    ]
+    by_position = _by_position(parameters)
+    given = len(args) - ("self" in parameters)
+    takes_any = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters.values())
+    if given > len(by_position) and not takes_any:
+        options = [name for name in known if name not in by_position]
+        others = f", and by name {', '.join(options)}" if options else ""
+        names = ", ".join(by_position)
+        return OperandError(
+            f"{title} of {counted_text(given, 'argument')} by position",
+            rule=f"{title} must be given at most {len(by_position)} by position: {names or 'none'}{others}",
+            fix=f"{title}({names})" + (", where several values for one of them are a tuple" if by_position else ""),
+        )
+    for name in kwargs:
+        if name not in known:
+            return UnknownNameError(name, kind=f"option of {title}", known=known)
+    return None
+
+
+def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:
+    """Raise OperandError unless a value is of the plain type, or the default; 0 and 1 are truth values, True and False
+    are no numbers."""
+    plain = PLAIN[parameter.annotation]
+    if bool in plain.kinds:
+        allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))
+    else:
+        # bool is a subclass of int
+        allowed = isinstance(value, plain.kinds) and not isinstance(value, bool)
+    if not allowed and value is not parameter.default:
+        key = parameter.name
+        raise OperandError(
+            f"{function.__name__}: {key}={reprlib.repr(value)}",
+            rule=f"{key} must be {plain.rule}",
+            fix=f"{key}={plain.fix}",
+        )

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
+from explorer.core.argument_checks import named_methods
 from explorer.core.bit_keys import exact
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 Major = TypeVar("Major", bound="PolicyClass")

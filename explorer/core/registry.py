@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explorer.core.checked_functions import checked
+from explorer.core.argument_checks import checked
 from explorer.core.errors import DeclarationError
 from explorer.core.registry_base import Registry
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.record.fork_locks import renew_in_children
 

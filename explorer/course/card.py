@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import NamedTuple
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.view.base.markup import Markup, element
 
 _WIDTH = 110

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from textwrap import dedent
 from typing import Any, ClassVar
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import UnknownNameError
 from explorer.core.registry_base import Registry
 from explorer.course.answer_errors import raised_by_answer

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.argument_checks import named
 from explorer.core.attributes import stands_for_expression
-from explorer.core.checked_functions import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks

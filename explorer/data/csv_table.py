@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import FileError, OperandError
 from explorer.core.files.open_untrusted import opened
 from explorer.core.ir.tensor import Tensor, tensor

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr

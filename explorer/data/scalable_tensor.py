@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.argument_checks import named_methods
 from explorer.core.attributes import as_written
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.storage import Storage

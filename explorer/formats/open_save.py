@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import FileError, OperandError, class_text
 from explorer.core.files.open_untrusted import near_file, printable
 from explorer.core.progress import Progress, current_callback, long_running

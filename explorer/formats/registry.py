@@ -19,8 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import DeclarationError, FileError
 from explorer.core.registry_base import Registry
 from explorer.net import Net

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.tensor import Tensor
 from explorer.core.tracing.captures import note

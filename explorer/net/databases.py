@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.files.atomic_write import replacing
 from explorer.core.ir.hooks import hooks

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.net.building.builder import NetBuilder
 from explorer.net.building.weights import NetWeights, joined

@@ -16,8 +16,7 @@ from typing import Any, Self, Unpack, overload
 
 import numpy as np
 
-from explorer.core.argument_checks import check_name
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_name, named_methods
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks

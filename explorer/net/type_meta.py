@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry, changes
 from explorer.core.types.custom_dtypes import is_element

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import ExplorerError, OperandError, StateError, UnknownNameError
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.device import Device, as_device, cpu

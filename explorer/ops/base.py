@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands

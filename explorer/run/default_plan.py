@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from typing import Any, overload
 
+from explorer.core.argument_checks import named
 from explorer.core.attributes import as_written, stands_for_expression
-from explorer.core.checked_functions import named
 from explorer.core.ir.expr import Expr
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.types.device import Device, check_device, cpu

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, Unpack, get_args, overload
 
-from explorer.core.argument_checks import check_name, check_type
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_name, check_type, named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks

@@ -6,8 +6,7 @@ kernels get other numbers.
 
 from __future__ import annotations
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import OperandError
 from explorer.core.memory_budget import size_of
 from explorer.record.reasons import bytes_text, counted_text

@@ -14,7 +14,7 @@ import sys
 from difflib import unified_diff
 from typing import Any
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
 from explorer.core.files.open_untrusted import content

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_name, check_type, takes
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_name, check_type, named_methods, takes
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation

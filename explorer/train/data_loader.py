@@ -14,8 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, check_whole, named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
 from explorer.record.dimension_names import shape_text

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, check_whole, named_methods
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values

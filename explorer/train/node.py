@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import recording_at, scope, state

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.checked_functions import PLAIN
+from explorer.core.argument_checks import PLAIN
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.policy_operations import Adjusted
 from explorer.core.ir.traversal import reachable

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.api import ExpressionView
-from explorer.core.checked_functions import has_options
+from explorer.core.argument_checks import has_options
 from explorer.core.errors import ExplorerError
 from explorer.core.ir.view_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.checked_functions import named, named_methods
+from explorer.core.argument_checks import named, named_methods
 from explorer.core.types.tensor_type import Array, Shape
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.accumulation import compute_widened, is_widened
 from explorer.core.registry_base import Registry

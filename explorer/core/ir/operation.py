@@ -25,10 +25,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from explorer.core import registry
-from explorer.core.argument_checks import refuse_option
+from explorer.core.argument_checks import named_methods, refuse_option
 from explorer.core.attributes import stands_for_expression
 from explorer.core.bit_keys import exact
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.hooks import hooks

@@ -14,7 +14,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.ir.call_chain import IN_FUNCTION, CalledCode, with_callers
 from explorer.core.ir.source_location import INTERNAL
 from explorer.core.types.device import Device, cpu

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from explorer.core.argument_checks import named, named_methods
 from explorer.core.attributes import stands_for_expression
-from explorer.core.checked_functions import named, named_methods
 from explorer.core.errors import ExplorerError, OperandError, StateError, class_text
 from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.call_chain import function_code

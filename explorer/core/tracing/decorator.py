@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from explorer.core.argument_checks import named_methods
 from explorer.core.bit_keys import exact
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, class_text
 from explorer.core.ir.expr import Expr, record_typed
 from explorer.core.ir.function import Body, Call, Parameter

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError
 
 Array = NDArray[Any]

@@ -18,9 +18,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.core.argument_checks import check_type
+from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.attributes import check_names
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.registry_base import Registry
 

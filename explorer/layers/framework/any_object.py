@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import DeclarationError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError
 from explorer.core.policy import Minor, Policies, PolicyClass
 from explorer.core.types.tensor_type import Array, Shape

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
 from explorer.core.policy import Policies, PolicyClass
 from explorer.core.types.tensor_type import TensorType

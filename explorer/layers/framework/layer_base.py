@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from explorer.core.argument_checks import named_methods
 from explorer.core.attributes import check_names
 from explorer.core.bit_keys import attribute_key
-from explorer.core.checked_functions import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import state

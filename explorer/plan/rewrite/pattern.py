@@ -13,8 +13,7 @@ from typing import Any, Protocol, Self, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr, make_replacement
 from explorer.core.ir.operation import Operation

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD, Network
 from explorer.record.fork_locks import renew_in_children

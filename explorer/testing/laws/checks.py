@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core import registry
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import named
 from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, check_whole, named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.postponed_interrupts import Postponed

@@ -12,8 +12,7 @@ from fnmatch import fnmatchcase
 from itertools import accumulate
 from typing import Any
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named_methods
+from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
 from explorer.ops.nn.learning_rates import Fixed, LearningRate

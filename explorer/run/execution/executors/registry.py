@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type
-from explorer.core.checked_functions import named
+from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.interrupts import interrupt_behind
 from explorer.core.registry_base import Registry
