@@ -233,7 +233,7 @@ def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_p
     page.goto(page_path.as_uri())
     page.wait_for_selector(".ex-node, .ex-box")
     page.get_by_role("button", name="open all boxes").click()
-    page.locator(".ex-overview").wait_for(state="visible")  # all of them are in sight, from afar
+    page.locator(".ex-low-detail").wait_for(state="visible")  # all of them are in sight, from afar
     visible = len(recording.nodes)
     work, painted = page.evaluate(STEPS, 30)
     rows = [[f"{statistics.median(work):.1f}", f"{max(work):.1f}", f"{statistics.median(painted):.1f}"]]

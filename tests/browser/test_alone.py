@@ -293,7 +293,7 @@ def test_every_step_of_a_thousand_nodes_takes_effect_at_once(show):
     view = show(recording)
     press(view, "e")
     # all of them are in sight, so that they are seen from afar
-    expect(view.locator(".ex-overview")).to_be_visible()
+    expect(view.locator(".ex-low-detail")).to_be_visible()
     spent = view.page.evaluate(
         """async () => {
             const target = document.querySelector("[data-key][tabindex='0']");

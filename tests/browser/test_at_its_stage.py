@@ -108,7 +108,7 @@ def test_values_saved_for_gradients_of_gradients_are_those_of_the_forward_pass(p
     mount(page, payload(recording, position=0))
     saved = page.evaluate(
         """(end) => {
-            const links = window.view.shell.panel.parts.gradientLinks;
+            const links = window.view.parts.panel.parts.gradientLinks;
             return links.rows.map((row) => [...links.saved(row, links.trace.resolver(end), end)].sort((a, b) => a - b));
         }""",
         recording.end,

@@ -23,7 +23,7 @@ HIDDEN = """() => {
         const { camera, room, scene, placement } = view;
         const rects = scene.attention.map((slot) => placement.shows(slot)).filter(Boolean);
         if (!rects.length) continue;
-        const over = [view.heat.legend, view.shell.minimap.root].filter((part) => !part.classList.contains("ex-unseen"));
+        const over = [view.heat.legend, view.parts.minimap.root].filter((part) => !part.classList.contains("ex-unseen"));
         const covers = over.map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
         const isClear = ([x, y, wide, high]) => {
             const [left, top] = [camera.x + x * camera.scale, camera.y + y * camera.scale];

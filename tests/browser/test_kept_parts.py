@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.spec("V-13")]
 
 WALK = """(explorer, [payload, turns]) => {
     const view = explorer.mount(document.body, payload);
-    const { panel, search } = view.shell;
+    const { panel, search } = view.parts;
     const actions = panel.parts.actions;
     // Its list shows the rows around the decision that it showed last: those of a new panel may be others.
     const said = (panel) => {
@@ -69,7 +69,7 @@ def test_the_panel_says_what_a_new_one_would(module, name):
 
 CHANGED = """(explorer, [payload, name]) => {
     const view = explorer.mount(document.body, payload);
-    const { panel } = view.shell;
+    const { panel } = view.parts;
     view.goStage(name);
     view.step(2);
     const watch = new MutationObserver(() => {});

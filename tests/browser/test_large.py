@@ -109,7 +109,7 @@ def test_only_what_is_in_sight_has_elements(page):
 @pytest.mark.spec("V-13", "V-8")
 def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_there(page):
     mount(page, payload(sample.dag(3000)))
-    picture = page.locator(".ex-overview")
+    picture = page.locator(".ex-low-detail")
     expect(picture).to_be_hidden()
     page.evaluate("view.opening.all(true)")
     expect(picture).to_be_visible()
@@ -124,7 +124,7 @@ def test_from_afar_a_picture_stands_for_the_elements_and_a_press_finds_what_is_t
     assert page.evaluate("view.trace.slotOf[view.selection.node]") == slot
     expect(page.locator(f"[data-key=n{slot}]")).to_be_focused()
     page.wait_for_function(
-        f"before => String(({at_middle})(document.querySelector('.ex-overview'))) !== String(before)", arg=before
+        f"before => String(({at_middle})(document.querySelector('.ex-low-detail'))) !== String(before)", arg=before
     )
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.dataset.key") != f"n{slot}"
@@ -152,7 +152,7 @@ def test_from_afar_an_open_box_that_is_selected_is_marked(page):
     """Its ground is another one, under what it holds; what is not selected keeps its own."""
     mount(page, payload(sample.scopes(30, 40)))
     page.evaluate("view.opening.all(true)")
-    expect(page.locator(".ex-overview")).to_be_visible()
+    expect(page.locator(".ex-low-detail")).to_be_visible()
     boxes = page.evaluate("[...view.placement.boxes].filter(([box]) => box !== view.placement.outermost)")
     box, (x, y, wide, high) = boxes[0]
     page.evaluate("([x, y]) => view.camera.stand(0.19, x, y)", [x + wide / 2, y + high / 2])
@@ -161,10 +161,10 @@ def test_from_afar_an_open_box_that_is_selected_is_marked(page):
         return new Set(new Uint32Array(data.buffer)).size;
     }"""
     drawn(page)
-    before = page.locator(".ex-overview").evaluate(colours)
+    before = page.locator(".ex-low-detail").evaluate(colours)
     page.evaluate("box => { view.selection.box = box; view.show(); }", box)
     drawn(page)
-    assert page.locator(".ex-overview").evaluate(colours) > before
+    assert page.locator(".ex-low-detail").evaluate(colours) > before
 
 
 @pytest.mark.spec("V-13")

@@ -100,7 +100,7 @@ def test_a_trace_is_walked_again_only_where_the_node_or_the_graph_is_another(pag
     page.evaluate(
         "() => (window.view.selection.select(window.view.trace.count >> 1), window.view.selection.trace('inputs'))"
     )
-    walked = "() => window.view.shell.panel.parts.lineage.walked"
+    walked = "() => window.view.parts.panel.parts.lineage.walked"
     changes = {decision for decision, *_ in recording.substitutions}
     changes |= {
         decision for table in (recording.nodes.born, recording.nodes.gone) for decision in table if decision >= 0
@@ -110,7 +110,7 @@ def test_a_trace_is_walked_again_only_where_the_node_or_the_graph_is_another(pag
     steps = int(view.locator(".ex-strip input").get_attribute("max"))
     page.evaluate("steps => { for (let step = 0; step < steps; step++) window.view.step(1); }", steps)
     assert 1 <= page.evaluate(walked) - 1 <= len(changes) < steps
-    page.evaluate("() => window.view.shell.tree.show()")
+    page.evaluate("() => window.view.parts.tree.show()")
     before = page.evaluate(walked)
     page.evaluate("() => { window.view.opening.all(true); window.view.show(); }")
     assert page.evaluate(walked) == before

@@ -273,7 +273,7 @@ def test_thousands_of_boxes_are_all_reachable_and_few_have_elements(page, groups
     page.evaluate("() => window.view.opening.to(1)")
     expect(view.get_by_role("tree")).to_be_visible()
     rows(view).first.focus()
-    assert page.evaluate("() => window.view.shell.tree.rows.length") >= 100 * groups
+    assert page.evaluate("() => window.view.parts.tree.rows.length") >= 100 * groups
     for key in ("End", "PageUp", "ArrowUp", "Home", "PageDown"):
         page.keyboard.press(key)
         assert rows(view).count() < 100

@@ -238,11 +238,11 @@ def test_from_afar_a_node_under_the_pointer_lights_its_line(page):
     """Few nodes have elements there: the pointer crosses them without entering any."""
     mount(page, payload(long_file(3000)))
     page.evaluate("view.opening.all(true)")
-    page.evaluate("view.shell.turnSource()")
+    page.evaluate("view.parts.turnSource()")
     expect(page.get_by_role("region", name="source")).to_be_visible()
     slot, [x, y, wide, high] = page.evaluate("[...view.placement.slots].at(150)")
     page.evaluate("([x, y]) => view.camera.stand(0.1, x, y)", [x + wide / 2, y + high / 2])
-    expect(page.locator(".ex-overview")).to_be_visible()
+    expect(page.locator(".ex-low-detail")).to_be_visible()
     stage = page.locator(".ex-stage").bounding_box()
     page.mouse.move(stage["x"] + stage["width"] / 2, stage["y"] + stage["height"] / 2, steps=4)
     number = page.evaluate("slot => view.trace.slotOf.indexOf(slot) + 1", slot)

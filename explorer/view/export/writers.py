@@ -43,7 +43,7 @@ class ViewState:
         return recording.end if self.step is None else position_at(recording, self.step, self.stage)
 
     def address(self) -> str:
-        """Return the state as the fragment of a page's address, which static/controls/page_address.js reads."""
+        """Return the state as the fragment of a page's address, which static/controls/view_address.js reads."""
         boxes = None if self.open_boxes is None else ",".join(map(str, sorted(self.open_boxes)))
         parts = {
             "stage": self.stage or None,

@@ -1,6 +1,6 @@
 """Composition: absolute positions of everything visible when some boxes are open; payload.py states the rule.
 
-Static pictures use it; scene/compose.js is its counterpart in the browser, and tests/browser/test_same_picture.py
+Static pictures use it; scene/placement.js is its counterpart in the browser, and tests/browser/test_same_picture.py
 holds both against each other. Boxes are laid out alone and composed by
 stretching axes, instead of being laid out together, so that opening one never reorders the items around it.
 """

@@ -21,7 +21,7 @@ from explorer.view.base.spacing import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT
 from explorer.view.layout.edge_labels import ASIDE, HEIGHT
 
 STATIC = Path(__file__).parents[1] / "static"
-ENTRY = "explorer.js"
+ENTRY = "mount.js"
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)

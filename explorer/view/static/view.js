@@ -1,30 +1,30 @@
 // The view: the reader's choices (step, selection, open boxes), and all parts that follow from them.
 
-import { begin } from "./canvas/beginning.js";
+import { begin } from "./canvas/initial_view.js";
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";
 import { html } from "./dom.js";
 import { Focus } from "./canvas/focus.js";
 import { Heat } from "./scene/heat.js";
-import { Overview } from "./canvas/overview.js";
+import { LowDetail } from "./canvas/low_detail.js";
 import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
-import { Paths, Placement } from "./scene/compose.js";
+import { Paths, Placement } from "./scene/placement.js";
 import { flowsRight, Turning } from "./scene/direction.js";
 import { Prediction } from "./exercises/prediction.js";
-import { takeOver } from "./controls/handover.js";
+import { takeOver } from "./controls/view_address.js";
 import { Player } from "./controls/player.js";
 import { SceneBuilder } from "./scene/scene.js";
 import { Selection } from "./controls/selection.js";
 import { LeafValues } from "./data/leaf_values.js";
 import { OpenBoxes } from "./scene/open_boxes.js";
 import { SourceLines } from "./data/source_lines.js";
-import { Shell } from "./controls/shell.js";
-import { Sizes } from "./controls/sizes.js";
+import { ViewParts } from "./controls/view_parts.js";
+import { PaneSizes } from "./controls/pane_sizes.js";
 import { Timeline } from "./data/timeline.js";
 import { Theme } from "./controls/theme.js";
 import { Totals } from "./data/totals.js";
-import { Trace } from "./data/recording.js";
+import { Trace } from "./data/trace.js";
 
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
@@ -45,11 +45,11 @@ export class View {
     this.root = html("div", { class: "explorer-view", role: "group", "aria-roledescription": "graph explorer" });
     this.turning = new Turning(this);
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
-    this.sizes = new Sizes(this.root, Number(payload.options.height) || 560);
+    this.sizes = new PaneSizes(this.root, Number(payload.options.height) || 560);
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
-    this.player = new Player({ advance: () => this.#advance(), moment: () => this.now, changed: (playing) => this.shell.playing(playing) });
+    this.player = new Player({ advance: () => this.#advance(), moment: () => this.now, changed: (playing) => this.parts.playing(playing) });
     this.#adopt(payload);
     this.now = this.timeline.at(this.timeline.atPosition(payload.options.position ?? 0));
     element.append(this.root);
@@ -82,21 +82,21 @@ export class View {
     this.scene = null;
     this.canvas = new Canvas(this.trace);
     this.camera = new Camera(this.canvas.root, () => this.room, (...sights) => this.#moved(sights));
-    this.overview?.end();
-    this.overview = new Overview(this.canvas, this.camera);
-    this.shell?.end();
-    this.shell = new Shell(this);
-    this.stage = this.shell.stage;
+    this.lowDetail?.end();
+    this.lowDetail = new LowDetail(this.canvas, this.camera);
+    this.parts?.end();
+    this.parts = new ViewParts(this);
+    this.stage = this.parts.stage;
     this.resized.disconnect();
-    for (const part of [this.root, this.stage, this.shell.timelineSlider.root]) this.resized.observe(part);
+    for (const part of [this.root, this.stage, this.parts.timelineSlider.root]) this.resized.observe(part);
     listenToPointer(this);
   }
 
   #moved(sights) {
     // From afar a picture stands for everything but the item that has the focus.
-    this.canvas.see(...(this.overview.covers ? [] : sights));
-    this.overview.later();
-    this.shell?.minimap.refresh();
+    this.canvas.see(...(this.lowDetail.covers ? [] : sights));
+    this.lowDetail.later();
+    this.parts?.minimap.refresh();
     this.callbacks.onCamera?.();
   }
 
@@ -138,18 +138,18 @@ export class View {
     const heat = this.heat.shares(this.scene, this.placement);
     const { node, box, matches } = this.selection;
     const selected = this.selection.standing;
-    const { lineage, gradientLinks, compositions } = this.shell.panel.parts;
+    const { lineage, gradientLinks, compositions } = this.parts.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
     const linked = new Map([...compositions.lit(node), ...gradientLinks.lit(node, box, this.scene.moment.position)]);
     const asked = this.prediction.marked();
-    const lit = asked?.slots ?? this.shell.source.lit(traced?.slots ?? linked);
+    const lit = asked?.slots ?? this.parts.source.lit(traced?.slots ?? linked);
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected, other: this.selection.other, box, otherBox: this.selection.otherBox, matches, heat, lit, along: asked?.edges ?? traced?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
-    this.overview.later();
-    this.shell.show(this.now, node, box);
-    this.shell.minimap.draw(this.placement, this.scene, this.differs);
+    this.lowDetail.later();
+    this.parts.show(this.now, node, box);
+    this.parts.minimap.draw(this.placement, this.scene, this.differs);
     this.focus.rove();
   }
 
@@ -160,21 +160,21 @@ export class View {
     this.room = { width, height };
     if (this.fitted) this.camera.resized(before, this.placement.size, flowsRight(this.trace.layout));
     if (isSeen) this.selection.reveal();
-    this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
+    this.parts.timelineSlider.resize(this.parts.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
       this.theme.paint();
       this.begin();
     }
-    this.shell.minimap.refresh();
-    this.overview.later();
+    this.parts.minimap.refresh();
+    this.lowDetail.later();
   }
 
   #repaint() {
     if (!this.scene) return;
-    this.overview.paint();
-    this.shell.minimap.paint();
-    this.shell.minimap.draw(this.placement, this.scene, this.differs);
+    this.lowDetail.paint();
+    this.parts.minimap.paint();
+    this.parts.minimap.draw(this.placement, this.scene, this.differs);
   }
 
   /** Go to a step. @param {number} step @param {number} [stage] the stage wanted, where several share the step */
@@ -243,7 +243,7 @@ export class View {
     this.focus.key = "";
     this.replace();
     this.begin();
-    this.shell.showBody(body);
+    this.parts.showBody(body);
     if (this.root.contains(document.activeElement)) this.focus.take();
     this.callbacks.onEnter?.(body);
   }
@@ -284,15 +284,15 @@ export class View {
     this.#measure();
     if (this.trace.layout.direction === direction) this.camera.pan(0, 0);
     else this.begin();
-    if (this.body) this.shell.showBody(this.body);
+    if (this.body) this.parts.showBody(this.body);
   }
 
   /** Take the view off the page. */
   destroy() {
     this.player.stop();
     this.opening.end();
-    this.overview.end();
-    this.shell.end();
+    this.lowDetail.end();
+    this.parts.end();
     for (const end of this.endings) end();
     this.root.remove();
   }

@@ -51,7 +51,7 @@ def test_other_forms_are_refused(tmp_path, line):
 def test_the_front_end_is_one_module_that_can_stand_in_a_page():
     code = script()
     assert {"_".join(path.relative_to(STATIC).with_suffix("").parts) for path in STATIC.rglob("*.js")} - {
-        "explorer"
+        "mount"
     } == {line.removeprefix("const $").split(" ")[0] for line in code.splitlines() if line.startswith("const $")}
     assert "</script" not in code
     assert "</style" not in stylesheet()

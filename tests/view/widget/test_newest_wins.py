@@ -23,7 +23,7 @@ class Page:
             self.files.append(message["content"]["text"])
 
     def change(self, **values):
-        """Set traits, as ``saveChanged`` of explorer.js does."""
+        """Set traits, as ``saveChanged`` of mount.js does."""
         seen = {**self.state["seen"], **{name: self.state["revisions"].get(name, 0) for name in values}}
         self.state.update(values, seen=seen)
         self.waiting.append({**values, "seen": {**seen, "changes": len(self.waiting)}})

@@ -19,7 +19,7 @@ const MOTION = 150;
 
 /** Draws scenes on a placement. */
 export class Canvas {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.items = new Tiles("ex-layer-nodes", (key) => (key[0] === "n" ? this.#slot(Number(key.slice(1))) : this.#box(Number(key.slice(1)))));
@@ -46,7 +46,7 @@ export class Canvas {
     yield* this.depths;
   }
 
-  /** Put everything where a placement has it; the next scene is drawn there. @param {import("../scene/compose.js").Placement} placement */
+  /** Put everything where a placement has it; the next scene is drawn there. @param {import("../scene/placement.js").Placement} placement */
   place(placement) {
     this.placement = placement;
     for (const layer of this.#layers()) layer.pause(this.count);
@@ -284,7 +284,7 @@ export class Canvas {
     return (key[0] === "n" ? this.slots.get(index) : this.boxes.get(index))?.root;
   }
 
-  /** Where something stands. @returns {import("../scene/compose.js").Rect | undefined} */
+  /** Where something stands. @returns {import("../scene/placement.js").Rect | undefined} */
   rect(key) {
     const index = Number(key.slice(1));
     return key[0] === "n" ? this.placement.slots.get(index) : this.placement.boxes.get(index);

@@ -12,7 +12,7 @@ const HIDING = new Set(["gone", "was", "declined"]);
 
 /** Draws the labels of a scene's edges. */
 export class EdgeLabels {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.tiles = new Tiles("ex-layer-labels", (key) => this.#label(key));
@@ -21,7 +21,7 @@ export class EdgeLabels {
     /** @type {Map<string, string[]>} a node ("n7") or a closed box ("b2") → the labels of its results */ this.about = new Map();
   }
 
-  /** File the labels of a placement, and let all be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
+  /** File the labels of a placement, and let all be drawn. @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement */
   begin(scene, placement) {
     this.scene = scene;
     if (this.placement === placement) return;

@@ -1,11 +1,11 @@
 // Shapes of edges: a curve with its arrow head as one path.
 
-/** The path of a segment, made once. @param {import("../scene/compose.js").Segment & {d?: string}} segment */
+/** The path of a segment, made once. @param {import("../scene/placement.js").Segment & {d?: string}} segment */
 export function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
 }
 
-/** A ✗ in the middle of a segment that ends in an arrow head. @param {import("../scene/compose.js").Segment} segment */
+/** A ✗ in the middle of a segment that ends in an arrow head. @param {import("../scene/placement.js").Segment} segment */
 export function crossText({ points, arrow }) {
   if (!arrow) return "";
   // The middle of the curve in the middle; of an even number, where two meet.
@@ -16,7 +16,7 @@ export function crossText({ points, arrow }) {
   return `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0-10l-10 10`;
 }
 
-/** The rectangle around the control points of a segment, found once. @param {import("../scene/compose.js").Segment & {extent?: number[]}} segment */
+/** The rectangle around the control points of a segment, found once. @param {import("../scene/placement.js").Segment & {extent?: number[]}} segment */
 export function extentOf(segment) {
   return (segment.extent ??= extent(segment.points));
 }
@@ -33,7 +33,7 @@ function extent(points) {
 /** Points of a curve that are looked at where its distance is asked for. */
 const SAMPLES = 12;
 
-/** The key of the edge next to a point, "" where none is near. @param {Map<string, {segment: import("../scene/compose.js").Segment}>} edges @param {number} x @param {number} y @param {number} near */
+/** The key of the edge next to a point, "" where none is near. @param {Map<string, {segment: import("../scene/placement.js").Segment}>} edges @param {number} x @param {number} y @param {number} near */
 export function nearestEdge(edges, x, y, near) {
   let [best, least] = ["", near];
   for (const [key, { segment }] of edges) {

@@ -62,9 +62,9 @@ export function keyOf(target) {
 }
 
 /** The node or box that a pointer is at, or "": from afar, where few have elements, it is found by its place. @param {import("../view.js").View} view @param {MouseEvent} event */
-export function keyAt({ stage, overview }, event) {
+export function keyAt({ stage, lowDetail }, event) {
   const { left, top } = stage.getBoundingClientRect();
-  return overview.covers ? overview.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
+  return lowDetail.covers ? lowDetail.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
 }
 
 /** The drawn edge that a pointer is at, or "". */
@@ -99,24 +99,24 @@ export function listenToKeys(view) {
     // Without a step, as where only views of arrays are planned, the last stage is shown as a whole.
     End: () => view.go(view.timeline.end, view.timeline.end ? -1 : view.timeline.stages.length - 1),
     p: () => view.play(),
-    "/": () => view.shell.search.open(),
+    "/": () => view.parts.search.open(),
     f: () => view.fit(),
     d: () => view.turning.turn(),
     F: () => view.sizes.turnFullScreen(),
     w: () => view.sizes.turnPanel(),
     g: () => view.prediction.toggle(),
     m: () => view.prediction.hint(),
-    s: () => view.shell.turnTree(),
-    l: () => view.shell.turnSource(),
+    s: () => view.parts.turnTree(),
+    l: () => view.parts.turnSource(),
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),
-    n: () => view.prediction.judge(false) || view.shell.search.walk(1),
-    N: () => view.shell.search.walk(-1),
+    n: () => view.prediction.judge(false) || view.parts.search.walk(1),
+    N: () => view.parts.search.walk(-1),
     y: () => (view.prediction.isOn ? view.prediction.judge(true) : view.stage.contains(document.activeElement) && view.selection.pair(view.focus.key)),
     e: () => view.opening.all(true),
     c: () => view.opening.all(false),
-    "?": () => view.shell.turnHelp(),
+    "?": () => view.parts.turnHelp(),
     Escape: () => escape(view),
   };
   for (let depth = 0; depth < 10; depth++) anywhere[depth] = () => view.opening.to(depth);
@@ -172,8 +172,8 @@ function toggleFocused(view, open) {
 
 /** Close the open part, else end predicting, else leave the selection, else leave the function. */
 function escape(view) {
-  if (!view.shell.help.hidden) view.shell.turnHelp();
-  else if (!view.shell.search.root.hidden) view.shell.search.close();
+  if (!view.parts.help.hidden) view.parts.turnHelp();
+  else if (!view.parts.search.root.hidden) view.parts.search.close();
   else if (view.prediction.isOn) view.prediction.end();
   else if (view.selection.way) view.selection.trace("");
   else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);

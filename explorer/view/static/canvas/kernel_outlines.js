@@ -4,7 +4,7 @@ import { put, say, svg } from "../dom.js";
 import { grouped, microsText } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
 import { Outline } from "../scene/outlines.js";
-import { SideTime } from "./side_time.js";
+import { KernelTime } from "./kernel_time.js";
 
 /** px between a title and either side of its outline, and of the sign of a difference before it. */
 const [INDENT, SIGN] = [2, 14];
@@ -21,12 +21,12 @@ export class FrameView {
     this.shape = svg("path", { class: "ex-frame" });
     this.title = svg("text", { class: "ex-frame-title" });
     this.number = svg("text", { class: "ex-number" });
-    this.time = new SideTime(true);
+    this.time = new KernelTime(true);
     this.root = svg("g", {}, this.shape);
     this.label = svg("g", {}, this.title, this.number, this.time.root);
   }
 
-  /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
+  /** @param {import("../scene/frames.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement @param {import("../compare/differences.js").Difference} [differs] the other of two graphs computes it in another kernel */
   show(frame, scene, placement, differs) {
     if (this.scene === scene) return;
     this.scene = scene;

@@ -5,7 +5,7 @@ import { grouped } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 import { tintOf } from "../scene/heat.js";
-import { SideTime } from "./side_time.js";
+import { KernelTime } from "./kernel_time.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 /** How far the mark of an output lies below the border: it covers none of the type. */
@@ -13,7 +13,7 @@ const DROP = 4;
 
 /** Drawing of one slot; only changed parts are touched. */
 export class SlotView {
-  /** @param {import("../data/recording.js").Trace} trace @param {number} slot */
+  /** @param {import("../data/trace.js").Trace} trace @param {number} slot */
   constructor(trace, slot) {
     this.trace = trace;
     this.slot = trace.layout.slots[slot];
@@ -24,15 +24,15 @@ export class SlotView {
     this.root = svg("g", { class: "ex-node", "data-key": `n${slot}`, tabindex: -1, role: "button" }, this.shape, this.name, this.second);
     this.key = "";
     this.node = -1;
-    this.time = new SideTime(false);
-    /** @type {import("../scene/compose.js").Placement | null} */
+    this.time = new KernelTime(false);
+    /** @type {import("../scene/placement.js").Placement | null} */
     this.placement = null;
   }
 
   /**
    * Say where the slot stands. Coordinates are absolute: a transform a node would make the browser keep a paint
    * layer's worth of state for each.
-   * @param {import("../scene/compose.js").Rect} rect
+   * @param {import("../scene/placement.js").Rect} rect
    */
   place([x, y]) {
     if (this.at && this.at[0] === x && this.at[1] === y) return;
@@ -41,7 +41,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("../scene/slot_states.js").SlotState} mark @param {import("../scene/compose.js").Placement} placement @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
+  /** @param {import("../scene/slot_states.js").SlotState} mark @param {import("../scene/placement.js").Placement} placement @param {boolean} selected @param {boolean} matches @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] its relation to the selection: see gradient_links.js @param {import("../compare/differences.js").Difference} [differs] its difference from the other of two graphs */
   show(mark, placement, selected, matches, share, lit, differs) {
     // A time keeps clear of neighbours, which may have moved.
     if (mark.time && this.placement !== placement) this.key = "";
@@ -189,7 +189,7 @@ function fillPill(element, text, x, y) {
 
 /** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
 export class BoxView {
-  /** @param {import("../data/recording.js").Trace} trace @param {number} index @param {boolean} open */
+  /** @param {import("../data/trace.js").Trace} trace @param {number} index @param {boolean} open */
   constructor(trace, index, open) {
     this.open = open;
     this.box = trace.layout.boxes[index];
@@ -211,7 +211,7 @@ export class BoxView {
     this.key = "";
   }
 
-  /** @param {import("../scene/compose.js").Rect} rect */
+  /** @param {import("../scene/placement.js").Rect} rect */
   place(rect) {
     if (this.rect === rect) return;
     this.rect = rect;

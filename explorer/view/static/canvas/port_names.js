@@ -10,7 +10,7 @@ export class PortNames {
     this.root = html("div", { class: "ex-layer-ports", "aria-hidden": "true" }, this.texts);
   }
 
-  /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
+  /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/placement.js").Placement} placement */
   show(scene, placement) {
     const labels = new Map();
     const right = flowsRight(placement.layout);

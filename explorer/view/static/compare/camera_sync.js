@@ -142,7 +142,7 @@ function entry(table, key, make) {
   return table.get(key);
 }
 
-function middle(/** @type {import("../scene/compose.js").Rect} */ [x, y, wide, high]) {
+function middle(/** @type {import("../scene/placement.js").Rect} */ [x, y, wide, high]) {
   return [x + wide / 2, y + high / 2];
 }
 

@@ -3,7 +3,7 @@
 import { iconButton } from "../controls/toolbar.js";
 import { tally } from "./differences.js";
 import { html, put, say } from "../dom.js";
-import { LISTED } from "../panel/lists.js";
+import { LISTED } from "../panel/elements.js";
 import { grouped } from "../data/number_format.js";
 
 const TIED = { nodes: "by nodes", steps: "by steps", off: "not at all" };

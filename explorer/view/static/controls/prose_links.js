@@ -1,6 +1,6 @@
 // Links in prose that drive a view: [the kernel](#explorer:stage=fuse&node=softmax). Where no view runs, they do nothing.
 
-import { HANDOVER } from "./handover.js";
+import { HANDOVER } from "./view_address.js";
 import { calm } from "../dom.js";
 
 const PREFIX = "#explorer:";

@@ -3,7 +3,6 @@
 import { html, put, say } from "../dom.js";
 import { counted, shortCounted } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
-import { ScopeRows } from "./scope_rows.js";
 import { TypeAhead } from "./type_ahead.js";
 import { VirtualRows } from "./virtual_rows.js";
 
@@ -23,7 +22,7 @@ export class ScopeTree {
     this.typed = new TypeAhead();
     this.root = html("div", { class: "ex-tree", role: "tree", "aria-label": "boxes", keydown: (event) => this.#key(event), click: (event) => this.#click(event), dblclick: (event) => this.#toggle(event) });
     this.scopeRows = new ScopeRows(view.trace.layout);
-    /** @type {VirtualRows<import("./scope_rows.js").ScopeRow>} */
+    /** @type {VirtualRows<ScopeRow>} */
     this.drawn = new VirtualRows(this.root, HIGH, makeRow, (element, row) => this.#fill(element, row));
   }
 
@@ -84,7 +83,7 @@ export class ScopeTree {
     return this.view.trace.layout.boxes[box].text[0];
   }
 
-  /** @param {HTMLElement} element @param {import("./scope_rows.js").ScopeRow} row */
+  /** @param {HTMLElement} element @param {ScopeRow} row */
   #fill(element, { key, level, place, count, holds, isOpen }) {
     const cost = this.listed.costs[key];
     const name = this.#name(key);
@@ -167,4 +166,36 @@ export class ScopeTree {
 
 function makeRow() {
   return html("div", { class: "ex-tree-row", role: "treeitem" }, html("span", { class: "ex-twisty", "aria-hidden": "true" }), html("span", { class: "ex-tree-name" }), html("span", { class: "ex-soft" }));
+}
+
+/** @typedef {{key: number, level: number, place: number, count: number, holds: boolean, isOpen: boolean}} ScopeRow key: its box; place: among `count` boxes beside it, from 1; holds: other boxes */
+
+/** Lists the boxes that hold something, outside in, inside those that are open. */
+class ScopeRows {
+  /** @param {import("../types").LayoutTables} layout */
+  constructor(layout) {
+    /** @type {number[][]} box → the boxes in it */
+    this.inner = layout.boxes.map(({ items }) => items.flatMap(({ box }) => (box === undefined ? [] : [box])));
+  }
+
+  /** @param {number} outermost @param {ReadonlyMap<number, any>} open @param {import("../data/totals.js").Cost[]} costs @returns {ScopeRow[]} */
+  list(outermost, open, costs) {
+    const isThere = (box) => costs[box].nodes > 0;
+    const within = (box, level) => ({ boxes: this.inner[box].filter(isThere), place: 0, level });
+    /** @type {ScopeRow[]} */ const rows = [];
+    // A stack, since boxes may be nested ten thousand deep.
+    const waiting = [within(outermost, 1)];
+    while (waiting.length) {
+      const part = waiting.at(-1);
+      if (part.place >= part.boxes.length) {
+        waiting.pop();
+        continue;
+      }
+      const key = part.boxes[part.place++];
+      const isOpen = open.has(key);
+      rows.push({ key, level: part.level, place: part.place, count: part.boxes.length, holds: this.inner[key].some(isThere), isOpen });
+      if (isOpen) waiting.push(within(key, part.level + 1));
+    }
+    return rows;
+  }
 }

@@ -2,7 +2,7 @@
 
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
-import { Query, fold, nodeEntry, ofOperation } from "../data/query.js";
+import { Query, fold, nodeEntry, ofOperation } from "../data/search_query.js";
 import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
 
@@ -12,7 +12,7 @@ const LISTED = 60;
 
 /** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
-  /** @param {import("../data/recording.js").Trace} trace @param {Actions} actions */
+  /** @param {import("../data/trace.js").Trace} trace @param {Actions} actions */
   constructor(trace, actions) {
     this.trace = trace;
     this.actions = actions;

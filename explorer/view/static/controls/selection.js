@@ -42,7 +42,7 @@ export class Selection {
     return this.node < 0 ? -1 : this.view.trace.slotOf[this.view.trace.origin(this.standing)];
   }
 
-  /** Where it is drawn: its own place, or that of the closed box that hides it. @returns {import("../scene/compose.js").Rect | undefined} */
+  /** Where it is drawn: its own place, or that of the closed box that hides it. @returns {import("../scene/placement.js").Rect | undefined} */
   get rect() {
     if (this.box >= 0) return this.view.placement.boxes.get(this.box);
     return this.slot < 0 ? undefined : this.view.placement.shows(this.slot);

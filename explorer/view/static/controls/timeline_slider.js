@@ -9,7 +9,7 @@ const LETTER = 5.8;
 
 /** Slider over all moments, with their decisions drawn on it. */
 export class TimelineSlider {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} onStep */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} onStep */
   constructor(trace, timeline, onStep) {
     this.trace = trace;
     this.timeline = timeline;

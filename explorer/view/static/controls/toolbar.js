@@ -1,7 +1,6 @@
-// Parts around the canvas: the sentence of the moment, buttons, the list of keys, the legend.
+// Buttons with icons, and the help: the list of keys, and the legend of outlines.
 
 import { html, put, svg } from "../dom.js";
-import { bytesText, grouped, microsText } from "../data/number_format.js";
 
 const ICONS = {
   first: "M11 3L5 8l6 5M4 3v10",
@@ -121,68 +120,4 @@ export function helpBox(metrics, onClose, more = []) {
     close.focus();
   };
   return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "outlines and keys", hidden: true, tabindex: -1, keydown }, close, html("div", {}, heading("outlines"), legend(), heading("room"), list(ROOM_KEYS)), html("div", {}, heading("keys"), list([...own, ...KEYS])));
-}
-
-/** The sentence of a moment, in fragments (see recording.js). */
-export function saying(trace, timeline, moment, summary) {
-  const stage = timeline.stages[moment.stage];
-  if (!stage) return { place: "", verdict: "", fragments: [] };
-  const plain = (text) => ({ text, node: -1 });
-  if (moment.decision >= 0) {
-    const place = `decision ${grouped(moment.decision - stage.first + 1)} of ${grouped(stage.last - stage.first)}`;
-    return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
-  }
-  if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
-  const operations = new Map(stage.counts).get("operations");
-  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them ${String(operations) === "1" ? "an operation" : "operations"}` : ""}` : "";
-  const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
-  const introduction = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  const title = introduction.map((text) => ({ ...plain(text), isTitle: true }));
-  return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : [...title, plain(stage.purpose)] };
-}
-
-/** Texts for the codes with which the planner explains a pick. */
-const WHY = {
-  only: "no other kernel was ready",
-  ready_first: "of the remaining kernels, only this one had all its operands",
-  earliest: "of the ready kernels, it was recorded first",
-  depth_first: "of the ready kernels, it comes first in depth-first order",
-  own_order: "of the ready kernels, it comes first in the order of this plan's own pass",
-  constant: "it is constant, so it is computed once, before all runs",
-};
-
-/** The sentence of a kernel that is picked, or has run, in fragments. */
-export function kernelSaying(trace, moment, plain) {
-  const kernel = trace.kernels[moment.kernel];
-  const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.namedLabel(node), node }]);
-  if (moment.phase === "order") {
-    const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
-    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];
-    const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
-    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? kernel.pick_reason}${rest}.`)] };
-  }
-  const index = trace.stepOf.get(moment.kernel);
-  const step = trace.steps[index];
-  const frees = kernel.frees.length ? `; then ${grouped(kernel.frees.length)} ${kernel.frees.length === 1 ? "value is" : "values are"} dead` : "";
-  return {
-    place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
-    verdict: "",
-    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} live${frees}.`)],
-  };
-}
-
-/** The cost of the graph at a moment, in a few words. */
-export function costText(trace, timeline, moment) {
-  const stage = timeline.stages[moment.stage];
-  if (!stage) return "";
-  if (moment.phase === "run" && moment.kernel >= 0) {
-    const step = trace.steps[trace.stepOf.get(moment.kernel)];
-    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)} live`;
-  }
-  const schedule = trace.recording.schedule;
-  if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
-    const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
-    return `peak ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
-  }
-  return stage.cost;
 }

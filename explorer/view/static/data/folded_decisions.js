@@ -4,7 +4,7 @@
 
 /**
  * Fold decisions that read alike: declined ones by their cost, then applied ones in order.
- * @param {import("./recording.js").Trace} trace @param {number[]} decisions @returns {FoldedDecisions[]}
+ * @param {import("./trace.js").Trace} trace @param {number[]} decisions @returns {FoldedDecisions[]}
  */
 export function foldedDecisions(trace, decisions) {
   /** @type {Map<string, FoldedDecisions>} */

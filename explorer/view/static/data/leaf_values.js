@@ -4,7 +4,7 @@
 
 /** The values that one view has asked for. */
 export class LeafValues {
-  /** @param {import("./recording.js").Trace} trace @param {((node: number) => void) | undefined} ask @param {() => void} changed */
+  /** @param {import("./trace.js").Trace} trace @param {((node: number) => void) | undefined} ask @param {() => void} changed */
   constructor(trace, ask, changed) {
     this.trace = trace;
     this.ask = ask;

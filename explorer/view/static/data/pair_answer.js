@@ -5,7 +5,7 @@ import { grouped } from "./number_format.js";
 /** Nodes between two that are named; more are counted. */
 const NAMED = 5;
 
-/** The decisions about both of two nodes, or of two boxes' nodes. @param {import("./recording.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
+/** The decisions about both of two nodes, or of two boxes' nodes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
 export function decisionsBetween(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const sides = [nodes, others].map((side) => new Set([...side, ...side.map((node) => final[node])]));
@@ -29,7 +29,7 @@ function namesBoth(trace, index, decision, first, second) {
   return apart(first, named, second) || apart(second, named, first);
 }
 
-/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./recording.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
+/** What became of two nodes, and why one that reads the other runs in a kernel of its own, as sentences. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const became = [...nodes, ...others].map((node) => account(trace, node, final[node]));

@@ -8,7 +8,7 @@ export const HUES = 8;
 
 /** The lines of one trace, indexed when somebody asks for them. */
 export class SourceLines {
-  /** @param {import("./recording.js").Trace} trace */
+  /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.listings = trace.recording.listings;

@@ -13,7 +13,7 @@
 
 /** The stages and moments of a recording; a moment's number is the `step` of the view. */
 export class Timeline {
-  /** @param {any} recording @param {import("./recording.js").Replay} replay */
+  /** @param {any} recording @param {import("./trace.js").Replay} replay */
   constructor(recording, replay) {
     this.decisions = recording.decisions;
     /** @type {Stage[]} */

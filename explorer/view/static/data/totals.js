@@ -31,7 +31,7 @@ export function sumName({ name, values }) {
 
 /** Adds up one trace. */
 export class Totals {
-  /** @param {import("./recording.js").Trace} trace */
+  /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.time = this.#times();

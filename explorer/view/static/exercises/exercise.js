@@ -1,6 +1,6 @@
 // Exercises: the decisions of a stage are hidden, and a reader predicts them; a score counts the questions that were right at once.
 
-import { heading, nodeList } from "../panel/lists.js";
+import { heading, nodeList } from "../panel/elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { around } from "../scene/outlines.js";
@@ -65,7 +65,7 @@ export class Exercise {
     return moment;
   }
 
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. @returns {{place: string, verdict: string, fragments: import("../data/recording.js").Fragment[]}} */
+  /** The line over the canvas, in the place of a moment's sentence: it is read out. @returns {{place: string, verdict: string, fragments: import("../data/trace.js").Fragment[]}} */
   saying() {
     return { place: "", verdict: "", fragments: [] };
   }

@@ -1,7 +1,7 @@
 // Predicting the order: it is hidden, and a reader says which kernel is evaluated next.
 
 import { Exercise, keyButton, listed, stand } from "./exercise.js";
-import { kernelSaying } from "../controls/toolbar.js";
+import { kernelSaying } from "../controls/moment_sentence.js";
 import { counted, grouped } from "../data/number_format.js";
 
 /** The reasons for one of the ready kernels, by the codes with which the planner explains a pick. */

@@ -1,10 +1,9 @@
 // The panel of a box: its batches or its layer, its costs, its contents.
 
 import { costTable, insideTable } from "./cost_table.js";
-import { layerParts } from "./layer.js";
-import { operatorParts } from "./operator.js";
-import { heading } from "./lists.js";
-import { explained } from "./terms.js";
+import { layerParts, operatorParts } from "./layer_operator.js";
+import { heading } from "./elements.js";
+import { explained } from "./term_tooltips.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 

@@ -1,6 +1,6 @@
 // Tables of the costs of a box or of the whole graph, and of the boxes inside.
 
-import { explained } from "./terms.js";
+import { explained } from "./term_tooltips.js";
 import { html } from "../dom.js";
 import { bytesText, counted, countText, grouped } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
@@ -23,7 +23,7 @@ export function costTable(totals, cost, whole, known = []) {
   return table;
 }
 
-/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of the result of a box */
+/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of the result of a box */
 export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;

@@ -2,12 +2,12 @@
 
 import { microsText } from "../data/number_format.js";
 import { html, tied } from "../dom.js";
-import { explained } from "./terms.js";
-import { LISTED, rest } from "./lists.js";
+import { explained } from "./term_tooltips.js";
+import { LISTED, rest } from "./elements.js";
 
 /** Shows decisions. */
 export class DecisionCard {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions @param {import("./kept_parts.js").KeptParts} kept */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./panel_parts.js").Actions} actions @param {import("./elements.js").KeptParts} kept */
   constructor(trace, timeline, actions, kept) {
     this.kept = kept;
     this.trace = trace;
@@ -20,7 +20,7 @@ export class DecisionCard {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
 
-  /** Fragments in the page: nodes are links, names are code; a title is the user's, and has no terms. @param {import("../data/recording.js").Fragment[]} fragments @returns {(Node | string)[]} */
+  /** Fragments in the page: nodes are links, names are code; a title is the user's, and has no terms. @param {import("../data/trace.js").Fragment[]} fragments @returns {(Node | string)[]} */
   words(fragments) {
     const known = new Set();
     return tied(fragments.flatMap(({ text, node, isCode, isTitle }) => (node >= 0 ? [this.link(node, text)] : isTitle ? [text] : isCode ? [html("code", {}, text)] : explained(text, known))));

@@ -1,7 +1,7 @@
 // The decisions of a stage, or of the whole plan: the costliest first, equal ones folded, filtered by verdict and by words.
 
 import { html, put, refill, say } from "../dom.js";
-import { Query, fold } from "../data/query.js";
+import { Query, fold } from "../data/search_query.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
 import { grouped, microsText } from "../data/number_format.js";
 
@@ -12,7 +12,7 @@ const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ dec
 
 /** One list with its filter, kept from step to step. */
 export class Decisions {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} go */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} go */
   constructor(trace, timeline, go) {
     this.trace = trace;
     this.timeline = timeline;

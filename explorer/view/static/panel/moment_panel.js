@@ -1,9 +1,9 @@
 // The panel of a moment, where nothing is selected: a decision, a picked or running kernel, or a stage in numbers.
 
 import { costTable, insideTable } from "./cost_table.js";
-import { heading } from "./lists.js";
-import { explained } from "./terms.js";
-import { valueView } from "./value.js";
+import { heading } from "./elements.js";
+import { explained } from "./term_tooltips.js";
+import { valueView } from "./value_summary.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
@@ -73,7 +73,7 @@ export class MomentPanel {
     const nodes = [this.parts.kept.heading("computes"), this.parts.list(kernel.nodes)];
     if (this.parts.moment.phase === "order") {
       nodes.push(...this.#alternatives(kernel));
-      if (this.parts.bufferTimeline.lives.length) nodes.push(...this.parts.living(index, "live while it runs", kernel.live));
+      if (this.parts.bufferLanes.lives.length) nodes.push(...this.parts.living(index, "live while it runs", kernel.live));
     }
     if (this.parts.moment.phase === "run") {
       nodes.push(this.parts.values(), ...this.parts.memory(index));

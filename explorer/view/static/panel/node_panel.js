@@ -1,10 +1,9 @@
 // The panel of a node: its type and its source, the decisions about it, its neighbours, its kernel, its value.
 
-import { layerOf, layerParts } from "./layer.js";
-import { operatorOf, operatorParts } from "./operator.js";
-import { facts, heading, LISTED, rest } from "./lists.js";
-import { explained } from "./terms.js";
-import { valueView } from "./value.js";
+import { layerOf, layerParts, operatorOf, operatorParts } from "./layer_operator.js";
+import { facts, heading, LISTED, rest } from "./elements.js";
+import { explained } from "./term_tooltips.js";
+import { valueView } from "./value_summary.js";
 import { metricText } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";

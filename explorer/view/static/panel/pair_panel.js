@@ -1,7 +1,7 @@
 // The panel of two selected nodes or boxes: the decisions about both, or what became of each.
 
 import { accounts, decisionsBetween } from "../data/pair_answer.js";
-import { fitting, heading } from "./lists.js";
+import { fitting, heading } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 

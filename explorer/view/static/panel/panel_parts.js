@@ -1,10 +1,9 @@
 // Common parts of the panels of nodes, boxes and moments: links, lists of nodes, kernels, memory.
 
-import { BufferTimeline } from "./buffer_timeline.js";
+import { BufferLanes } from "./buffer_lanes.js";
 import { DecisionCard } from "./decision_card.js";
 import { Decisions } from "./decision_list.js";
-import { LISTED, nodeRows } from "./lists.js";
-import { KeptParts } from "./kept_parts.js";
+import { KeptParts, LISTED, nodeRows } from "./elements.js";
 import { Summary } from "./program_summary.js";
 import { bytesText, grouped, microsText, shortCounted } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -23,14 +22,14 @@ import { badText, bufferText } from "../scene/slot_states.js";
 
 /** Parts of one trace's panels at the current moment. */
 export class PanelParts {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
     this.trace = trace;
     this.timeline = timeline;
     this.sceneBuilder = sceneBuilder;
     this.totals = totals;
     this.actions = actions;
-    this.bufferTimeline = new BufferTimeline(trace);
+    this.bufferLanes = new BufferLanes(trace);
     this.gradientLinks = new GradientLinks(trace);
     this.compositions = new Compositions(trace);
     this.lineage = new Lineage(trace, sceneBuilder.paths);
@@ -90,9 +89,9 @@ export class PanelParts {
 
   /** The buffers over time, and the values that are live while a kernel runs (−1: no kernel). */
   memory(kernel) {
-    const { trace, bufferTimeline } = this;
-    if (!bufferTimeline.lives.length) return [];
-    const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
+    const { trace, bufferLanes } = this;
+    if (!bufferLanes.lives.length) return [];
+    const picture = bufferLanes.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
     if (kernel < 0) return [this.kept.heading("buffers over time"), picture];
     const [title, table] = this.living(kernel, "live now", trace.live(kernel));
     return [title, picture, table];
@@ -100,14 +99,14 @@ export class PanelParts {
 
   /** The values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes of all */
   living(kernel, when, bytes) {
-    const count = this.bufferTimeline.alive(kernel).length;
-    return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferTimeline.table(kernel, (node) => this.link(node), this.kept)];
+    const count = this.bufferLanes.alive(kernel).length;
+    return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferLanes.table(kernel, (node) => this.link(node), this.kept)];
   }
 
   /** The values that are live where most bytes are. */
   peak() {
-    const { trace, bufferTimeline } = this;
-    if (!bufferTimeline.lives.length) return [];
+    const { trace, bufferLanes } = this;
+    if (!bufferLanes.lives.length) return [];
     const kernel = trace.kernels.reduce((most, { live }, index, all) => (live > all[most].live ? index : most), 0);
     return this.living(kernel, `most live, in kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
   }

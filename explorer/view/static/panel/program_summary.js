@@ -2,7 +2,7 @@
 
 import { html } from "../dom.js";
 import { bytesText, counted, grouped, shortCounted } from "../data/number_format.js";
-import { fitting } from "./lists.js";
+import { fitting } from "./elements.js";
 
 const [NAMED, KINDS] = [3, 12];
 
@@ -10,7 +10,7 @@ const [NAMED, KINDS] = [3, 12];
 
 /** Summaries of one trace, computed once. */
 export class Summary {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Totals} totals */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Totals} totals */
   constructor(trace, totals) {
     this.trace = trace;
     this.totals = totals;

@@ -4,7 +4,7 @@ import { counted, grouped } from "../data/number_format.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
 import { html, put } from "../dom.js";
 import { LINES } from "../scene/heat.js";
-import { Roving } from "../controls/roving.js";
+import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { keyAt, keyOf } from "../canvas/input.js";
 
 /** Lines that are on the page at once; declined decisions under a line, and all decisions under the line that a reader is at. */
@@ -33,7 +33,7 @@ export class SourcePane {
       keydown: (event) => this.#key(event), click: (event) => this.#click(event),
       pointerover: (event) => this.#point(rowOf(event.target)), pointerleave: leave, focusin: (event) => this.#point(rowOf(event.target)), focusout: leave,
     });
-    new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
+    new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
   }
 
   /** Whether a reader wants it, or its colours, and there is a text to show. */
@@ -46,7 +46,7 @@ export class SourcePane {
     const at = (key) => this.isShown && this.#point(this.#lineAt(key), true);
     stage.addEventListener("pointerover", (event) => at(keyAt(this.view, event)));
     // From afar the pointer crosses nodes without crossing elements.
-    stage.addEventListener("pointermove", (event) => this.view.overview.covers && at(keyAt(this.view, event)));
+    stage.addEventListener("pointermove", (event) => this.view.lowDetail.covers && at(keyAt(this.view, event)));
     stage.addEventListener("focusin", (event) => at(keyOf(event.target)));
     stage.addEventListener("pointerleave", () => this.isShown && this.#point(-1));
   }
@@ -187,10 +187,10 @@ export class SourcePane {
     const line = this.#line(row);
     line?.classList.add("ex-pointed");
     if (isFromCanvas) line?.scrollIntoView({ block: "nearest" });
-    const { canvas, scene, overview } = this.view;
+    const { canvas, scene, lowDetail } = this.view;
     if (!scene) return;
     canvas.show(scene, { ...canvas.marks, lit: this.lit(this.under) });
-    overview.later();
+    lowDetail.later();
   }
 
   /** Select the nodes that a line recorded, one after the other. */

@@ -2,7 +2,7 @@
 
 import { html, put, say } from "../dom.js";
 import { iconButton } from "../controls/toolbar.js";
-import { Roving } from "../controls/roving.js";
+import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
 
@@ -17,7 +17,7 @@ export class SaveMenu {
     // A form that cannot be had here is in the menu, too: it can be reached, and says where it can.
     this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
     this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => event.newState === "open" && this.#first()?.focus() }, ...this.items);
-    new Roving(this.root, "button", ["ArrowUp", "ArrowDown"]);
+    new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
     this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
     this.button = iconButton("save", "save: picture, page …", () => {});
     put(this.button, "aria-haspopup", "menu");

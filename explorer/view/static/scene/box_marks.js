@@ -16,7 +16,7 @@ const PARTS = 1 << 20;
 
 /** Sums for the boxes of one placement. */
 export class BoxMarks {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("./compose.js").Placement} placement */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Placement} placement */
   constructor(trace, placement) {
     this.trace = trace;
     this.placement = placement;

@@ -88,7 +88,7 @@ export class Opening {
       if (hiding.length || body !== view.body) {
         view.body = body;
         view.replace();
-        view.shell.showBody(body);
+        view.parts.showBody(body);
         if (closed.length) view.callbacks.onOpen?.([...view.open]);
       } else view.show();
       act();

@@ -1,11 +1,11 @@
 // Known compositions: nodes that together compute a GELU, a softmax or another known function.
 
 import { html } from "../dom.js";
-import { heading } from "../panel/lists.js";
+import { heading } from "../panel/elements.js";
 
 /** The compositions of a recording, by their nodes. */
 export class Compositions {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     /** @type {Map<number, import("../types").Composition[]>} */ this.of = new Map();

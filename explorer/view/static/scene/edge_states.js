@@ -11,7 +11,7 @@ const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4, declined: 5 };
 
 /** The segments of one placement, kept by difference. */
 export class EdgeStates {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("./compose.js").Paths} paths @param {import("./compose.js").Placement} placement @param {Map<number, Piece[]>} cut segments of edges, found once for all placements */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Paths} paths @param {import("./placement.js").Placement} placement @param {Map<number, Piece[]>} cut segments of edges, found once for all placements */
   constructor(trace, paths, placement, cut) {
     this.trace = trace;
     this.paths = paths;

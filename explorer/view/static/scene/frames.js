@@ -5,20 +5,20 @@
  *   boxes: the closed operators that hide members
  */
 
-import { Index } from "../data/index.js";
+import { RowIndex } from "../data/row_index.js";
 
 /** The groups of one trace. */
 export class Frames {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     const { groups } = trace.recording;
     const { outlined } = trace.replay;
     const count = trace.decisions.length;
-    this.bornBy = new Index(count, (enter) => groups.forEach(({ decision }, index) => enter(decision, index)));
-    this.goneBy = new Index(count, (enter) => outlined.forEach((position, index) => enter(position < count ? position : -1, index)));
-    this.holding = new Index(trace.count, (enter) => groups.forEach(({ members }, index) => members.forEach((node) => enter(node, index))));
-    this.ofKernel = new Index(trace.kernels.length, (enter) => groups.forEach((group, index) => enter(trace.kernelOf[group.members.at(-1)], index)));
+    this.bornBy = new RowIndex(count, (enter) => groups.forEach(({ decision }, index) => enter(decision, index)));
+    this.goneBy = new RowIndex(count, (enter) => outlined.forEach((position, index) => enter(position < count ? position : -1, index)));
+    this.holding = new RowIndex(trace.count, (enter) => groups.forEach(({ members }, index) => members.forEach((node) => enter(node, index))));
+    this.ofKernel = new RowIndex(trace.kernels.length, (enter) => groups.forEach((group, index) => enter(trace.kernelOf[group.members.at(-1)], index)));
   }
 
   /** The groups whose outlines one decision may change. @param {number} decision @returns {Iterable<number>} */
@@ -28,7 +28,7 @@ export class Frames {
     for (const node of this.trace.changedBy.of(decision)) yield* this.holding.of(node);
   }
 
-  /** The outline of a group, undefined where it has none. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {import("./compose.js").Placement} placement @returns {Frame | undefined} */
+  /** The outline of a group, undefined where it has none. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {import("./placement.js").Placement} placement @returns {Frame | undefined} */
   frame(index, moment, placement) {
     const { trace } = this;
     const group = trace.recording.groups[index];

@@ -21,7 +21,7 @@ const LISTED = 40;
 
 /** Links between forward and gradient nodes; nodes that share a slot share their links. */
 export class GradientLinks {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.rows = trace.recording.gradients ?? [];

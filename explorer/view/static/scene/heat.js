@@ -31,8 +31,8 @@ export class Heat {
     this.totals = totals;
     this.changed = changed;
     this.measure = first;
-    /** @type {{placement: import("./compose.js").Placement, shares: any} | null} */ this.hued = null;
-    /** @type {{number: number, placement: import("./compose.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
+    /** @type {{placement: import("./placement.js").Placement, shares: any} | null} */ this.hued = null;
+    /** @type {{number: number, placement: import("./placement.js").Placement, held: any, measure: string, shares: any} | null} the shares of the scene before */ this.kept = null;
     this.known = totals.metrics.map(({ name }) => name);
     /** the choices; the keyboard goes through measures alone */ this.choices = ["", ...this.known, ...(lines.isKnown ? [LINES] : [])];
     const options = this.choices.map((choice) => html("option", { value: choice }, choice === LINES ? `colour: ${choice}` : `heat: ${choice || "off"}`));
@@ -58,7 +58,7 @@ export class Heat {
     this.choose(["", ...this.known][(this.known.indexOf(this.measure) + 2) % (this.known.length + 1)]);
   }
 
-  /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
+  /** The share of everything shown, −1 … 1; only an overlay's numbers may be negative. @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
     if (this.measure === LINES) return this.#hues(placement);
@@ -90,7 +90,7 @@ export class Heat {
     return this.kept.shares;
   }
 
-  /** The colours of the lines that recorded the nodes in each place; a closed box has one if all inside have it. @param {import("./compose.js").Placement} placement */
+  /** The colours of the lines that recorded the nodes in each place; a closed box has one if all inside have it. @param {import("./placement.js").Placement} placement */
   #hues(placement) {
     if (this.hued?.placement === placement) return this.hued.shares;
     const { lines } = this;

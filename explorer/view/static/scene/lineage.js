@@ -9,7 +9,7 @@ export const TRACED = { inputs: "leads to the selection", outputs: "is computed 
 
 /** Finds and draws the lineage of nodes of one trace. */
 export class Lineage {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("./compose.js").Paths} paths */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("./placement.js").Paths} paths */
   constructor(trace, paths) {
     this.trace = trace;
     this.paths = paths;
@@ -81,7 +81,7 @@ export class Lineage {
     return leaves ? `${before}, from ${leaves}` : before;
   }
 
-  /** The slots of the lineage that a reader asked for, and the edges along it; none where nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
+  /** The slots of the lineage that a reader asked for, and the edges along it; none where nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
   lit({ way, standing: node }, scene, placement) {
     if (!way || node < 0) return undefined;
     const { position } = scene.moment;

@@ -2,7 +2,7 @@
 
 /** Decides for the boxes of one trace. */
 export class OpenBoxes {
-  /** @param {import("../data/recording.js").Trace} trace */
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor({ layout, replay }) {
     this.boxes = layout.boxes;
     /** @type {Map<number, [number, number][]>} box → first and last instants at which it is drawn open */ this.spans = new Map();

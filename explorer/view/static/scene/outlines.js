@@ -2,7 +2,7 @@
 
 const [PAD, HUG] = [10, 7];
 
-/** Left, top, right, bottom around some rectangles. @param {import("./compose.js").Rect[]} rects @returns {[number, number, number, number]} */
+/** Left, top, right, bottom around some rectangles. @param {import("./placement.js").Rect[]} rects @returns {[number, number, number, number]} */
 export function around(rects, pad = PAD) {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const [x, y, wide, high] of rects) {
@@ -20,7 +20,7 @@ const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= to
 /** px of a line of small text above its baseline, and below it, with a gap. */
 const [RISE, FALL] = [14, 7];
 
-/** The height nearest to a wanted one at which a text of so many px is clear of every place, right of a shape; undefined if none is. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./compose.js").Placement} placement */
+/** The height nearest to a wanted one at which a text of so many px is clear of every place, right of a shape; undefined if none is. @param {number[]} shape @param {number} wide @param {number} wanted @param {import("./placement.js").Placement} placement */
 export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wanted, placement) {
   const strip = [right, top - RISE, right + wide, low + FALL];
   const closed = [...placement.boxes].filter(([box]) => !placement.composed.has(box)).map(([, rect]) => rect);
@@ -32,7 +32,7 @@ export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wa
 
 /** The outline of one group on one placement; the rectangles near it are looked for once, and asked at every moment. */
 export class Outline {
-  /** @param {import("./frames.js").Frame} frame @param {import("./compose.js").Placement} placement */
+  /** @param {import("./frames.js").Frame} frame @param {import("./placement.js").Placement} placement */
   constructor({ slots, boxes }, placement) {
     this.rects = [...slots.map((slot) => placement.slots.get(slot)), ...boxes.map((box) => placement.boxes.get(box))];
     this.whole = around(this.rects);

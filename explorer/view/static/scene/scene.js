@@ -4,7 +4,7 @@ import { BoxMarks } from "./box_marks.js";
 import { EdgeStates } from "./edge_states.js";
 import { Frames } from "./frames.js";
 import { SlotStates } from "./slot_states.js";
-import { Uses } from "./uses.js";
+import { UseCounts } from "./use_counts.js";
 
 /**
  * @typedef {{since: number, slots: Set<number>, boxes: Set<number>, edges: Set<string>, frames: Set<number>}} Changes
@@ -17,22 +17,22 @@ import { Uses } from "./uses.js";
 
 /** Builds the scenes of one trace: a step touches only the slots that its decision or its kernel touches. Its scenes share their tables. */
 export class SceneBuilder {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./compose.js").Paths} paths */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./placement.js").Paths} paths */
   constructor(trace, timeline, paths) {
     this.trace = trace;
     this.paths = paths;
     this.slotStates = new SlotStates(trace, timeline);
     this.frames = new Frames(trace);
-    this.uses = new Uses(trace);
+    this.uses = new UseCounts(trace);
     this.cut = new Map();
     this.number = 0;
     /** slots that were looked at, in all: the work of a step */ this.visited = 0;
     /** slot → how many outlines have it as a member */ this.memberships = new Int32Array(trace.layout.slots.length);
     /** @type {Scene | null} */ this.last = null;
-    /** @type {import("./compose.js").Placement | null} */ this.placement = null;
+    /** @type {import("./placement.js").Placement | null} */ this.placement = null;
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {import("./compose.js").Placement} placement @returns {Scene} */
+  /** @param {import("../data/timeline.js").Moment} moment @param {import("./placement.js").Placement} placement @returns {Scene} */
   scene(moment, placement) {
     const { last } = this;
     this.last = last && this.placement === placement && isStep(last.moment, moment) ? this.#step(last, moment) : this.#begin(moment, placement);

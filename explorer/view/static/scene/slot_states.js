@@ -1,8 +1,8 @@
 // States of slots at a moment: the node or ghost, how it changed, and the work of its kernel now.
 
 import { bytesText, microsText } from "../data/number_format.js";
-import { meanings } from "../panel/terms.js";
-import { scalarText } from "../panel/value.js";
+import { meanings } from "../panel/term_tooltips.js";
+import { scalarText } from "../panel/value_summary.js";
 
 const PLACE_IN_SCHEDULE = meanings("level chain");
 /** Characters of a value that a node has room for: of those of a power of ten two are as wide as one. */
@@ -22,7 +22,7 @@ const characters = (text) => text.length - (text.match(/[⁻⁰¹²³⁴⁵⁶�
 
 /** Decides for the slots of one trace. */
 export class SlotStates {
-  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline */
+  /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline */
   constructor(trace, timeline) {
     this.trace = trace;
     this.timeline = timeline;

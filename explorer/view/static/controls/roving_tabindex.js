@@ -3,7 +3,7 @@
 import { put } from "../dom.js";
 
 /** Keeps the buttons of a part one tab stop, also after they are made anew. */
-export class Roving {
+export class RovingTabindex {
   /** @param {HTMLElement} root @param {string} selector of its buttons @param {[string, string]} keys back and forward */
   constructor(root, selector, [back, forward]) {
     this.root = root;

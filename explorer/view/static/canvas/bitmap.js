@@ -3,7 +3,7 @@
 import { html } from "../dom.js";
 
 /** Draws into the pixels of a `<canvas>`. */
-export class Pixels {
+export class Bitmap {
   /** @param {HTMLCanvasElement} canvas */
   constructor(canvas) {
     this.pen = canvas.getContext("2d");

@@ -1,6 +1,6 @@
 // Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
 
-import { explained } from "./terms.js";
+import { explained } from "./term_tooltips.js";
 import { html, svg } from "../dom.js";
 import { bytesText, grouped } from "../data/number_format.js";
 
@@ -9,8 +9,8 @@ const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 /** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life kernels `from` … `to` */
 
 /** Live ranges of all values: from the kernel that computes a value to its last reader. */
-export class BufferTimeline {
-  /** @param {import("../data/recording.js").Trace} trace */
+export class BufferLanes {
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     /** @type {Map<string, number> | undefined} name → how many nodes have it */ this.names = undefined;
@@ -103,7 +103,7 @@ export class BufferTimeline {
     return this.names.get(trace.namedLabel(node)) > 1 && html("div", { class: "ex-soft" }, trace.scopePath(node).join(" / ") || trace.sourceText(node));
   }
 
-  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./kept_parts.js").KeptParts} kept */
+  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./elements.js").KeptParts} kept */
   table(kernel, link, kept) {
     const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
     const cells = alive.slice(0, LANES).flatMap(({ node, buffer, bytes, inPlace }) => {

@@ -1,7 +1,7 @@
 // Indices of rows by number: the entries of every key, as two arrays of integers.
 
 /** Entries in the order of their keys: those of key k stand from starts[k] on. */
-export class Index {
+export class RowIndex {
   /** @param {number} count of keys @param {(enter: (key: number, entry: number) => void) => void} walk enters everything, in the same order each time; a key below 0 has no entries */
   constructor(count, walk) {
     this.starts = new Int32Array(count + 1);

@@ -65,7 +65,7 @@ export function ofOperation(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** The searched texts of a node. @param {import("./recording.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
+/** The searched texts of a node. @param {import("./trace.js").Trace} trace @param {number} node @param {string} [compositions] known functions that it is a part of @returns {Entry} */
 export function nodeEntry(trace, node, compositions = "") {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);

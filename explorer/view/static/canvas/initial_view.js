@@ -35,7 +35,7 @@ function beginning(items, right, length, room) {
   return (low + high) / 2;
 }
 
-/** The rectangles of the nodes and closed boxes of a scene. @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @returns {number[][]} x, y, width, height */
+/** The rectangles of the nodes and closed boxes of a scene. @param {import("../scene/placement.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @returns {number[][]} x, y, width, height */
 export function standing(placement, scene) {
   const boxes = [...placement.boxes].filter(([box]) => !placement.composed.has(box));
   const slots = [...placement.slots].filter(([slot]) => scene.slots.has(slot));

@@ -3,7 +3,7 @@
 import { tintOf } from "../scene/heat.js";
 import { html } from "../dom.js";
 import { extentOf } from "./edge_path.js";
-import { Pixels } from "./pixels.js";
+import { Bitmap } from "./bitmap.js";
 
 /** The scale below which a graph is seen from afar: no text can be read there, and a line of an element is a fraction of a pixel. */
 const AFAR = 0.2;
@@ -36,13 +36,13 @@ const [GROUND, CHOSEN_GROUND] = [["--ex-line", "--ex-panel"], ["--ex-accent", "-
 const DIFFERENCES = { added: ["--ex-new", "--ex-new-bg"], removed: ["--ex-bad", "--ex-bad-bg"], changed: ["--ex-warn", "--ex-warn-bg"], rewired: ["--ex-accent", "--ex-accent-bg"], regrouped: ["--ex-fuse", "--ex-fused"] };
 
 /** Draws a canvas from afar. */
-export class Overview {
+export class LowDetail {
   /** @param {import("./canvas.js").Canvas} canvas @param {import("./camera.js").Camera} camera */
   constructor(canvas, camera) {
     this.canvas = canvas;
     this.camera = camera;
-    this.root = html("canvas", { class: "ex-overview", "aria-hidden": "true", hidden: true });
-    this.pixels = new Pixels(this.root);
+    this.root = html("canvas", { class: "ex-low-detail", "aria-hidden": "true", hidden: true });
+    this.pixels = new Bitmap(this.root);
     this.frame = 0;
     /** @type {Map<string, number>} */ this.words = new Map();
     /** @type {((name: string) => number) | null} the colour of a CSS variable, once the theme is known */ this.word = null;

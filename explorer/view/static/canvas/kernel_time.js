@@ -8,17 +8,17 @@ import { freeHeight } from "../scene/outlines.js";
 const LETTER = 7;
 
 /** Draws a time where no neighbour covers it; its height is looked for anew when its shape or the placement changes. */
-export class SideTime {
+export class KernelTime {
   /** @param {boolean} pressing whether it is drawn over neighbours where there is no room, rather than left to the panel */
   constructor(pressing) {
     this.pressing = pressing;
     this.root = svg("text", { class: "ex-frame-time" });
     this.shown = "";
-    /** @type {import("../scene/compose.js").Placement | null} */
+    /** @type {import("../scene/placement.js").Placement | null} */
     this.placement = null;
   }
 
-  /** @param {string} time @param {number[]} shape left, top, right, bottom @param {import("../scene/compose.js").Placement} placement */
+  /** @param {string} time @param {number[]} shape left, top, right, bottom @param {import("../scene/placement.js").Placement} placement */
   show(time, shape, placement) {
     const shown = [time, ...shape].join();
     if (shown === this.shown && placement === this.placement) return;

@@ -1,16 +1,16 @@
 // The parts of the view around the canvas, and their texts.
 
-import { changeIcon, costText, helpBox, iconButton } from "./toolbar.js";
+import { changeIcon, helpBox, iconButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
 import { html, put, say } from "../dom.js";
-import { Roving } from "./roving.js";
+import { RovingTabindex } from "./roving_tabindex.js";
 import { Minimap } from "../canvas/minimap.js";
-import { Panel } from "../panel/why_panel.js";
+import { Panel } from "../panel/panel.js";
 import { StageChips } from "./stage_chips.js";
 import { LINES } from "../scene/heat.js";
-import { explained, forgetIn } from "../panel/terms.js";
+import { explained, forgetIn } from "../panel/term_tooltips.js";
 import { SaveMenu } from "../save/save_menu.js";
-import { Sentence } from "./sentence.js";
+import { Sentence, costText } from "./moment_sentence.js";
 import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
 import { SourcePane } from "../panel/source_pane.js";
@@ -26,7 +26,7 @@ const DEEPEST = 9;
 const SPEEDS = [0.5, 1, 2, 4];
 
 /** Builds the page of a view once for each payload. */
-export class Shell {
+export class ViewParts {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
@@ -49,7 +49,7 @@ export class Shell {
       line: (node) => this.showLine(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
-    new Roving(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
+    new RovingTabindex(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
     this.tree = new ScopeTree(view);
     this.source = new SourcePane(view);
     this.timelineSlider = new TimelineSlider(trace, timeline, go);
@@ -64,7 +64,7 @@ export class Shell {
     this.sentence = new Sentence(view);
     this.cost = html("div", { class: "ex-cost" });
     this.hint = html("div", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "Press ▶, or ", html("kbd", {}, "."));
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.overview.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.lowDetail.root, view.canvas.root, view.heat.legend, this.hint, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
     this.minimap.corner.others = [view.heat.legend, this.hint, this.crumbs, this.search.root];
     view.camera.overlays = () => this.#overlays();
@@ -136,7 +136,7 @@ export class Shell {
       iconButton("theme", "dark or light", () => view.turnTheme()),
       iconButton("help", "outlines and keys (?)", () => this.turnHelp()),
     );
-    new Roving(tools, "button", ["ArrowLeft", "ArrowRight"]);
+    new RovingTabindex(tools, "button", ["ArrowLeft", "ArrowRight"]);
     return tools;
   }
 
@@ -197,7 +197,7 @@ export class Shell {
       iconButton("last", "a stage forward (])", () => view.stepStage(1)),
       html("select", { class: "ex-speed", title: "speed: 1× is 3 s a decision, 0.8 s a kernel", "aria-label": "speed of play", change }, ...options),
     );
-    new Roving(steps, "button", ["ArrowLeft", "ArrowRight"]);
+    new RovingTabindex(steps, "button", ["ArrowLeft", "ArrowRight"]);
     return steps;
   }
 

@@ -9,8 +9,8 @@ const [NARROW, SLIM] = [720, 480];
 const [LOW, PANEL, CANVAS, SOURCE, TREE] = [320, 200, 240, 160, 100];
 const KEY = "explorer.sizes";
 
-/** Sizes of one view. */
-export class Sizes {
+/** PaneSizes of one view. */
+export class PaneSizes {
   /** @param {HTMLElement} root @param {number} height px, as Python asks for */
   constructor(root, height) {
     this.root = root;

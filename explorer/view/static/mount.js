@@ -1,12 +1,11 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
-import { addressOf, keepAddress, restore } from "./controls/page_address.js";
-import { HANDOVER, handOver } from "./controls/handover.js";
+import { HANDOVER, addressOf, handOver, keepAddress, restore } from "./controls/view_address.js";
 import { followLinks } from "./controls/prose_links.js";
 import { Pair } from "./compare/pair.js";
 import { Totals } from "./data/totals.js";
 import { restored } from "./data/stored.js";
-import { Trace } from "./data/recording.js";
+import { Trace } from "./data/trace.js";
 import { takeFallback } from "./save/page_source.js";
 import { View } from "./view.js";
 

@@ -1,6 +1,6 @@
 // Recording with the lookups that views need.
 
-import { Index } from "./index.js";
+import { RowIndex } from "./row_index.js";
 import { Substitutions } from "./substitutions.js";
 import { unpack } from "./unpack.js";
 
@@ -32,17 +32,17 @@ export class Trace {
     this.#indexKernels();
     this.#indexDecisions();
     for (const [box, position, text] of this.replay.rows) this.#rows.set(box, [...(this.#rows.get(box) ?? []), [position, text]]);
-    this.#rowsAt = new Index(this.decisions.length + 1, (enter) => this.replay.rows.forEach(([box, position]) => enter(position, box)));
+    this.#rowsAt = new RowIndex(this.decisions.length + 1, (enter) => this.replay.rows.forEach(([box, position]) => enter(position, box)));
     this.substitutions = new Substitutions(this.recording.substitutions, this.count);
     /** node → the nodes that read it, as recorded */
-    this.readers = new Index(this.count, (enter) => this.nodes.operands.forEach((operands, node) => operands.forEach((operand) => enter(operand, node))));
+    this.readers = new RowIndex(this.count, (enter) => this.nodes.operands.forEach((operands, node) => operands.forEach((operand) => enter(operand, node))));
   }
 
   #decisionsOf = new Map();
-  /** @type {Index[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
+  /** @type {RowIndex[]} rows of declined edges of each decision: those with places, and the others */ #declined = [];
   /** @type {Map<number, string[]>} */ #outputNames = new Map();
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
-  /** @type {Index | undefined} */ #rowsAt = undefined;
+  /** @type {RowIndex | undefined} */ #rowsAt = undefined;
   /** @type {Int32Array | undefined} */ #changes = undefined;
 
   #indexSlots() {
@@ -83,11 +83,11 @@ export class Trace {
       }
     });
     const { declined_edges: edges, declined_readers: readers } = this.recording;
-    const byDecision = (rows) => new Index(this.decisions.length, (enter) => rows.forEach(([decision], row) => enter(decision, row)));
+    const byDecision = (rows) => new RowIndex(this.decisions.length, (enter) => rows.forEach(([decision], row) => enter(decision, row)));
     this.#declined = [byDecision(edges), byDecision(readers)];
     const { born, gone } = this.nodes;
     /** decision → the nodes that it produced or took away */
-    this.changedBy = new Index(this.decisions.length, (enter) => {
+    this.changedBy = new RowIndex(this.decisions.length, (enter) => {
       born.forEach(enter);
       gone.forEach(enter);
     });

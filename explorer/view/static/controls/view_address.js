@@ -1,4 +1,4 @@
-// The address of a page: its fragment names step, selection and open boxes, so that a link leads to the same sight.
+// The address of a view: step, selection and open boxes, in the fragment of its page, in links of prose, and for another view of the same recording.
 
 /** ms without a change until the address is written; browsers refuse a hundred changes in a few seconds. */
 const PAUSE = 300;
@@ -80,7 +80,7 @@ function nodeOf({ trace, now }, named) {
   return nodes.filter((node) => trace.exists(node, now.position)).at(-1) ?? nodes.at(-1) ?? -1;
 }
 
-/** The nodes of a name, in the order of `view.focus`: of a scope or operator by its path or a part of it, else of a variable, else of an operation. @param {import("../data/recording.js").Trace} trace @param {string} named */
+/** The nodes of a name, in the order of `view.focus`: of a scope or operator by its path or a part of it, else of a variable, else of an operation. @param {import("../data/trace.js").Trace} trace @param {string} named */
 function nodesNamed(trace, named) {
   const paths = [named.split(" / "), named.split(/[/.]/).filter(Boolean)].filter(({ length }) => length);
   const all = [...trace.nodes.label.keys()];
@@ -95,4 +95,24 @@ function nodesNamed(trace, named) {
 /** Whether a path has another one as a stretch of it. @param {string[]} path @param {string[]} part */
 function isWithin(path, part) {
   return path.some((_, start) => part.every((name, index) => path[start + index] === name));
+}
+
+/** The event that takes a view to an address, on its root. */
+export const HANDOVER = "explorer-handover";
+
+/**
+ * Let the view in an element go where a reader is in another one, unless he is still at its start.
+ * @param {import("../view.js").View} view @param {string} start address of the view when it was drawn @param {HTMLElement} element
+ */
+export function handOver(view, start, element) {
+  const address = addressOf(view);
+  const root = element.querySelector(".explorer-view");
+  if (address !== start) root.dispatchEvent(new CustomEvent(HANDOVER, { detail: address }));
+  if (!view.root.contains(document.activeElement)) return;
+  /** @type {HTMLElement | null} */ (root.querySelector("[data-key][tabindex='0']"))?.focus({ preventScroll: true });
+}
+
+/** Let a view go where another one leaves a reader, or a link in prose leads. @param {import("../view.js").View} view */
+export function takeOver(view) {
+  view.root.addEventListener(HANDOVER, (/** @type {CustomEvent<string>} */ { detail }) => restore(view, new URLSearchParams(detail)));
 }

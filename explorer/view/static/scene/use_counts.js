@@ -1,17 +1,17 @@
-// Uses of slots at a position: how many operands and outputs stand there, and for how many equal nodes a node stands.
+// UseCounts of slots at a position: how many operands and outputs stand there, and for how many equal nodes a node stands.
 
-import { Index } from "../data/index.js";
+import { RowIndex } from "../data/row_index.js";
 
 /** Counts for one trace, kept by difference from decision to decision. */
-export class Uses {
-  /** @param {import("../data/recording.js").Trace} trace */
+export class UseCounts {
+  /** @param {import("../data/trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     /** operands that stand in each slot */ this.readers = new Int32Array(trace.layout.slots.length);
     /** outputs that stand in each slot */ this.outputs = new Int32Array(trace.layout.slots.length);
     const { substitutions } = trace.recording;
     /** decision → the rows of substitutions by which it merged equal nodes */
-    this.merges = new Index(trace.decisions.length, (enter) => trace.replay.merges.forEach((row) => enter(substitutions[row][0], row)));
+    this.merges = new RowIndex(trace.decisions.length, (enter) => trace.replay.merges.forEach((row) => enter(substitutions[row][0], row)));
     /** @type {Map<number, number>} node → how many equal nodes it stands for, where others were merged into it */ this.copies = new Map();
   }
 

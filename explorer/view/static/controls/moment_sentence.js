@@ -1,0 +1,123 @@
+// The sentence over the canvas: the present moment, and the reason of its decision; and its cost in a few words.
+
+import { html, put } from "../dom.js";
+import { bytesText, grouped, microsText } from "../data/number_format.js";
+
+/** px of a line, and of the room above and below all lines. */
+const [LINE, AROUND] = [18.2, 12];
+/** px that the longest sentences of plans have on one line. */
+const LONG = 2000;
+/** The part of a view's height that a sentence takes at most; a longer one is scrolled. */
+const MOST = 0.25;
+
+/** Says moments, in room for long sentences at the present width, and for the longest one so far: the canvas below does not move to and fro. */
+export class Sentence {
+  /** @param {import("../view.js").View} view */
+  constructor(view) {
+    this.view = view;
+    this.text = html("p");
+    this.said = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text);
+    this.root = html("div", { class: "ex-saying" }, this.said);
+    this.room = { width: 0, height: 0 };
+    // An observer is told after the layout of the page: to ask for sizes here costs no layout of its own.
+    this.resized = new ResizeObserver(() => this.#makeRoom());
+    this.resized.observe(this.text);
+  }
+
+  #makeRoom() {
+    const { text, room, view } = this;
+    const most = Math.floor(view.root.clientHeight * MOST);
+    const [width, needed] = [text.offsetWidth, text.offsetHeight];
+    const usual = Math.ceil(AROUND + LINE * Math.ceil(LONG / width));
+    const height = Math.min(most, Math.max(needed, width === room.width ? room.height : usual));
+    this.room = { width, height };
+    this.root.style.setProperty("--ex-said", `${height}px`);
+    put(this.said, "tabindex", needed > height && 0);
+  }
+
+  /** Say a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} it as plain text */
+  show(moment, parts) {
+    const { trace, timeline, prediction } = this.view;
+    const { place, verdict, fragments } = prediction.isOn ? prediction.saying() : saying(trace, timeline, moment, parts.summary);
+    const name = timeline.stages[moment.stage]?.name ?? "";
+    const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
+    const words = parts.decisionCard.words(fragments);
+    const head = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
+    this.text.replaceChildren(...head, html("span", { class: "ex-sentence" }, ...words));
+    return `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`;
+  }
+
+  /** A screen reader is not told every step of a play. @param {boolean} playing */
+  playing(playing) {
+    put(this.said, "aria-live", playing ? "off" : "polite");
+  }
+
+  /** Watch nothing any more. */
+  end() {
+    this.resized.disconnect();
+  }
+}
+
+/** The sentence of a moment, in fragments (see data/trace.js). */
+function saying(trace, timeline, moment, summary) {
+  const stage = timeline.stages[moment.stage];
+  if (!stage) return { place: "", verdict: "", fragments: [] };
+  const plain = (text) => ({ text, node: -1 });
+  if (moment.decision >= 0) {
+    const place = `decision ${grouped(moment.decision - stage.first + 1)} of ${grouped(stage.last - stage.first)}`;
+    return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
+  }
+  if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
+  const operations = new Map(stage.counts).get("operations");
+  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} ${trace.count === 1 ? "node" : "nodes"}${operations ? `, ${operations} of them ${String(operations) === "1" ? "an operation" : "operations"}` : ""}` : "";
+  const nothing = !stage.result && stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
+  const introduction = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  const title = introduction.map((text) => ({ ...plain(text), isTitle: true }));
+  return { place: counts || nothing, verdict: "", fragments: stage.result ? [plain(stage.result)] : [...title, plain(stage.purpose)] };
+}
+
+/** Texts for the codes with which the planner explains a pick. */
+const WHY = {
+  only: "no other kernel was ready",
+  ready_first: "of the remaining kernels, only this one had all its operands",
+  earliest: "of the ready kernels, it was recorded first",
+  depth_first: "of the ready kernels, it comes first in depth-first order",
+  own_order: "of the ready kernels, it comes first in the order of this plan's own pass",
+  constant: "it is constant, so it is computed once, before all runs",
+};
+
+/** The sentence of a kernel that is picked, or has run, in fragments. */
+export function kernelSaying(trace, moment, plain) {
+  const kernel = trace.kernels[moment.kernel];
+  const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.namedLabel(node), node }]);
+  if (moment.phase === "order") {
+    const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
+    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];
+    const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? kernel.pick_reason}${rest}.`)] };
+  }
+  const index = trace.stepOf.get(moment.kernel);
+  const step = trace.steps[index];
+  const frees = kernel.frees.length ? `; then ${grouped(kernel.frees.length)} ${kernel.frees.length === 1 ? "value is" : "values are"} dead` : "";
+  return {
+    place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
+    verdict: "",
+    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} live${frees}.`)],
+  };
+}
+
+/** The cost of the graph at a moment, in a few words. */
+export function costText(trace, timeline, moment) {
+  const stage = timeline.stages[moment.stage];
+  if (!stage) return "";
+  if (moment.phase === "run" && moment.kernel >= 0) {
+    const step = trace.steps[trace.stepOf.get(moment.kernel)];
+    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)} live`;
+  }
+  const schedule = trace.recording.schedule;
+  if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
+    const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
+    return `peak ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
+  }
+  return stage.cost;
+}
