@@ -273,7 +273,7 @@ _hooks.why, _hooks.to_graphviz = _later("explorer.reports", "why_pair_of"), _lat
 _hooks.note_declaration, _hooks.stabilise = _note_declaration, _stabilise
 _hooks.describe_operation = _later("explorer.ops.catalogue.help_pages", "page")
 _hooks.compare = _later("explorer.reports", "compare")
-_hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.export.lanes_picture").lanes_picture(
+_hooks.lanes_picture = lambda lanes, micros: import_module("explorer.view.picture.lanes_svg").lanes_picture(
     lanes, micros
 )
 _set_default_display(_notebook_bar)

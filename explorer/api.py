@@ -27,7 +27,7 @@ from explorer.save_view import save
 from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.model.overlay import overlay, time_difference
-from explorer.view.payload.payload import THEMES
+from explorer.view.payload.view_payload import THEMES
 from explorer.view.widget.widget import GraphView
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from explorer.run.recording.recorder import build_recorded
 @contextmanager
 def bar() -> Iterator[ProgressCallback]:
     """Show a bar to a notebook's reader by the progress that long work reports; its button cancels the work."""
-    from explorer.view.widget.attended import is_attended
+    from explorer.view.widget.interactive import is_interactive
     from explorer.view.widget.progress_bar import Bar
 
-    if not is_attended():
+    if not is_interactive():
         yield lambda progress: None
         return
     shown = Bar()

@@ -30,7 +30,7 @@ MODULES = (
     "ipywidgets",
     "anywidget",
     "wasmtime",
-    "explorer.view.payload.payload",
+    "explorer.view.payload.view_payload",
     "explorer.view.widget.widget",
     "explorer.api",
     "explorer.view.widget.preview",
@@ -40,13 +40,13 @@ MODULES = (
 
 def import_when_idle() -> bool:
     """Begin the imports after the running cell; return False where no loop runs cells, or nobody is there to wait."""
-    from explorer.view.widget.attended import is_attended
+    from explorer.view.widget.interactive import is_interactive
 
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return False
-    if not is_attended():
+    if not is_interactive():
         return False
     loop.call_later(BEFORE, partial(_next, loop, _steps()))
     return True
@@ -55,7 +55,7 @@ def import_when_idle() -> bool:
 def _steps() -> Iterator[Callable[[], object]]:
     yield from (partial(import_module, name) for name in MODULES)
     yield lambda: import_module("explorer.view.layout.graphviz_engine").dot()
-    yield lambda: import_module("explorer.view.payload.bundle").script()
+    yield lambda: import_module("explorer.view.payload.script_bundle").script()
 
 
 def _next(loop: asyncio.AbstractEventLoop, steps: Iterator[Callable[[], object]]) -> None:

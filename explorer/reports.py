@@ -17,9 +17,8 @@ from explorer.run.recording.recorder import expressions, node_id
 from explorer.view.compare import comparison_text
 from explorer.view.compare.step_mapping import TIES, Tie
 from explorer.view.export.cost_report import costs, gains
-from explorer.view.export.history_text import why
-from explorer.view.export.pair_text import why_pair
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why, why_pair
 
 if TYPE_CHECKING:
     import graphviz  # type: ignore[import-untyped]  # the package has no types

@@ -58,7 +58,7 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
     if ending != ".png":
         write_file(output, WRITERS[ending](recording, state))
         return
-    from explorer.view.export.png import MOST, FontError, PictureSizeError
+    from explorer.view.picture.png import MOST, FontError, PictureSizeError
 
     try:
         content = WRITERS[ending](recording, state)

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import explorer as ex
-from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.payload.script_bundle import script, stylesheet
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "assets" / "digits.pnnx.param"

@@ -130,7 +130,7 @@ def test_a_png_without_its_package_says_what_to_install(view, tmp_path: Path, mo
 
 def test_a_png_without_any_font_says_so(view, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
-        "explorer.view.export.png._LETTER", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
+        "explorer.view.picture.png._LETTER", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
     )
     with pytest.raises(FileError, match="DejaVu"):
         view.save(tmp_path / "view.png")
@@ -138,7 +138,7 @@ def test_a_png_without_any_font_says_so(view, tmp_path: Path, monkeypatch) -> No
 
 
 def test_a_picture_too_large_for_a_png_is_refused(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("explorer.view.export.png.MOST", 100)
+    monkeypatch.setattr("explorer.view.picture.png.MOST", 100)
     view = ex.explore(planned(20))
     with pytest.raises(FileError, match="at most 100 px a side"):
         view.save(tmp_path / "view.png")

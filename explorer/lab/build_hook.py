@@ -36,7 +36,7 @@ def front_end(package: Path) -> tuple[str, str]:
         del sys.modules[name]
     sys.modules["explorer"] = stand_in
     try:
-        bundle = importlib.import_module("explorer.view.payload.bundle")
+        bundle = importlib.import_module("explorer.view.payload.script_bundle")
         return bundle.script(), bundle.stylesheet()
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "explorer"]:

@@ -8,8 +8,8 @@ request, a line of JSON::
 The process may allocate so many bytes where the system limits data: on Linux. Elsewhere a file may use all memory.
 
 The answer is lines of JSON on standard output: any number of ``{"progress": {"phase", "what", "done", "total"}}``, then
-``{"payload": …}`` (explorer/view/payload/payload.py) for a file, ``{"value": {"summary", "problem"}}`` for the leaf of
-a node, or ``{"problem": {"given", "rule", "fix"}}``.
+``{"payload": …}`` (explorer/view/payload/view_payload.py) for a file, ``{"value": {"summary", "problem"}}`` for the
+leaf of a node, or ``{"problem": {"given", "rule", "fix"}}``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.view.layout.box_layout import draw
-from explorer.view.payload.payload import payload, turned
+from explorer.view.payload.view_payload import payload, turned
 
 Answer = dict[str, Any]
 _PATIENCE = 0.3

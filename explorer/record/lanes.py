@@ -1,7 +1,7 @@
 """Lanes of a schedule on several workers: what each does when, as plain data.
 
 ``plan.estimate`` makes them. They are drawn in two forms: as text here, for a terminal, and as a picture in
-view/export/lanes_picture.py.
+view/picture/lanes_svg.py.
 """
 
 from __future__ import annotations

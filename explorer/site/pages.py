@@ -13,7 +13,7 @@ from explorer.site.chapter import Chapter
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import page_colours
 from explorer.view.export.html_page import content_policy
-from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.payload.script_bundle import script, stylesheet
 
 _STATIC = Path(__file__).parent / "static"
 INDEX, TERMS = "index", "glossary"

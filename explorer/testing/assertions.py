@@ -22,8 +22,8 @@ from explorer.testing.subjects import (
 )
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.export.text import kernel_line
-from explorer.view.model.memory_text import peak_text
-from explorer.view.model.places import node_place
+from explorer.view.model.program_location import node_place
+from explorer.view.model.stage_texts import peak_text
 
 _KERNELS = 4
 """maximum number of kernels that a failure lists"""

@@ -24,7 +24,7 @@ from explorer.record.reasons import bytes_text, fact_text
 from explorer.testing.subjects import AnyPlan, recording_of, schedule_of
 from explorer.view.compare.decision_changes import Stated, changes
 from explorer.view.export.decision_lines import MARKS, DecisionLine
-from explorer.view.model.places import decision_place
+from explorer.view.model.program_location import decision_place
 
 _FORMAT = 1
 _MOST = 1_000_000

@@ -16,7 +16,7 @@ from explorer.record import to_json
 from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.columns import pack
-from explorer.view.payload.payload import layout_json
+from explorer.view.payload.view_payload import layout_json
 from tests.bench.contest import table
 from tests.support.large import planned
 

@@ -17,7 +17,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.export.html_page import html
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.bench.contest import table
 from tests.browser.conftest import (  # noqa: F401
     browser,

@@ -21,7 +21,7 @@ from explorer import __version__
 from explorer.lab import build_hook
 from explorer.record import Recording
 from explorer.view.export.html_page import html
-from explorer.view.payload.bundle import script
+from explorer.view.payload.script_bundle import script
 from tests.browser.forked_kernels import kernel_server
 from tests.browser.notebook import Lab, Notebook
 from tests.browser.pages import VIEWPORT, KeptLabPage, KeptPage, Watch, new_context

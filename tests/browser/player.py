@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, expect
 
-from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.payload.script_bundle import script, stylesheet
 
 MOUNT = """async ([url, payload]) => {
     const { mount } = await import(url);

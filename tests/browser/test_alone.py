@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 import explorer as ex
 from explorer.record.escape import visible
 from explorer.view.export.html_page import html
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import node, press
 from tests.support.large import planned
 from tests.view import sample

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Gradient, Recording
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import heading, mount, node, press
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ from onnx.helper import make_node
 from playwright.sync_api import expect
 
 import explorer as ex
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import mount, node, press
 from tests.formats.onnx.models import FLOAT, model, opened
 from tests.golden.programs import recorded

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import drawn, mount, node, press, resize
 from tests.support.cells import MODELS
 from tests.support.representatives import representatives

@@ -9,8 +9,8 @@ from playwright.sync_api import Page
 
 import explorer as ex
 from explorer.view.layout.box_layout import draw
-from explorer.view.payload.bundle import stylesheet
-from explorer.view.payload.payload import payload
+from explorer.view.payload.script_bundle import stylesheet
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import drawn, mount
 from tests.golden.programs import recorded
 from tests.support.large import flat

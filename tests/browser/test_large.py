@@ -8,7 +8,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from explorer.view.layout.box_layout import draw
-from explorer.view.payload.payload import answer, payload
+from explorer.view.payload.view_payload import answer, payload
 from tests.browser.player import drawn, mount, press
 from tests.view import sample
 

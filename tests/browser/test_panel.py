@@ -13,8 +13,8 @@ from explorer.record import Stage
 from explorer.record.reasons import bytes_text, micros_text, render
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
-from explorer.view.model.model import build_model
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 from explorer.view.picture.kernel_outlines import frames
 from explorer.view.replay.state import state_at
 from explorer.view.tree.scopes import scope_path

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from explorer.view.replay.steps import predictable
 from tests.browser.axe import complaints
 from tests.browser.player import box, mount, node, press, stage

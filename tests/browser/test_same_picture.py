@@ -10,9 +10,9 @@ import pytest
 
 from explorer.record import Recording
 from explorer.view.layout.box_layout import PlacedModel, draw
-from explorer.view.layout.compose import compose
 from explorer.view.layout.direction import Direction
-from explorer.view.payload.payload import payload
+from explorer.view.layout.placement import compose
+from explorer.view.payload.view_payload import payload
 from explorer.view.picture.edges import visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frames
 from explorer.view.replay.contents import drawn_open, open_spans

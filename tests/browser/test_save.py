@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 
 import explorer as ex
 from explorer.record import from_json
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.axe import complaints
 from tests.browser.player import mount, press
 from tests.view import sample

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.view.export.html_page import html
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.player import mount, press, reload_until, resize
 from tests.view import sample
 

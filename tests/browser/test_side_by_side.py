@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.reports import ExplorableComparison, compare
 from explorer.view.compare.comparison_html import page_html
 from explorer.view.compare.pair_payload import paired
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from explorer.view.picture.difference_marks import differences
 from tests.browser.player import box, decided, node, press, resize
 from tests.golden.programs import recorded

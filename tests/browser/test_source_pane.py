@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.record import Source
 from explorer.record.listings import without_source
 from explorer.view.export.html_page import html
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.browser.axe import complaints, rules_of
 from tests.browser.player import mount, node, press, resize
 from tests.view import sample

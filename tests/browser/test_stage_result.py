@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.reasons import micros_text
 from explorer.view.export.html_page import html
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_texts import stage_result
 from tests.browser.player import press, stage
 from tests.view import sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.view import sample
 
 pytestmark = pytest.mark.browser

@@ -8,7 +8,7 @@ import pytest
 
 import explorer.view
 from explorer.view.payload.columns import LONG, pack, unpack
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.view import sample
 
 pytestmark = pytest.mark.browser

@@ -14,9 +14,9 @@ from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, WeightReference
 from explorer.view.export.dot import to_graphviz
-from explorer.view.export.history_text import why
 from explorer.view.export.html_page import html
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why
 from explorer.view.picture.svg import svg
 
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -28,7 +28,7 @@ from tornado.web import Application
 import explorer as ex
 from explorer.lab import model_worker
 from explorer.record import to_json
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from explorer_jupyter import ENDINGS, ExplorerFiles, ModelHandler
 from tests.support.jupyter_server import TOKEN, Server, large_view, started
 

@@ -21,7 +21,7 @@ from explorer.run.diagnosis.what_if import WhatIf
 from explorer.run.evalplan import CostsOption
 from explorer.run.execution.executors import ExecutorName
 from explorer.view.layout.direction import DIRECTIONS
-from explorer.view.payload.payload import THEMES
+from explorer.view.payload.view_payload import THEMES
 from explorer.view.widget.widget import GraphView
 
 MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}

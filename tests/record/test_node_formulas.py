@@ -11,7 +11,7 @@ import pytest
 import explorer as ex
 from explorer.record.node_formulas import formula
 from explorer.view.model.labels import WIDEST
-from explorer.view.model.model import build_model
+from explorer.view.model.picture_model import build_model
 
 
 def tensors(*names: str) -> list[ex.Expr]:

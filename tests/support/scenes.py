@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.view.folding.fold import MOST
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Paths
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.view.model.memory_text import peak_text
+from explorer.view.model.stage_texts import peak_text
 
 testing = ex.testing
 

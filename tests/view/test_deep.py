@@ -13,8 +13,8 @@ import pytest
 
 import explorer as ex
 from explorer.view.layout.box_layout import draw
-from explorer.view.model.model import build_model
-from explorer.view.payload.payload import layout_json, payload
+from explorer.view.model.picture_model import build_model
+from explorer.view.payload.view_payload import layout_json, payload
 from explorer.view.picture.svg import svg
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.topological import levels

@@ -10,9 +10,9 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.record import Recording
-from explorer.view.export.history_text import why
-from explorer.view.model.model import Model, build_model
-from explorer.view.payload.payload import layout_json
+from explorer.view.export.why_text import why
+from explorer.view.model.picture_model import Model, build_model
+from explorer.view.payload.view_payload import layout_json
 from explorer.view.picture.svg import svg
 
 F32 = np.dtype(np.float32)

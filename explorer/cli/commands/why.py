@@ -42,8 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.formats.pnnx.syntax_picture import syntax_tree
     from explorer.record.escape import visible
     from explorer.run.recording.recorder import expressions
-    from explorer.view.export.history_text import why_operator
-    from explorer.view.export.pair_text import why_pair
+    from explorer.view.export.why_text import why_operator, why_pair
     from explorer.view.tree.scopes import named_inside
 
     net = shape_option.assume(open(options.file), options)

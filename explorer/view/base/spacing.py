@@ -1,4 +1,4 @@
-"""Spacing of names and numbers next to edges and nodes, in px; the front end reads it from here (payload/bundle.py)."""
+"""Spacing of names and numbers next to edges and nodes, in px; the front end gets it from payload/script_bundle.py."""
 
 PORT_CHARACTER, PORT_BESIDES = 5, 12
 """width of a character of a port's name, and the room beside the name"""

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
 from explorer.view.compare.step_mapping import partners
-from explorer.view.model.decision_facts import count_value
-from explorer.view.model.stage_result import CHANCE
+from explorer.view.model.stage_texts import CHANCE, count_value
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import shown
 from explorer.view.picture.difference_marks import SIGNS, marks_json

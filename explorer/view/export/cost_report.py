@@ -8,7 +8,7 @@ from explorer.record.escape import visible
 from explorer.record.reasons import micros_text
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.model.decision_facts import NOT_RUN
-from explorer.view.model.stage_result import machine_text
+from explorer.view.model.stage_texts import machine_text
 
 _LISTED = 20
 """declined decisions that are listed at most"""

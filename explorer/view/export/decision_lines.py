@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from explorer.record import Decision, Recording
-from explorer.view.model.places import decision_place
+from explorer.view.model.program_location import decision_place
 
 MARKS = {"applied": "✓", "declined": "✗"}
 _HEAD = re.compile(r"(?P<stage>[^·✓✗]+) (?P<mark>[✓✗]) ")

@@ -20,8 +20,8 @@ from explorer.view.base.palette import LIGHT, page_style
 from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import check_direction
 from explorer.view.model.heat import HeatMetric
-from explorer.view.payload.bundle import script, stylesheet
-from explorer.view.payload.payload import payload, turned
+from explorer.view.payload.script_bundle import script, stylesheet
+from explorer.view.payload.view_payload import payload, turned
 from explorer.view.picture.svg import svg
 
 

@@ -18,8 +18,7 @@ from explorer.record.glossary import GLOSSARY
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, counted_text, short_counted_text
 from explorer.view.export.decision_lines import decision_lines
-from explorer.view.model.decision_facts import stage_counts
-from explorer.view.model.memory_text import most_live_text, peak_text
+from explorer.view.model.stage_texts import most_live_text, peak_text, stage_counts
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 

@@ -69,7 +69,7 @@ def _svg(recording: Recording, state: ViewState) -> str:
 
 
 def _png(recording: Recording, state: ViewState) -> bytes:
-    from explorer.view.export.png import png
+    from explorer.view.picture.png import png
 
     return png(recording, state.position(recording), **_drawn(state))
 

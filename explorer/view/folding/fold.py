@@ -12,10 +12,10 @@ from itertools import compress
 from typing import NamedTuple
 
 from explorer.record import Recording
+from explorer.view.folding.added_node_boxes import gather_produced
 from explorer.view.folding.batch_boxes import gather
-from explorer.view.folding.isomorphic import alike
-from explorer.view.folding.produced_boxes import gather_produced
-from explorer.view.folding.repeated_blocks import repeated
+from explorer.view.folding.isomorphic_subgraphs import alike
+from explorer.view.folding.repeated_segments import repeated
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, lifted
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure

@@ -21,9 +21,9 @@ from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
 from explorer.view.layout.graphviz_engine import cost, dot
-from explorer.view.layout.layout_graph import GAP, RANK_GAP, LayoutEngine, LayoutGraph, Placed, trunk
+from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutEngine, LayoutGraph, Placed, trunk
 from explorer.view.model.labels import TITLE as TITLE_SIZE
-from explorer.view.model.model import Model, build_model
+from explorer.view.model.picture_model import Model, build_model
 from explorer.view.tree.slots import source
 from explorer.view.tree.topological import ranks
 

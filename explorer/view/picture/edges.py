@@ -13,11 +13,11 @@ from math import ceil, inf
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.spacing import LEVEL, PORT_BESIDES, PORT_CHARACTER
-from explorer.view.layout.compose import Scene, Segment, plain_segment
 from explorer.view.layout.direction import Direction
 from explorer.view.layout.edge_labels import label_rect
+from explorer.view.layout.placement import Scene, Segment, plain_segment
 from explorer.view.model.labels import PORT
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.replay.state import State
 from explorer.view.tree.box_tree import Paths
 from explorer.view.tree.box_tree import Segment as Key

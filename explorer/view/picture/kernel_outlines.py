@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from explorer.record import Group
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
-from explorer.view.layout.compose import Rect, Scene
+from explorer.view.layout.placement import Rect, Scene
 from explorer.view.model.labels import TITLE, group_titles, title_within
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7

@@ -16,10 +16,10 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import RuleSet, stylesheet
 from explorer.view.base.spacing import NUMBER_BESIDES
 from explorer.view.layout.box_layout import PlacedModel, draw
-from explorer.view.layout.compose import Rect, Scene, compose
 from explorer.view.layout.direction import check_direction
+from explorer.view.layout.placement import Rect, Scene, compose
 from explorer.view.model.labels import LINE, TITLE
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.picture.edges import declined_keys, edge_labels, lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import Frame, closed_around, frame_title, frames

@@ -1,4 +1,4 @@
-/** Explanations of the planner's terms, each with the forms of its term; payload/bundle.py writes it before the modules. */
+/** Explanations of the planner's terms, each with the forms of its term; payload/script_bundle.py writes it before the modules. */
 declare const GLOSSARY: Record<string, string[]>;
 /** px of an edge's label, and between it and its edge, for which layout/edge_labels.py finds the room. */
 declare const EDGE_LABEL: { height: number, aside: number };

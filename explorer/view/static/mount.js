@@ -10,7 +10,7 @@ import { takeFallback } from "./save/page_source.js";
 import { View } from "./view.js";
 
 /**
- * Show a payload (explorer/view/payload/payload.py) in an element.
+ * Show a payload (explorer/view/payload/view_payload.py) in an element.
  * @param {HTMLElement} element @param {any} payload @param {import("./view.js").Callbacks} [callbacks]
  * @returns {View}
  */

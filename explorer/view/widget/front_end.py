@@ -18,8 +18,8 @@ import ipywidgets  # type: ignore[import-untyped]  # the package has no types
 import traitlets
 from IPython import get_ipython
 
-from explorer.view.payload.bundle import script, stylesheet
-from explorer.view.widget.attended import is_attended
+from explorer.view.payload.script_bundle import script, stylesheet
+from explorer.view.widget.interactive import is_interactive
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -95,7 +95,7 @@ class NotebookWidget(anywidget.AnyWidget):
         if bundle is None:
             return None
         data, metadata = bundle
-        if not is_attended():
+        if not is_interactive():
             data = {mime: part for mime, part in data.items() if mime != WIDGET}
         return {**data, **self.static_outputs()}, metadata
 

@@ -16,9 +16,9 @@ from IPython import get_ipython
 from IPython.display import display
 
 from explorer.record import Recording
-from explorer.view.payload.payload import answer
-from explorer.view.widget.attended import is_attended
+from explorer.view.payload.view_payload import answer
 from explorer.view.widget.front_end import WIDGET
+from explorer.view.widget.interactive import is_interactive
 from explorer.view.widget.widget import GraphView, json_text
 
 LARGE = 600
@@ -30,7 +30,7 @@ _OPTIONS = ("theme", "height", "direction")
 def is_wanted() -> bool:
     """Whether the running cell of a notebook ends with a call of ``explore``, whose view it will show to a reader."""
     kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None or not is_attended() or threading.current_thread() is not threading.main_thread():
+    if kernel is None or not is_interactive() or threading.current_thread() is not threading.main_thread():
         return False
     source = kernel.get_parent().get("content", {}).get("code", "")
     return shows_view(get_ipython().transform_cell(source))

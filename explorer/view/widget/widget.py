@@ -18,20 +18,19 @@ from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.record.unmeasured import unmeasured
-from explorer.view.export.history_text import why
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
-from explorer.view.export.pair_text import why_pair
-from explorer.view.export.png import png
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why, why_pair
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import DIRECTIONS, check_direction
 from explorer.view.model.heat import HeatMetric
 from explorer.view.model.overlay import overlay
-from explorer.view.model.stage_result import first_nan
-from explorer.view.payload.payload import THEMES, answer, payload
+from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
+from explorer.view.payload.view_payload import THEMES, answer, payload
+from explorer.view.picture.png import png
 from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import predictable, stage_ends, step_at
 from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_path

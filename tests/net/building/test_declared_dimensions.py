@@ -14,9 +14,9 @@ from explorer.core.ir import dimension_declarations
 from explorer.record import from_json, to_json
 from explorer.record.compare.comparison import compare
 from explorer.view.export.dot import to_graphviz
-from explorer.view.export.history_text import why
 from explorer.view.export.text import text
-from explorer.view.model.model import build_model
+from explorer.view.export.why_text import why
+from explorer.view.model.picture_model import build_model
 from explorer.view.payload.recording_tables import recording_tables
 from tests.formats.onnx.models import FLOAT, model, node, opened
 

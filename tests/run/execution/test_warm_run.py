@@ -10,7 +10,7 @@ from explorer.run.execution import warm_run
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import cache
 from explorer.run.runtime.timing import Timing
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_texts import stage_result
 
 
 class TimesComputed(ex.Elementwise):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from explorer.view.base import palette
-from explorer.view.payload.bundle import STATIC, stylesheet
+from explorer.view.payload.script_bundle import STATIC, stylesheet
 
 
 def _luminance(colour: str) -> float:

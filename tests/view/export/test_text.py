@@ -6,8 +6,8 @@ import pytest
 import explorer as ex
 from explorer.record.glossary import GLOSSARY
 from explorer.view.export.decision_lines import read_line
-from explorer.view.export.history_text import why
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why
 from explorer.view.picture.svg import svg
 from tests.view import sample
 

@@ -8,7 +8,7 @@ import pytest
 
 import explorer as ex
 from explorer.record.reasons import micros_text
-from explorer.view.model.model import build_model
+from explorer.view.model.picture_model import build_model
 from explorer.view.picture.svg import svg
 from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from tests.support.cells import MODELS, cell

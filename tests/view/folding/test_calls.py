@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.model.model import build_model
-from explorer.view.payload.payload import payload
+from explorer.view.model.picture_model import build_model
+from explorer.view.payload.view_payload import payload
 from explorer.view.picture.svg import svg
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

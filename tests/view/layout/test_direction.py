@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core.errors import UnknownNameError
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
 from explorer.view.layout.direction import exchanged
-from explorer.view.model.model import build_model
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 from explorer.view.payload.columns import unpack
-from explorer.view.payload.payload import layout_json, payload, turned
+from explorer.view.payload.view_payload import layout_json, payload, turned
 from explorer.view.picture.svg import svg
 from tests.view import sample
 

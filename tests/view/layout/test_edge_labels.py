@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from explorer.view.base import font
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
 from explorer.view.layout.edge_labels import label_rect, label_width
-from explorer.view.model.model import build_model
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 from explorer.view.picture.svg import svg
 from tests.golden.programs import recorded
 from tests.view import sample

@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 
 from explorer import relu, train
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
 from explorer.view.layout.graphviz_engine import finished
-from explorer.view.layout.layout_graph import LayoutGraph
-from explorer.view.model.model import build_model
+from explorer.view.layout.layout_engine import LayoutGraph
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 
 
 def training_step():

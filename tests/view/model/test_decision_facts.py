@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from explorer.record import Stage
-from explorer.view.model.decision_facts import count_value, fact_labels, note, stage_cost, stage_size
+from explorer.view.model.decision_facts import fact_labels, note
+from explorer.view.model.stage_texts import count_value, stage_cost, stage_size
 from tests.view import sample
 
 

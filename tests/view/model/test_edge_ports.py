@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 
 from explorer.view.layout.box_layout import Layered, Layouts
-from explorer.view.layout.compose import compose
 from explorer.view.layout.graphviz_engine import dot
-from explorer.view.layout.layout_graph import LayoutGraph
-from explorer.view.model.model import build_model
+from explorer.view.layout.layout_engine import LayoutGraph
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 from explorer.view.tree.box_tree import Paths
 from tests.support.scenes import check
 from tests.view import sample

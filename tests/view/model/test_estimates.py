@@ -12,7 +12,7 @@ from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.view.compare.pair_payload import counted
 from explorer.view.export.cost_report import costs
-from explorer.view.model.stage_result import machine_text, stage_result
+from explorer.view.model.stage_texts import machine_text, stage_result
 from tests.view import sample
 
 

@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer.view.model.heat import METRICS, heat_json
 from explorer.view.payload.columns import unpack
-from explorer.view.payload.payload import payload
+from explorer.view.payload.view_payload import payload
 from tests.support.refusals import refused
 from tests.view.sample import mlp
 

@@ -12,9 +12,14 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.reasons import bytes_text
 from explorer.view.export.text import text as canonical
-from explorer.view.model.decision_facts import stage_counts
-from explorer.view.model.memory_text import PARTS, memory_counts, most_live_text, peak_text
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_texts import (
+    PARTS,
+    memory_counts,
+    most_live_text,
+    peak_text,
+    stage_counts,
+    stage_result,
+)
 from tests.support.programs import prepared, programs
 
 UNITS = {"B": 1, "KB": 2**10, "MB": 2**20}

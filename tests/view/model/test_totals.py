@@ -5,7 +5,7 @@ import pytest
 
 import explorer as ex
 from explorer.record import Type
-from explorer.view.model.model import build_model
+from explorer.view.model.picture_model import build_model
 from explorer.view.model.totals import Totals, leaves_of, of_boxes, of_scopes
 from tests.view import sample
 

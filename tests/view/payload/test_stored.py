@@ -13,8 +13,8 @@ import pytest
 import explorer as ex
 from explorer.record.unmeasured import unmeasured
 from explorer.view.payload import stored as stored_views
-from explorer.view.payload.payload import payload
 from explorer.view.payload.stored import MIME, restored, stored
+from explorer.view.payload.view_payload import payload
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.plan.batching.batch import Batch
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.labels import now_text
-from explorer.view.payload.payload import replay_json
+from explorer.view.payload.view_payload import replay_json
 from explorer.view.replay import batch_rows
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import batched

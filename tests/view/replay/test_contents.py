@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.folding.fold import fold
-from explorer.view.model.model import build_model
+from explorer.view.model.picture_model import build_model
 from explorer.view.replay import contents
 from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
 from explorer.view.tree.box_tree import scope_tree

@@ -6,7 +6,7 @@ import { unpack } from "./unpack.js";
 
 /**
  * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][], rows: [number, number, string][]}} Replay
- *   the rules of a story, applied: see view/payload/payload.py
+ *   the rules of a story, applied: see view/payload/view_payload.py
  * @typedef {{text: string, node: number, isCode?: boolean, isTitle?: boolean}} Fragment a piece of a sentence; node −1 is text, isTitle: the user's
  */
 

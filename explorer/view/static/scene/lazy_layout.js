@@ -1,4 +1,4 @@
-// Lazy layout: boxes of a large graph are laid out by the kernel when a reader opens them (view/payload/payload.py).
+// Lazy layout: boxes of a large graph are laid out by the kernel when a reader opens them (view/payload/view_payload.py).
 
 import { html, say } from "../dom.js";
 import { grouped } from "../data/number_format.js";

@@ -1,4 +1,4 @@
-// Composition of the positions when some boxes are open: payload.py states the rule; layout/compose.py is the counterpart.
+// Composition of the positions when some boxes are open: view_payload.py states the rule; layout/placement.py is the counterpart.
 
 import { flowsRight } from "./direction.js";
 

@@ -20,9 +20,9 @@ from explorer.net.definition.serialization import dumps
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.view.export.dot import to_graphviz
-from explorer.view.export.history_text import why
 from explorer.view.export.html_page import html
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why
 from explorer.view.picture.svg import svg
 
 ENTRIES = 200_000

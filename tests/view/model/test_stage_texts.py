@@ -7,7 +7,7 @@ import pytest
 
 import explorer as ex
 from explorer.record.reasons import bytes_text
-from explorer.view.model.stage_result import stage_result
+from explorer.view.model.stage_texts import stage_result
 from tests.support.cells import MODELS
 from tests.view import sample
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.view.model.model import build_model
+from explorer.view.model.picture_model import build_model
 from tests.support.scenes import check, scene_size
 from tests.view.sample import Builder
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.view.folding.isomorphic import FEWEST, alike
+from explorer.view.folding.isomorphic_subgraphs import FEWEST, alike
 
 MANY = 2 * FEWEST
 

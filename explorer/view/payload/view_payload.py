@@ -79,8 +79,8 @@ its ``size``. Every edge point goes through (X, Y); then the first point is put 
 opened: its centre plus the same offset as before; an opened one: its top or bottom at the child's composed port), the
 last likewise, and the point next to each moves with it, so that edges leave and arrive in the direction they had. Where
 an end of several curves moves aside by more than 16 px, the joint next to it is put between it and the next joint;
-where two curves meet at more than 11°, their handles become one line (layout/compose.py). Ports −1 map with X; round at
-the end, halves up.
+where two curves meet at more than 11°, their handles become one line (layout/placement.py). Ports −1 map with X; round
+at the end, halves up.
 
 ``replay`` holds the rules of the story, applied (replay/)::
 
@@ -123,7 +123,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw, special_edges
 from explorer.view.layout.direction import other
 from explorer.view.model.heat import HeatMetric, heat_json
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
 from explorer.view.replay.batch_rows import row_texts

@@ -12,9 +12,9 @@ from nbconvert import HTMLExporter
 
 from explorer.cell_outputs import bar
 from explorer.core.progress import Progress
-from explorer.view.widget import attended, preview
-from explorer.view.widget.attended import is_attended
+from explorer.view.widget import interactive, preview
 from explorer.view.widget.front_end import WIDGET
+from explorer.view.widget.interactive import is_interactive
 
 VIEW = "import explorer as ex\nx = ex.tensor([1.0, 2.0])\ny = ex.exp(x) + 1\nex.explore(y)"
 PAIR = """
@@ -46,13 +46,13 @@ def kernel(monkeypatch):
     shell = types.SimpleNamespace(
         kernel=types.SimpleNamespace(get_parent=lambda: running.request), transform_cell=lambda code: code
     )
-    for module in (attended, preview):
+    for module in (interactive, preview):
         monkeypatch.setattr(module, "get_ipython", lambda: shell)
     return running
 
 
 @pytest.mark.parametrize(
-    ("request_sent", "attended_by"),
+    ("request_sent", "is_expected"),
     [
         ({}, True),  # nothing was asked yet
         ({"content": {"comm_id": "a", "data": {}}}, True),  # a page's message to a widget
@@ -61,17 +61,17 @@ def kernel(monkeypatch):
         ({"content": {"code": VIEW, "allow_stdin": False}, "metadata": {}}, False),
     ],
 )
-def test_a_cell_without_a_reader_is_one_that_allows_no_input(kernel, request_sent, attended_by):
+def test_a_cell_without_a_reader_is_one_that_allows_no_input(kernel, request_sent, is_expected):
     kernel.request = request_sent
-    assert is_attended() == attended_by
-    assert preview.is_wanted() == (attended_by and "code" in request_sent.get("content", {}))
+    assert is_interactive() == is_expected
+    assert preview.is_wanted() == (is_expected and "code" in request_sent.get("content", {}))
 
 
 @pytest.mark.parametrize("variable", [("SERVER_SOFTWARE", "voila/0.5.8"), ("VOILA_PREHEAT", "True")])
 def test_voila_runs_cells_for_a_reader(kernel, monkeypatch, variable):
     kernel.request = {"content": {"allow_stdin": False}}
     monkeypatch.setenv(*variable)
-    assert is_attended()
+    assert is_interactive()
 
 
 def test_a_program_is_shown_no_progress(kernel, monkeypatch):

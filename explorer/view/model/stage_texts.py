@@ -1,7 +1,9 @@
-"""Results of stages, each in one line: changes and refusals of a pass, needs of the plan, time of the run.
+"""Stages in words: counts with their units, and the result of each stage in one line.
 
 Everything is counted from rows of the recording, also from one that is read from a file; the page shows the line with
-its stage.
+its stage. The *peak* of memory is what a run allocates: the arena, results that were asked for, and working memory.
+Memory that is *live* while a kernel runs is a part of it. The parts of the peak are largest at different moments, so
+that no moment may need all.
 """
 
 from __future__ import annotations
@@ -12,16 +14,79 @@ from collections.abc import Iterator
 from explorer.record import Recording, Run, Stage
 from explorer.record.reasons import (
     bytes_text,
+    count_text,
     counted_text,
     mentioned,
     micros_text,
     render,
     short_counted_text,
 )
-from explorer.view.model.memory_text import most_live_text, peak_text
 
+PARTS = {"peak_arena": "arena", "peak_results": "results asked for", "peak_working": "working memory"}
+"""counts that add up to the peak → their names"""
+_COUNTS = {
+    **PARTS,
+    "bytes": "written",
+    "peak_lower_bound": "most live",
+    "peak_without_reuse": "without reuse",
+}
+"""names of counts, where they are not those of the recording"""
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
            "function": ("call opened", "calls opened")}  # fmt: skip
+
+
+def stage_counts(stage: Stage) -> list[tuple[str, str]]:
+    """Return the counts of a stage with their units: ``[("nodes", "12"), ("written", "6 KB")]``."""
+    return [
+        (_COUNTS.get(name) or name.replace("_", " "), count_value(name, value)) for name, value in stage.counts.items()
+    ]
+
+
+def count_value(name: str, value: float) -> str:
+    """Format a count by its name: bytes, a time in µs, flops, or else a number with commas."""
+    if name.endswith("_us"):
+        return micros_text(value)
+    if name == "flops":
+        return count_text(value)
+    is_size = name == "bytes" or name.startswith("peak") or name.endswith("_bytes")
+    return bytes_text(value) if is_size else f"{value:,}"
+
+
+def stage_cost(stage: Stage) -> str:
+    """Return the cost of the graph after a stage: ``3.64 G flops · 12 MB written``, or ""."""
+    flops, size = stage.counts.get("flops", 0), stage.counts.get("bytes", 0)
+    parts = [short_counted_text(flops, "flop") if flops else "", f"{bytes_text(size)} written" if size else ""]
+    return " · ".join(filter(None, parts))
+
+
+def stage_size(stage: Stage) -> str:
+    """Return how large the graph or the schedule is after a stage: ``1,234`` nodes, ``12 kernels``, ``12 steps``."""
+    counted = {"record": "nodes", "rewrite": "nodes", "order": "kernels", "run": "steps"}.get(stage.kind, "")
+    if counted not in stage.counts:
+        return ""
+    count = stage.counts[counted]
+    return f"{count:,}" if counted == "nodes" else counted_text(count, counted.removesuffix("s"))
+
+
+def peak_text(recording: Recording) -> str:
+    """Return the peak as a sum: ``peak 96 KB = arena 48 KB + results asked for 32 KB + working memory 16 KB``."""
+    assert recording.schedule is not None
+    counts = memory_counts(recording)
+    parts = " + ".join([f"{name} {bytes_text(counts[part])}" for part, name in PARTS.items() if counts.get(part)])
+    return f"peak {bytes_text(recording.schedule.peak)}{f' = {parts}' if parts else ''}"
+
+
+def most_live_text(recording: Recording) -> str:
+    """Return the most bytes that are live at one moment, and when: ``most live 80 KB, in kernel 4``; "" without any."""
+    assert recording.schedule is not None
+    lives = [kernel.live for kernel in recording.schedule.kernels]
+    most = max(lives, default=0)
+    return f"most live {bytes_text(most)}, in kernel {lives.index(most) + 1:,}" if most else ""
+
+
+def memory_counts(recording: Recording) -> dict[str, int]:
+    """Return the counts of the stage that places results in memory; none where no stage does."""
+    return next((stage.counts for stage in recording.stages if stage.kind == "memory"), {})
 
 
 def stage_result(recording: Recording, number: int) -> str:

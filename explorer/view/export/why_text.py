@@ -1,4 +1,4 @@
-"""Histories of nodes as text: the decisions about a node with their facts, and its fate."""
+"""Answers to "why?" as text: the history of a node, with facts and fate, and the decisions about two nodes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence, Set
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
 from explorer.record.history import decisions_about
+from explorer.record.pairs import accounts, decisions_between
 from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line
@@ -59,6 +60,25 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
     if silent:
         lines.append(f"no rule matched {', '.join(dict.fromkeys(silent))}")
     return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ("", "")) -> str:
+    """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
+
+    ``names`` are those by which a reader asked, empty for nodes. Raises ValueError for an unknown id.
+    """
+    count = len(recording.nodes)
+    if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
+        raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
+    numbers = decisions_between(recording, nodes, others)
+    lines = [f"{decision_line(recording, recording.decisions[number])}" for number in numbers]
+    if not lines:
+        lines = ["no decision is about both", *accounts(recording, nodes, others)]
+    labels = [
+        name or ", ".join(dict.fromkeys(map(recording.named_label, side)))
+        for name, side in zip(names, (nodes, others), strict=True)
+    ]
+    return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"
 
 
 def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:

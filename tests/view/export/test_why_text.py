@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.export.history_text import why
 from explorer.view.export.text import text
+from explorer.view.export.why_text import why
 from tests.view import sample
 
 

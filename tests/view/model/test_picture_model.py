@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.model.labels import ENTER, Text, node_size, title_within
-from explorer.view.model.model import USEFUL, build_model
+from explorer.view.model.picture_model import USEFUL, build_model
 from explorer.view.tree.topological import levels
 from tests.support.scenes import check, scene_size
 from tests.view import sample

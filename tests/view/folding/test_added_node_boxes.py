@@ -3,10 +3,10 @@
 import pytest
 
 import explorer as ex
-from explorer.view.folding.produced_boxes import LEAST
+from explorer.view.folding.added_node_boxes import LEAST
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.layout_graph import RANK_GAP
-from explorer.view.model.model import Model, build_model
+from explorer.view.layout.layout_engine import RANK_GAP
+from explorer.view.model.picture_model import Model, build_model
 from explorer.view.replay.contents import drawn_open, open_spans
 from tests.support.cells import MODELS
 from tests.support.scenes import check

@@ -11,7 +11,7 @@ import os
 from IPython import get_ipython
 
 
-def is_attended() -> bool:
+def is_interactive() -> bool:
     """Whether the running cell can be answered by a reader, as its front end says; Voila shows widgets to readers, too.
 
     Front ends without a reader allow no input: nbconvert, papermill, nbval and whatever else runs cells by nbclient.

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from explorer.view.payload import bundle
-from explorer.view.payload.bundle import STATIC, join, script, stylesheet
+from explorer.view.payload import script_bundle
+from explorer.view.payload.script_bundle import STATIC, join, script, stylesheet
 
 
 def write(folder, **modules):
@@ -50,9 +50,9 @@ def test_other_forms_are_refused(tmp_path, line):
 @pytest.mark.spec("V-14")
 def test_the_front_end_is_one_module_that_can_stand_in_a_page():
     code = script()
-    assert {"_".join(path.relative_to(STATIC).with_suffix("").parts) for path in STATIC.rglob("*.js")} - {
-        "mount"
-    } == {line.removeprefix("const $").split(" ")[0] for line in code.splitlines() if line.startswith("const $")}
+    assert {"_".join(path.relative_to(STATIC).with_suffix("").parts) for path in STATIC.rglob("*.js")} - {"mount"} == {
+        line.removeprefix("const $").split(" ")[0] for line in code.splitlines() if line.startswith("const $")
+    }
     assert "</script" not in code
     assert "</style" not in stylesheet()
     assert not re.search(r"outerHTML\s*=", code)
@@ -131,6 +131,6 @@ def test_style_sheets_stand_where_they_are_imported():
 
 def test_python_tells_the_front_end_the_room_of_a_label(monkeypatch):
     """The numbers by which Python finds room are the ones by which the front end draws."""
-    monkeypatch.setattr(bundle, "HEIGHT", 34)
-    monkeypatch.setattr(bundle, "ASIDE", 7)
+    monkeypatch.setattr(script_bundle, "HEIGHT", 34)
+    monkeypatch.setattr(script_bundle, "ASIDE", 7)
     assert 'const EDGE_LABEL = {"height": 34, "aside": 7};' in script.__wrapped__()

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.compose import compose
-from explorer.view.model.model import build_model
+from explorer.view.layout.placement import compose
+from explorer.view.model.picture_model import build_model
 from tests.support.cells import MODELS
 from tests.view import sample
 

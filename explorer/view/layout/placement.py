@@ -1,4 +1,4 @@
-"""Composition: absolute positions of everything visible when some boxes are open; payload.py states the rule.
+"""Composition: absolute positions of everything visible when some boxes are open; view_payload.py states the rule.
 
 Static pictures use it; scene/placement.js is its counterpart in the browser, and tests/browser/test_same_picture.py
 holds both against each other. Boxes are laid out alone and composed by
@@ -14,7 +14,7 @@ from math import floor, sqrt
 
 from explorer.view.layout.box_layout import BoxLayout, Layouts, special_edges
 from explorer.view.layout.direction import Direction, exchanged
-from explorer.view.model.model import Model
+from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Segment as SegmentKey
 
 Rect = tuple[int, int, int, int]

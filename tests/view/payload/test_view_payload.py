@@ -3,7 +3,7 @@ import json
 import pytest
 
 from explorer.view.payload.columns import unpack
-from explorer.view.payload.payload import layout_json, payload
+from explorer.view.payload.view_payload import layout_json, payload
 from tests.view import sample
 
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 import explorer as ex
-from explorer.view.model.places import decision_place, node_place
+from explorer.view.model.program_location import decision_place, node_place
 from tests.view import sample
 
 
@@ -16,7 +16,7 @@ def test_a_place_is_the_scopes_the_name_and_the_line() -> None:
     recording = plan.prepare().recording
     where = recording.sources[recording.nodes.source[recording.roots[0]]].place
     assert node_place(recording, recording.roots[0]) == f"block / inner / y = tanh, {where}"
-    assert where.startswith("test_places.py line ")
+    assert where.startswith("test_program_location.py line ")
 
 
 @pytest.mark.spec("V-22")
