@@ -103,7 +103,7 @@ from explorer.data.rank_categories import is_three_d_array as is_three_d_array
 from explorer.data.rank_categories import is_vector as is_vector
 from explorer.data.scalable_tensor import ScalableTensor as ScalableTensor
 from explorer.data.user_data import Data as Data
-from explorer.grad import grad as grad
+from explorer.gradients import grad as grad
 from explorer.ops.accumulation_dtype import AccumulationPolicy as AccumulationPolicy
 from explorer.ops.accumulation_dtype import PAccumulateByProduct as PAccumulateByProduct
 from explorer.ops.accumulation_dtype import PAccumulateBySum as PAccumulateBySum

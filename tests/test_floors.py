@@ -22,7 +22,7 @@ FLOORS: dict[str, int] = {
     "core": 1,
     "ops": 2,
     "data": 3,
-    "grad": 3,
+    "gradients": 3,
     "plan": 4,
     "layers": 4,
     "run": 5,

@@ -47,7 +47,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Names of all operations; what makes tensors, data and gradients is registered with them, and is none."""
-    apart = ("explorer.core.", "explorer.data.", "explorer.grad.", "explorer.ops.creation.")
+    apart = ("explorer.core.", "explorer.data.", "explorer.gradients.", "explorer.ops.creation.")
     return sorted([name for name, function in _registry.functions.items() if not function.__module__.startswith(apart)])
 
 

@@ -21,7 +21,7 @@ from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
-from explorer.grad.gradient_scopes import Origin
+from explorer.gradients.gradient_scopes import Origin
 from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract
 from explorer.ops.elementwise.unary import Negative, Reciprocal
 from explorer.ops.manipulation.gather import Take, TakeAlong

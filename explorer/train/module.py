@@ -23,7 +23,7 @@ from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children

@@ -22,7 +22,7 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter

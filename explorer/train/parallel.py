@@ -23,7 +23,7 @@ from explorer.core.ir.recording_context import scope
 from explorer.core.tracing.decorator import Function
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.manipulation.concat import concatenate
 from explorer.plan.passes import Inline

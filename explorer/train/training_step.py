@@ -18,7 +18,7 @@ from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
 from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.layers.framework.parameters import Parameter as LayerParameter
 from explorer.plan.planner import Options
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor

@@ -11,7 +11,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "core": ("tests/core", "tests/laws", "tests/conformance"),
     "ops": ("tests/ops", "tests/laws", "tests/conformance"),
     "data": ("tests/data", "tests/conformance"),
-    "grad": ("tests/grad", "tests/laws/test_gradients.py", "tests/conformance"),
+    "gradients": ("tests/gradients", "tests/laws/test_gradients.py", "tests/conformance"),
     "plan": ("tests/plan", "tests/golden", "tests/laws", "tests/run"),
     "run": ("tests/run", "tests/golden", "tests/plan/memory/test_buffers.py", "tests/plan/test_values.py"),
     "net": ("tests/net", "tests/formats/test_explorer_json.py", "tests/formats/pnnx", "tests/cli/test_main.py"),

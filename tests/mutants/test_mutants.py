@@ -15,7 +15,21 @@ from tests.mutants.sampling import changes
 SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "8"))
 """one of so many named mutants is tried in a soak run; 1 tries all"""
 
-SETTLED = ("cli", "core", "data", "formats", "grad", "layers", "net", "ops", "plan", "record", "run", "testing", "view")
+SETTLED = (
+    "cli",
+    "core",
+    "data",
+    "formats",
+    "gradients",
+    "layers",
+    "net",
+    "ops",
+    "plan",
+    "record",
+    "run",
+    "testing",
+    "view",
+)
 """packages all of whose named mutants are killed or answered; of the others ``make mutants`` tells which are not"""
 
 

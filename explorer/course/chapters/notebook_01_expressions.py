@@ -24,7 +24,7 @@ from explorer.course.evidence import (
     sentences,
 )
 from explorer.course.exercise_base import Exercise
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.base import Elementwise
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan

@@ -13,7 +13,7 @@ from explorer.core.registry import functions
 from explorer.course.card import Finding
 from explorer.course.evidence import agree, decisions, kernel_names, kernels, operations, planned, record
 from explorer.course.exercise_base import Exercise
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.run import evaluate
 
 

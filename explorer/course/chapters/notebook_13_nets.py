@@ -11,7 +11,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
 from explorer.course.evidence import agree, operations, planned
 from explorer.course.exercise_base import Exercise
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.net import Net
 from explorer.run import evaluate
 

@@ -12,7 +12,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.course.card import Finding
 from explorer.course.evidence import agree, kernel_names, kernels, laws_of, operations, planned, record, sentences
 from explorer.course.exercise_base import Exercise
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.base import Elementwise
 from explorer.plan import Pass, Rule, default_passes
 from explorer.run import EvalPlan, evaluate

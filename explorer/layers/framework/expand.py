@@ -21,7 +21,7 @@ from explorer.core.ir.policy_operations import reaching, under
 from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType
-from explorer.grad import backward
+from explorer.gradients import backward
 from explorer.layers.framework.feed_backward import has_gradient
 from explorer.layers.framework.initializer import ParameterHolder
 from explorer.layers.framework.layer_base import LayerBase

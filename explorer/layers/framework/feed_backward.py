@@ -19,8 +19,8 @@ from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.custom_dtypes import converted, is_floating
 from explorer.core.types.tensor_type import AnyType, TensorType
-from explorer.grad import call_gradient
-from explorer.grad.gradient_scopes import gradient_scopes
+from explorer.gradients import call_gradient
+from explorer.gradients.gradient_scopes import gradient_scopes
 from explorer.layers.framework.layer_base import LayerBase, PendingGradient, check_same_body
 from explorer.layers.framework.ports import Ports
 from explorer.ops.creation.constants import Zero

@@ -16,7 +16,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.traversal import reachable, rebuild
-from explorer.grad.backward import backward
+from explorer.gradients.backward import backward
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.creation.constants import Zero
 

@@ -18,7 +18,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import TupleType
-from explorer.grad.call_gradient import Differentiated
+from explorer.gradients.call_gradient import Differentiated
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.cost_model import flops_of, result_bytes
 from explorer.plan.graph.pass_base import Pass

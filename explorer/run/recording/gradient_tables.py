@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Item
-from explorer.grad.gradient_scopes import forward_path
+from explorer.gradients.gradient_scopes import forward_path
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes.inline import own
 from explorer.record import Gradient

@@ -18,7 +18,7 @@ from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.tracing.decorator import function
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.layers import Layer
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.mapping.mapping import map as map_over

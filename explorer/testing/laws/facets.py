@@ -15,7 +15,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.run import evaluate
 from explorer.testing.laws.cases import Case, floating

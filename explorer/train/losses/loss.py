@@ -17,7 +17,7 @@ from explorer.core.ir.operation import as_operands
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.grad import grad
+from explorer.gradients import grad
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.run import evaluate
 from explorer.train.fixed_settings import refuse_setting

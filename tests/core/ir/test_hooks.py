@@ -8,7 +8,7 @@ from typing import get_type_hints
 import explorer
 from explorer.core.ir.function import CallRules, call_rules
 from explorer.core.ir.hooks import Hooks, hooks
-from explorer.grad.call_gradient import call_gradient
+from explorer.gradients.call_gradient import call_gradient
 from explorer.plan.batching.vectorize import batch_call
 
 

@@ -1,6 +1,6 @@
 """Gradients, themselves expressions: nothing is computed until a plan runs."""
 
-from explorer.grad.backward import backward, grad
-from explorer.grad.call_gradient import call_gradient
+from explorer.gradients.backward import backward, grad
+from explorer.gradients.call_gradient import call_gradient
 
 __all__ = ["backward", "call_gradient", "grad"]

@@ -24,8 +24,8 @@ from explorer.core.pytree import flatten
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import TupleType
-from explorer.grad.backward import backward
-from explorer.grad.invariants import split_invariants
+from explorer.gradients.backward import backward
+from explorer.gradients.invariants import split_invariants
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.reduction.reduce import Sum
 

@@ -27,7 +27,7 @@ from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import TensorType, TupleType
-from explorer.grad.gradient_scopes import gradient_scopes
+from explorer.gradients.gradient_scopes import gradient_scopes
 from explorer.ops.base import cast, sum_to
 from explorer.ops.creation.constants import Zero, full
 from explorer.ops.elementwise.arithmetic import add_n
