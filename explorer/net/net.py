@@ -46,9 +46,10 @@ from explorer.net.operators.table import OperatorTable
 from explorer.net.pattern_edits import with_replacements
 from explorer.net.profile import Profile, profile
 from explorer.net.value_comparison import OperandValues, Take, ValueComparison, compare_values
+from explorer.plan.options import Options
 from explorer.plan.passes import ShapeValues
 from explorer.plan.pipeline import Step
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.planner import Plan, plan
 from explorer.plan.rewrite.pattern import Match
 from explorer.plan.rewrite.rule import Rule
 from explorer.record import Recording

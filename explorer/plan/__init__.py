@@ -2,8 +2,9 @@
 
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.reasons import Applied, Declined, Reason, reason
+from explorer.plan.options import PASSES, Options
 from explorer.plan.pipeline import default_passes
-from explorer.plan.planner import PASSES, Options, Plan, plan
+from explorer.plan.planner import Plan, plan
 from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule
 

@@ -8,11 +8,10 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, Unpack, get_args, overload
 
 from explorer.core.argument_checks import check_name, check_type, named_methods
-from explorer.core.errors import OperandError, RunError, StateError
+from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.ir.view_options import RecordOption, ViewOptions
@@ -20,9 +19,10 @@ from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
-from explorer.plan.passes import Inline, Recall
+from explorer.plan.options import OPTIONS, Options
+from explorer.plan.passes import Inline, Order, Recall
 from explorer.plan.pipeline import PIPELINE, PassName, pass_names
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.planner import Plan, plan
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
 from explorer.record import Decision, Recording, Summary
 from explorer.record.gc_pause import gc_paused
@@ -96,6 +96,8 @@ class EvalPlan:
         )  # fmt: skip
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self.recall, self.costs = recall, costs
+        self.without = names_of(without)
+        self.passes = tuple(options["passes"]) if "passes" in options else PIPELINE
         self._handles: list[Handle] = []
         self._planned: Plan | None = None
         self._interface: Sequence[InterfaceValue] = ()
@@ -321,15 +323,16 @@ class EvalPlan:
             if timing is not None and timing.of_work and self.record != "off":
                 run = stage_rows.measured(planned, self.executor, timing)
             options: dict[str, Any] = {
-                "without": list(self.options.without),
+                "without": list(self.without),
                 "record": self.record,
                 "executor": self.executor,
                 "costs": self.costs,
             }
-            if self.options.passes is not PIPELINE:
-                options["passes"] = list(pass_names(self.options.passes))
-            if self.options.lanes > 1:
-                options["lanes"] = self.options.lanes
+            if self.passes is not PIPELINE:
+                options["passes"] = list(pass_names(self.passes))
+            lanes = self.options.find(Order).lanes
+            if lanes > 1:
+                options["lanes"] = lanes
             with gc_paused():
                 notes = timing.notes if timing is not None else ()
                 facts = self._values, self.reused, notes, self._interface
@@ -442,26 +445,23 @@ def plan_options(
     check_type(recall, "recall", bool, "True or False", "recall=True")
     if device is not None:
         check_device(device)
-    changes = {"without": _names(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
+    for name in further:
+        if name not in OPTIONS:
+            known = [*OPTIONS, "record", "executor", "title", "device", "recall", "costs"]
+            raise UnknownNameError(name, kind="plan option", known=known)
+    chosen = {"without": names_of(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
     if costs == "measured":
-        changes = {"cost_model": measured_cost_model(), **changes}
-    if executor == "dask":
-        changes["inline"] = _divided(changes.get("inline"))
+        chosen = {"cost_model": measured_cost_model(), **chosen}
     # Options are hashed: equal ones share cached programs.
-    if isinstance(changes.get("passes"), list):
-        changes["passes"] = tuple(changes["passes"])
-    return Options().with_changes("record", "executor", "title", "device", "recall", "costs", **changes)
+    if isinstance(chosen.get("passes"), list):
+        chosen["passes"] = tuple(chosen["passes"])
+    options = Options(**chosen)
+    if executor == "dask" and options.find(Inline).network is None:
+        options = options.with_fields(Inline, network=open_network())  # workers over which mapped calls are divided
+    return options
 
 
-def _divided(inline: Any) -> Any:
-    """Return the pass that inlines calls with the workers that are open, over which it divides mapped calls."""
-    inline = Inline() if inline is None else inline
-    if not isinstance(inline, Inline) or inline.network is not None or (network := open_network()) is None:
-        return inline
-    return replace(inline, network=network)
-
-
-def _names(without: Any) -> Any:
+def names_of(without: Any) -> Any:
     """Return one or several names as a tuple; leave other types for the planner to reject."""
     if isinstance(without, str):
         return (without,)

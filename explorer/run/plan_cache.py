@@ -21,7 +21,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.kernel_registry import kernels
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Tensor
-from explorer.plan.planner import Options
+from explorer.plan.options import Options
 from explorer.plan.rewrite.rule import Rule
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program

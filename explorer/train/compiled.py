@@ -8,7 +8,6 @@ that stay the same, and operands are copied there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,8 +18,9 @@ from explorer.core.ir.function import Parameter
 from explorer.core.types.device import cpu
 from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.plan.options import Options
 from explorer.plan.passes import UpdateInPlace
-from explorer.plan.planner import Options, plan
+from explorer.plan.planner import plan
 from explorer.record.gc_pause import gc_paused
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.run.execution.updating_program import UpdatingProgram
@@ -68,7 +68,7 @@ class Compiled:
         self._fill = [np.copyto if type_.device is cpu else partial(fill, type_) for type_ in types]
         options = options or Options(lanes=self._executor.lanes)
         if updates:
-            options = replace(options, update=UpdateInPlace(tuple(updates.items())))
+            options = options.with_fields(UpdateInPlace, pairs=tuple(updates.items()))
         self._copies: list[tuple[int, TensorType, Any]] = []
         """new values in other memory: their position among the roots, their type, and the memory of the old ones"""
         self._given: list[int] = []

@@ -26,8 +26,8 @@ from explorer.core.types.tensor_type import Array
 from explorer.gradients import grad
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.manipulation.concat import concatenate
+from explorer.plan.options import Options
 from explorer.plan.passes import Inline
-from explorer.plan.planner import Options
 from explorer.record.reasons import counted_text
 from explorer.run.execution.executors import RegisteredExecutor, run_spread
 from explorer.run.execution.observer import Observer

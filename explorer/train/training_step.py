@@ -20,7 +20,7 @@ from explorer.core.types.device_values import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.gradients import grad
 from explorer.layers.framework.parameters import Parameter as LayerParameter
-from explorer.plan.planner import Options
+from explorer.plan.options import Options
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter

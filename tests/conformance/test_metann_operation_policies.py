@@ -14,7 +14,7 @@ from explorer import layers
 from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.policy_operations import Adjustable, Adjusted
 from explorer.core.ir.traversal import reachable
-from explorer.plan.planner import Options
+from explorer.plan.options import Options
 from explorer.plan.planner import plan as planned
 from explorer.run.plan_cache import structure
 from tests.support.refusals import refused

@@ -17,6 +17,7 @@ from explorer.plan.batching.batch import Batch
 from explorer.plan.graph.reasons import Reason
 from explorer.plan.memory.buffers import Buffers
 from explorer.plan.memory.memory_format import MemoryFormat
+from explorer.plan.options import Options
 from explorer.plan.passes import (
     Algorithms,
     Constants,
@@ -33,7 +34,6 @@ from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.passes.simplify import Simplify
 from explorer.plan.pipeline import PIPELINE
-from explorer.plan.planner import Options
 from explorer.plan.rewrite.constant_folding import Folding
 from explorer.plan.rewrite.rules import (
     batch_sums,

@@ -18,7 +18,8 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable, rebuild
 from explorer.plan.graph.numerics import CLASSES
 from explorer.plan.graph.reasons import CATALOGUE, Reason
-from explorer.plan.planner import PASSES, Plan
+from explorer.plan.options import PASSES
+from explorer.plan.planner import Plan
 from explorer.plan.rewrite.rule import Rule
 from explorer.plan.rewrite.rules import symbolic_constants
 from tests.laws.occasions import OCCASIONS, occasion

@@ -13,7 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.types.tensor_type import TensorType
-from explorer.plan.planner import Options
+from explorer.plan.options import Options
 from explorer.run.execution.executors import EXECUTORS
 from explorer.train.compiled import Compiled, parameter
 

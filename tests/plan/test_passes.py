@@ -315,7 +315,7 @@ def test_options_are_checked() -> None:
     with pytest.raises(ex.OperandError, match="order"):
         Options(without=("order",))
     with pytest.raises(ex.UnknownNameError, match="opne"):
-        Options().with_changes(opne=Inline(3))
+        ex.EvalPlan(opne=Inline(3))
 
 
 @pytest.mark.spec("P-2")

@@ -14,7 +14,7 @@ import pytest
 import explorer as ex
 from explorer.core import registry
 from explorer.core.ir.function import Parameter
-from explorer.plan.passes import Inline
+from explorer.plan.passes import Inline, Order
 from explorer.run.plan_cache import cache
 from tests.support.refusals import refused
 
@@ -454,7 +454,7 @@ def test_memory_that_is_not_there_is_refused_with_the_largest_result(monkeypatch
 
 def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
     plan = ex.EvalPlan(title="one", without="fuse")
-    assert plan.options.without == ("fuse",)
+    assert plan.without == ("fuse",)
     assert repr(plan) == "<plan 'one': 0 registered, not planned>"
     plan.register(ex.tensor(1.0) + 1.0)
     assert repr(plan.prepare()) == "<plan 'one': 1 registered, prepared>"
@@ -515,8 +515,8 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         plans[costs].prepare().eval()
         np.testing.assert_allclose([h.data()[0] for h in handles], np.tanh(np.arange(50)) + 1)
         assert f"costs={costs}" in plans[costs].explain()
-    assert plans["measured"].options.cost_model == cost_model
-    assert plans["reference"].options.cost_model != cost_model
+    assert plans["measured"].options.find(Order).cost_model == cost_model
+    assert plans["reference"].options.find(Order).cost_model != cost_model
 
 
 @pytest.mark.parametrize(
@@ -540,8 +540,8 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         ({"lanes": 2.0}, "whole number of 1 or more"),
         ({"order": 3}, "order must be one of the names depth_first, earliest"),
         ({"cost_model": "reference"}, "cost_model must be a cost model"),
-        ({"batch": 3}, "batch must be the pass that batches"),
-        ({"inline": "all"}, "inline must be the pass that inlines calls"),
+        ({"batch": 3}, "batch must be the pass Batch"),
+        ({"inline": "all"}, "inline must be the pass Inline"),
         ({"recording": "values"}, "known: record"),
     ],
 )

@@ -18,7 +18,8 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explorer.core.errors import DeclarationError
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.kernels import kernels_of
 from explorer.plan.graph.pass_base import Pass
@@ -126,6 +127,11 @@ class Order(Pass):
     )
     kind = "order"
     required = True
+
+    def __post_init__(self) -> None:
+        check_name(self.heuristic, "order", HEURISTICS)
+        if type(self.lanes) is not int or self.lanes < 1:
+            raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be a whole number of 1 or more", fix="lanes=1")
 
     def run(self, graph: PlanGraph) -> None:
         """Make the kernels, and simulate a run that takes them by priority; fills in ``graph.schedule``."""

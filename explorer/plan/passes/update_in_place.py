@@ -105,6 +105,17 @@ class UpdateInPlace(Pass):
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 
+    # By identity: == of two expressions records a comparison.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UpdateInPlace) and self._uids == other._uids
+
+    def __hash__(self) -> int:
+        return hash(self._uids)
+
+    @property
+    def _uids(self) -> tuple[int, ...]:
+        return tuple([node.uid for pair in self.pairs for node in pair])
+
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether parameters have new values."""
         return bool(self.pairs)

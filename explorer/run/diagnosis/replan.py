@@ -8,7 +8,7 @@ the planner's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,8 +18,10 @@ from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.options import Options
+from explorer.plan.planner import Plan, plan
 
 Images: TypeAlias = dict[int, Expr]
 """uid of a node → its counterpart in the changed graph"""
@@ -47,7 +49,8 @@ class Counterfactual:
     """roots that are no longer requested"""
     further: Callable[[Images], list[Expr]] | None = None
     """additional roots"""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    passes: Mapping[type[Pass], Mapping[str, Any]] = field(default_factory=dict)
+    """class of a pass → other values of its fields"""
     work: float = 1.0
     """how often the work is done; costs are divided by it"""
     shows: Callable[[Plan, Images], bool] | None = None
@@ -134,4 +137,6 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
     roots += change.further(images) if change.further is not None else []
     # A part may end in a call of several outputs, whose items are roots of their own.
     roots = [root for root in roots if not isinstance(root.type, TupleType)]
-    return plan(roots, replace(options, **change.options)), images
+    for kind, changes in change.passes.items():
+        options = options.with_fields(kind, **changes)
+    return plan(roots, options), images

@@ -11,7 +11,7 @@ import itertools
 import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ from explorer.core.registry import functions
 from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.plan.options import PASSES, Options
+from explorer.plan.pipeline import pass_names, pass_of
 from explorer.plan.planner import Plan
 from explorer.record import Decision, Recording
 from explorer.run.recording.recorder import expressions
@@ -151,7 +153,7 @@ def _written(planned: Plan, part: _Part) -> str:
     for node in graph.recorded:
         if isinstance(node.operation, Parameter) or any(operand.uid in from_parameters for operand in node.operands):
             from_parameters.add(node.uid)
-    source, chosen = Source(nodes, part.cut, from_parameters), options(planned.options)
+    source, chosen = Source(nodes, part.cut, from_parameters), plan_arguments(planned.options)
     roots = ", ".join([source.names[root.uid] for root in part.roots])
     return _cell(source, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
 
@@ -176,7 +178,7 @@ def _differentiated(planned: Plan, part: _Part) -> str:
         [
             f"outputs = [*{result}]" if several else f"outputs = [{result}]",
             "loss = ex.add_n(*[output.sum() for output in outputs])",
-            f"plan = ex.EvalPlan({options(planned.options)})",
+            f"plan = ex.EvalPlan({plan_arguments(planned.options)})",
             f"for root in [*outputs, *ex.grad(loss, [{', '.join(asked)}])]:",
         ],
     )
@@ -202,7 +204,7 @@ def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
                 source.names[node.uid] for node in nodes if node.uid in {*cut, *borders} and node.dtype.kind == "f"
             ]
             lines = [
-                f"plan = ex.EvalPlan({options(planned.options)})",
+                f"plan = ex.EvalPlan({plan_arguments(planned.options)})",
                 f"for root in ex.grad({source.names[value.uid]}.sum(), [{', '.join(asked)}]):",
             ]
             if asked and value.uid not in borders:
@@ -418,6 +420,36 @@ def options(value: Any) -> str:
     return ", ".join(
         [f"{f.name}={written(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != _default(f)]
     )
+
+
+_SHARED = {"lanes": "lanes", "heuristic": "order", "cost_model": "cost_model"}
+"""fields of passes that are options of a plan → the option"""
+
+
+def plan_arguments(chosen: Options) -> str:
+    """Return the options of a plan that differ from the defaults, as keyword arguments of ``ex.EvalPlan``."""
+    names = pass_names(chosen.passes)
+    without = tuple([name for name in PASSES if name not in names])
+    start = Options(without)
+    arguments: dict[str, Any] = {"without": without} if without else {}
+    before: list[Any] = [pass_of(step) for step in start.passes]
+    after: list[Any] = [pass_of(step) for step in chosen.passes]
+    if [*map(type, before)] == [*map(type, after)]:
+        for default, own in zip(before, after, strict=True):
+            if own == default:
+                continue
+            defaults = {f.name: getattr(default, f.name) for f in fields(own)}
+            shared = {name: value for name, value in defaults.items() if name in _SHARED}
+            arguments |= {_SHARED[name]: getattr(own, name) for name in shared if getattr(own, name) != shared[name]}
+            if (apart := replace(own, **shared)) != default:
+                arguments[own.name] = apart
+    else:
+        arguments = {"passes": chosen.passes}
+    if chosen.numerics != "safe":
+        arguments["numerics"] = chosen.numerics
+    if chosen.inference:
+        arguments["inference"] = True
+    return ", ".join([f"{name}={written(value)}" for name, value in arguments.items()])
 
 
 def _default(field: Field[Any]) -> Any:

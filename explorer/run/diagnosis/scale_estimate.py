@@ -7,7 +7,7 @@ workers by the pass that divides them there, so a graph that has some is planned
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.core.errors import OperandError
@@ -115,10 +115,9 @@ def _planned_over(planned: Plan, network: Network | None) -> Plan:
     """Return the plan whose mapped calls are divided over a network, or not at all; the same one where it has none."""
     if not any(decision.code in (Inline.batched.code, Inline.divided.code) for decision in planned.graph.decisions):
         return planned
-    inline = planned.options.inline or Inline()
-    if inline.network == network:
+    options = planned.options.with_fields(Inline, network=network)
+    if options is planned.options:
         return planned
-    options = replace(planned.options, inline=replace(inline, network=network))
     return replan(recorded_input(planned.graph), options)[0]
 
 

@@ -21,8 +21,9 @@ from explorer.ops.elementwise.unary import absolute
 from explorer.ops.nn.conv import Conv2d
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.options import Options
 from explorer.plan.passes.inline import Inline
-from explorer.plan.planner import Options, Plan
+from explorer.plan.planner import Plan
 from explorer.record import Decision, Recording
 from explorer.record.dimension_names import shape_text
 from explorer.record.reasons import bytes_text, micros_text
@@ -336,7 +337,7 @@ def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
     """Inline larger calls."""
     for times in (2, 4, 8, 16, 32):
         more = decision.facts["limit"] * times or times
-        yield Counterfactual(f"inline=ex.passes.Inline(limit={more})", options={"inline": Inline(more)})
+        yield Counterfactual(f"inline=ex.passes.Inline(limit={more})", passes={Inline: {"limit": more}})
 
 
 def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:

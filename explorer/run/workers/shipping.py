@@ -21,7 +21,8 @@ from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.planner import PLANNED, Options, Plan, plan_closed
+from explorer.plan.options import Options
+from explorer.plan.planner import PLANNED, Plan, plan_closed
 from explorer.plan.schedule.schedule import Schedule
 
 

@@ -104,7 +104,7 @@ def is_whole(claim: Claim, rows: Rows, column: Sequence[Expr]) -> bool:
 
 def together(claim: Claim, members: list[Expr], rows: Rows) -> float:
     """µs that members take as one, stacked."""
-    at, model = claim.stage, claim.planned.options.cost_model
+    at, model = claim.stage, claim.planned.options.find(Batch).cost_model
     columns = [*zip(*[at.operands(node) for node in members], strict=True)]
     batched = tuple(any(operand is not column[0] for operand in column) for column in columns)
     body = batch_body(body_of(at, members[0]), len(members), batched)

@@ -52,9 +52,8 @@ def dear(claim: Claim) -> Facts:
 
 def divided_prices(claim: Claim) -> Facts:
     """Each worker computes its share of the members, and waits for one message with operands and one with results."""
-    step, call = claim.planned.options.inline, call_of(claim)
+    step, call = claim.planned.options.find(Inline), call_of(claim)
     (node,) = claim.subjects
-    assert step is not None
     assert step.network is not None
     network, members = step.network, -(-call.size // min(step.network.workers, call.size))
     together = price_of_body(batch_body(call.body, call.size, call.batched))
@@ -84,14 +83,14 @@ def divided(claim: Claim) -> Facts:
 def undivided(claim: Claim) -> Facts:
     facts = divided_prices(claim)
     assert facts["divided_us"] >= facts["together_us"]
-    assert claim.planned.options.inline is not None
-    assert claim.planned.options.inline.network is not None
-    return {**facts, "workers": claim.planned.options.inline.network.workers}
+    network = claim.planned.options.find(Inline).network
+    assert network is not None
+    return {**facts, "workers": network.workers}
 
 
 @of_decision(Inline.not_asked)
 def not_asked(claim: Claim) -> Facts:
-    assert "batch" in claim.planned.options.without
+    assert not claim.planned.options.find(Inline).vectorize
     return {"name": call_of(claim).body.name, "count": call_of(claim).size}
 
 
@@ -111,8 +110,7 @@ def not_batchable(claim: Claim) -> Facts:
 @of_decision(Inline.kept_whole)
 def kept_whole(claim: Claim) -> Facts:
     (name,) = {call.operation.body.name for call in claim.subjects}  # type: ignore[attr-defined]
-    step = claim.planned.options.inline
-    assert step is not None
+    step = claim.planned.options.find(Inline)
     assert name in step.whole
     assert {node.uid for node in claim.subjects} <= claim.last.live.keys() | claim.stage.live.keys()
     return {"name": name}

@@ -129,7 +129,7 @@ def inlined(claim: Claim) -> Facts:
 @of_decision(Inline.too_large)
 def too_large(claim: Claim) -> Facts:
     (name,) = {call.operation.body.name for call in claim.subjects}  # type: ignore[attr-defined]
-    step = claim.planned.options.inline or Inline()
+    step = claim.planned.options.find(Inline)
     assert {node.uid for node in claim.subjects} <= claim.last.live.keys() | claim.stage.live.keys()
     return {"name": name, "limit": step.limit}
 

@@ -31,7 +31,7 @@ def producers(claim: Claim) -> list[list[int]]:
 
 def order_facts(claim: Claim) -> Facts:
     """The kernels run on so many lanes, in their order, each when a lane is free and what it reads is there."""
-    kernels, reads, lanes = claim.planned.schedule.kernels, producers(claim), claim.planned.options.lanes
+    kernels, reads, lanes = claim.planned.schedule.kernels, producers(claim), claim.planned.options.find(Order).lanes
     users = Counter(number for each in reads for number in each)
     ends: list[float] = []
     now = 0.0

@@ -14,8 +14,8 @@ from tests.laws.claims.decisions import Claim, of_decision
 
 def parameters(claim: Claim) -> dict[int, ex.Expr]:
     """The parameter of each new value, by the uid of what is computed for it; the last, where several share one."""
-    assert claim.planned.options.update is not None
-    return {claim.last.resolve(new).uid: parameter for parameter, new in claim.planned.options.update.pairs}
+    pairs = claim.planned.options.find(UpdateInPlace).pairs
+    return {claim.last.resolve(new).uid: parameter for parameter, new in pairs}
 
 
 def shows(claim: Claim, node: ex.Expr, parameter: ex.Expr) -> bool:

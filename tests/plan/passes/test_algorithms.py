@@ -9,7 +9,8 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.function import Parameter
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.options import Options
+from explorer.plan.planner import Plan, plan
 from explorer.record.reasons import render
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.program import Program

@@ -12,7 +12,8 @@ import pytest
 import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
-from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.options import Options
+from explorer.plan.planner import Plan, plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 

@@ -12,6 +12,7 @@ from hypothesis import given
 
 import explorer as ex
 from explorer.plan import Options, plan
+from explorer.plan.passes import Order
 from explorer.run.execution.executors import EXECUTORS, run_simple
 from explorer.run.execution.program import Program
 from tests.support.programs import programs
@@ -88,7 +89,7 @@ def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() 
     assert run.executor == "reverse"
     assert sorted(step.kernel for step in run.steps) == list(range(len(plan.planned.schedule.kernels)))
     assert [step.kernel for step in run.steps] != sorted(step.kernel for step in run.steps)
-    assert plan.options.lanes == 3
+    assert plan.options.find(Order).lanes == 3
     net = ex.open(ASSETS / "digits.pnnx.param")
     image = np.load(ASSETS / "digits.npz")["images"][:1]
     np.testing.assert_array_equal(net.run(image, executor="reverse"), net.run(image))

@@ -24,7 +24,7 @@ from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, plan
-from explorer.plan.passes import Inline
+from explorer.plan.passes import Inline, Order
 from explorer.run.execution import task_graph
 from explorer.run.execution.executors import EXECUTORS, run_async, run_dag, run_simple
 from explorer.run.execution.executors.dag import assigned
@@ -92,7 +92,7 @@ def test_executors_give_the_same_bits(
     simple = Program(plan(roots, options))
     run_simple(simple)
     expected = simple.take()
-    program = Program(plan(roots, options.with_changes(lanes=lanes)))
+    program = Program(plan(roots, options.with_fields(Order, lanes=lanes)))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

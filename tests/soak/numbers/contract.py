@@ -13,7 +13,8 @@ from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import TensorType
-from explorer.plan.planner import Options, plan
+from explorer.plan.options import Options
+from explorer.plan.planner import plan
 from explorer.train.compiled import Compiled
 from tests.soak.numbers.lanes import LANES, Array, Value, is_floating, limits, noise, widen, xp
 from tests.soak.numbers.programs import OPTIONAL, Program

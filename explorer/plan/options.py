@@ -1,0 +1,154 @@
+"""Options of a plan: its passes, whose fields are the options, and what rules may do to numbers.
+
+Keyword arguments such as ``lanes=2`` or ``without=("fuse",)`` become fields of passes here and nowhere else. What is
+planned depends on the passes alone, so that a pass has each of its options as a field, whoever sets it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from explorer.core.argument_checks import check_name, check_type
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.plan.graph.cost_model import CostModel
+from explorer.plan.graph.numerics import LEVELS, Level
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.passes import Batch, Inline, Order, Recall, UpdateInPlace
+from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
+
+P = TypeVar("P", bound=Pass)
+S = TypeVar("S", bound=Step)
+
+PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
+"""names of the passes that can be left out or set"""
+_REPLACED: dict[str, type[Pass]] = {"batch": Batch, "inline": Inline, "update": UpdateInPlace}
+"""options that are a pass → the class of the passes that it replaces"""
+_REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required])
+
+
+@dataclass(frozen=True, init=False)
+class Options:
+    """Passes of a plan, and what rules may do to numbers. Hashable: cached plans are found by them.
+
+    ``without`` names passes to leave out. ``lanes`` and ``order`` are the fields of `Order`; ``cost_model`` is the
+    field of every pass that has prices. ``batch``, ``inline`` and ``update`` are passes in place of those of the
+    pipeline. Raises OperandError or UnknownNameError for an option that no pass accepts.
+    """
+
+    passes: tuple[Step, ...]
+    numerics: Level
+    """what rules may do to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
+    inference: bool
+    """the plan of a net: weights are known and stay the same, so that rules may read them (plan/graph/numerics.py)"""
+
+    def __init__(
+        self,
+        without: tuple[str, ...] = (),
+        *,
+        passes: tuple[Step, ...] = PIPELINE,
+        numerics: Level = "safe",
+        inference: bool = False,
+        lanes: int | None = None,
+        order: str | None = None,
+        cost_model: CostModel | None = None,
+        batch: Batch | None = None,
+        inline: Inline | None = None,
+        update: UpdateInPlace | None = None,
+    ) -> None:
+        check_name(numerics, "numerics", LEVELS)
+        check_type(inference, "inference", bool, "True or False", "inference=True")
+        if passes is not PIPELINE:
+            check_pipeline(passes)
+        _check_without(without, passes)
+        replacements: dict[type[Pass], Pass] = {}
+        for (option, kind), given in zip(_REPLACED.items(), (batch, inline, update), strict=True):
+            if given is not None:
+                check_type(given, option, kind, f"the pass {kind.__name__}", f"{option}=ex.passes.{kind.__name__}()")
+                replacements[kind] = given
+        if cost_model is not None:
+            fix = 'costs="measured", or cost_model=ex.calibrate()'
+            check_type(cost_model, "cost_model", CostModel, "a cost model", fix)
+        settings = {"lanes": lanes, "heuristic": order, "cost_model": cost_model}
+        settings = {name: value for name, value in settings.items() if value is not None}
+        if "batch" in without:
+            settings["vectorize"] = False  # mapped calls are not batched either
+        if replacements:
+            passes = tuple([_replaced(step, replacements) for step in passes])
+        if settings:
+            passes = tuple([_with(step, settings) for step in passes])
+        if without:
+            passes = tuple([step for step in passes if pass_of(step).name not in without])
+        for name, value in (("passes", passes), ("numerics", numerics), ("inference", inference)):
+            object.__setattr__(self, name, value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        """The hash, computed once: options are looked up at each evaluation."""
+        return hash((self.passes, self.numerics, self.inference))
+
+    def find(self, kind: type[P]) -> P:
+        """Return the pass of a class; raises UnknownNameError where it is left out."""
+        for step in self.passes:
+            if isinstance(step, kind):
+                return step
+        raise UnknownNameError(kind.name, kind="pass", known=pass_names(self.passes))
+
+    def with_fields(self, kind: type[Pass], **changes: Any) -> Options:
+        """Return the options with other values of some fields of the pass of a class, if it is not left out."""
+        passes = tuple([_with(step, changes) if isinstance(step, kind) else step for step in self.passes])
+        return self if passes == self.passes else replace(self, passes=passes)
+
+    @functools.cached_property
+    def of_bodies(self) -> Options:
+        """The options for bodies of closed calls, each of which is one kernel: no lanes, workers or updates inside."""
+        return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
+
+
+OPTIONS = tuple(inspect.signature(Options).parameters)
+"""names of the options of a plan"""
+
+
+def _check_without(without: object, passes: tuple[Step, ...]) -> None:
+    """Raise OperandError or UnknownNameError unless ``without`` has names of passes that may be left out."""
+    known = PASSES if passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(passes)]))
+    names = f"the names of passes to leave out ({', '.join(known)})"
+    check_type(without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
+    assert isinstance(without, tuple)
+    for name in without:
+        check_type(name, "without", str, names, 'without=["fuse", "simplify"]')
+        if name not in known:
+            raise UnknownNameError(name, kind="pass", known=known)
+        if name in _REQUIRED:
+            raise OperandError(
+                f"a plan without {name}",
+                rule=f"{' and '.join(_REQUIRED)} must run: they make the schedule",
+                fix="leave out another pass",
+            )
+
+
+def _replaced(step: Step, replacements: Mapping[type[Pass], Pass]) -> Step:
+    """Return the pass given for a step, or the step itself."""
+    return next((given for kind, given in replacements.items() if isinstance(step, kind)), step)
+
+
+def _with(step: S, settings: Mapping[str, Any]) -> S:
+    """Return a step with the settings that are fields of its pass; the step itself if they change nothing."""
+    kind: type = type(step)
+    names = _field_names(kind)
+    if names.isdisjoint(settings):
+        return step
+    changes = {name: value for name, value in settings.items() if name in names and getattr(step, name) is not value}
+    changed = replace(step, **changes) if changes else step  # type: ignore[type-var]  # it has fields: a dataclass
+    return step if changed == step else changed
+
+
+@functools.cache
+def _field_names(kind: Any) -> frozenset[str]:
+    return frozenset([field.name for field in fields(kind)]) if is_dataclass(kind) else frozenset()
