@@ -7,7 +7,6 @@ An exercise of one's own is a subclass of `Exercise`, one class body.
 """
 
 from explorer.course import chapters as _chapters  # noqa: F401  # enters the exercises of every notebook
-from explorer.course.card import Card, Finding, Verdict
-from explorer.course.exercise_base import Exercise, exercise, exercises
+from explorer.course.exercise_base import Card, Exercise, Finding, Verdict, exercise, exercises
 
 __all__ = ["Card", "Exercise", "Finding", "Verdict", "exercise", "exercises"]

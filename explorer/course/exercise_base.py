@@ -1,19 +1,97 @@
-"""Exercise: one class body holds its task, its level, its hints, its solution, usual mistakes and its check."""
+"""Exercises: one class body holds a task, its level, hints, a solution, usual mistakes and the check of an answer.
+
+What an exercise shows is a card, the same as text and as HTML: the task, hints, a solution, or the verdict on an answer
+with its findings.
+"""
 
 from __future__ import annotations
 
+import inspect
+import linecache
+import re
+import sys
+import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from textwrap import dedent
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent, fill
+from typing import Any, ClassVar, NamedTuple
 
 from explorer.core.argument_checks import check_type, named_methods
-from explorer.core.errors import UnknownNameError
+from explorer.core.errors import ExplorerError, UnknownNameError
 from explorer.core.registry_base import Registry
-from explorer.course.answer_errors import raised_by_answer
-from explorer.course.card import Card, Finding, Verdict
+from explorer.view.base.markup import Markup, element
 
+_WIDTH = 110
+_LONGEST = 600
+"""letters of a finding that a verdict shows"""
+_MOST = 9
+"""findings that a verdict shows, those that do not hold before others"""
+_OWN = str(Path(__file__).parents[1])
+_INSTALLED = (_OWN, sys.prefix, sys.base_prefix)
 _EXERCISES: Registry[str, Exercise] = Registry("exercise")
+
+
+@named_methods
+@dataclass(frozen=True)
+class Card:
+    """Title, paragraphs, and source code that a notebook shows folded."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    code: str = ""
+
+    def __repr__(self) -> str:
+        lines = [self.title, *(fill(f"  {text}", _WIDTH, subsequent_indent="    ") for text in self.paragraphs)]
+        lines += [f"    {line}".rstrip() for line in self.code.splitlines()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [element("p", element("strong", *_inline(self.title)))]
+        parts += [element("p", *_inline(text)) for text in self.paragraphs]
+        if self.code:
+            lines = [Markup(f"{element('span', line) if line else ''}\n") for line in self.code.splitlines()]
+            source = element("pre", element("code", *lines))
+            parts.append(element("details", element("summary", "show the source"), source))
+        return element("div", *parts)
+
+
+class Finding(NamedTuple):
+    """One thing that a check looked at: whether it is as the task asks, and the fact that says so."""
+
+    holds: bool
+    text: str
+
+
+class Verdict(Card):
+    """Answer of a check: right if every finding holds, and the findings, each with its fact."""
+
+    right: bool
+    findings: tuple[Finding, ...]
+
+    def __init__(self, name: str, findings: Sequence[Finding]) -> None:
+        right = bool(findings) and all(finding.holds for finding in findings)
+        shown = findings if len(findings) <= _MOST else sorted(findings, key=lambda finding: finding.holds)[:_MOST]
+        lines = [f"{'✓' if finding.holds else '✗'} {_shortened(finding.text)}" for finding in shown]
+        if len(findings) > len(shown):
+            lines.append(f"… and {len(findings) - len(shown)} more")
+        super().__init__(f"{name}: {'right' if right else 'not yet'}", tuple(lines))
+        object.__setattr__(self, "right", right)
+        object.__setattr__(self, "findings", tuple(findings))
+
+    def __bool__(self) -> bool:
+        return self.right
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
+
+
+def _inline(text: str) -> Iterator[str]:
+    """Yield the parts of a text; what stands between backquotes is code."""
+    for number, part in enumerate(re.split(r"`([^`]*)`", text)):
+        yield element("code", part) if number % 2 else part
 
 
 @named_methods
@@ -68,7 +146,7 @@ class Exercise(ABC):
         try:
             findings.extend(self.findings(answer))
         except Exception as error:
-            findings.append(raised_by_answer(error, answer))
+            findings.append(_raised_by_answer(error, answer))
         return Verdict(self._name, findings)
 
     def hint(self, count: int | None = None) -> Card:
@@ -125,3 +203,33 @@ def exercise(number: str) -> Exercise:
 def exercises() -> list[Exercise]:
     """Return all exercises, by number."""
     return [_EXERCISES[number] for number in sorted(_EXERCISES)]
+
+
+def _raised_by_answer(error: Exception, answer: Any = None) -> Finding:
+    """Return the finding that an answer raised an error, with the line of the answer; raise an error of explorer's own.
+
+    An error is the answer's where a frame of it is on the way, or where explorer refused, on purpose, what it made; of
+    a function, any: it may have other parameters than the exercise gives it, or return another thing.
+    """
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    frames = [frame for each in chain for frame in traceback.extract_tb(each.__traceback__)]
+    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED) and not _is_library(frame.filename)]
+    is_function = inspect.isfunction(answer)
+    if not own and not isinstance(error, ExplorerError) and not is_function:
+        raise error
+    first = chain[-1]
+    text = " ".join(f"{type(first).__name__}: {first}".split())
+    if not own and is_function:
+        called = f"`{answer.__name__}{inspect.signature(answer)}`"
+        return Finding(False, f"Where {called} was called as the exercise calls it, this was raised: {text}")
+    if not own:
+        return Finding(False, f"It cannot be planned and run: {text}")
+    line = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
+    place = f"line {own[-1].lineno} of the answer" + (f", `{line}`," if line and "`" not in line else "")
+    return Finding(False, f"At {place} this was raised: {text}")
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith("<frozen") or "site-packages" in Path(filename).parts

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.course.card import Finding
-from explorer.course.evidence import kernel_names, planned, recording_of, sentences
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import kernel_names, planned, recording_of, sentences
 from explorer.net import Net
 from explorer.record import Decision, Recording
 from explorer.run.evalplan import EvalPlan

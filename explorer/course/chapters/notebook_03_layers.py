@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names, planned
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, kernel_names, planned
 from explorer.layers import Initializer, Layer, Linear, VarScale
 from explorer.run import evaluate
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.core.types.tensor_type import TensorType
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, kernel_names
 from explorer.layers import Composite, Layer, Linear, Topology
 from explorer.run import evaluate
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import functions
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, decisions, kernel_names, kernels, operations, planned, record
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, decisions, kernel_names, kernels, operations, planned, record
 from explorer.gradients import grad
 from explorer.run import evaluate
 

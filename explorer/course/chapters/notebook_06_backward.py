@@ -8,9 +8,8 @@ import numpy as np
 
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, operations, recording_of, sentences
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, operations, recording_of, sentences
 from explorer.layers import Layer, PFeedbackOutput
 from explorer.record import Recording
 from explorer.run import evaluate

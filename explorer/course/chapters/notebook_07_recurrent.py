@@ -9,9 +9,8 @@ import numpy as np
 from explorer.core.ir.tensor import tensor
 from explorer.core.policy import Policy
 from explorer.core.types.tensor_type import TensorType
-from explorer.course.card import Finding
-from explorer.course.evidence import agree
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree
 from explorer.layers import GRUStep as Gated
 from explorer.layers import Layer, PFeedbackOutput, PUpdate, Recurrent, RecurrentPolicy, Sub
 from explorer.run import evaluate

@@ -9,8 +9,8 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.tracing.decorator import function
-from explorer.course.card import Finding
-from explorer.course.evidence import (
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import (
     agree,
     decisions,
     kernel_names,
@@ -21,7 +21,6 @@ from explorer.course.evidence import (
     replanned,
     sentences,
 )
-from explorer.course.exercise_base import Exercise
 from explorer.record import Decision, Recording
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan

@@ -8,8 +8,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import (
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import (
     agree,
     decisions,
     kernel_names,
@@ -22,7 +22,6 @@ from explorer.course.evidence import (
     recording_of,
     sentences,
 )
-from explorer.course.exercise_base import Exercise
 from explorer.ops.base import Elementwise
 from explorer.plan import Rule
 from explorer.record.reasons import micros_text

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.course.card import Finding
-from explorer.course.evidence import (
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import (
     decisions,
     kernel_names,
     kernels,
-    memory_counts,
     operations,
     recording_of,
     replanned,
     sentences,
 )
-from explorer.course.exercise_base import Exercise
 from explorer.record.reasons import bytes_text
 from explorer.run.evalplan import EvalPlan
+from explorer.view.model.stage_texts import memory_counts
 
 BLOCKS = """
 import numpy as np

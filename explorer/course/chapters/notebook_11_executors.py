@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from explorer.core.errors import RunError
-from explorer.course.card import Finding
-from explorer.course.evidence import kernels, memory_counts, recording_of, replanned
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import kernels, recording_of, replanned
 from explorer.record.reasons import bytes_text
 from explorer.run.evalplan import EvalPlan
+from explorer.view.model.stage_texts import memory_counts
 
 
 class PriceOfThreads(Exercise):

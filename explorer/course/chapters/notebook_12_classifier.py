@@ -10,13 +10,13 @@ import numpy as np
 
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import functions
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernels, memory_counts, operations, planned, recording_of, replanned
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, kernels, operations, planned, recording_of, replanned
 from explorer.net import Net
 from explorer.record.reasons import bytes_text
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
+from explorer.view.model.stage_texts import memory_counts
 
 NET = """
 import numpy as np

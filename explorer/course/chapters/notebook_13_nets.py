@@ -8,9 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, operations, planned
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, operations, planned
 from explorer.gradients import grad
 from explorer.net import Net
 from explorer.run import evaluate

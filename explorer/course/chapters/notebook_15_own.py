@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names, kernels, laws_of, operations, planned, record, sentences
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import (
+    agree,
+    kernel_names,
+    kernels,
+    laws_of,
+    operations,
+    planned,
+    record,
+    sentences,
+)
 from explorer.gradients import grad
 from explorer.ops.base import Elementwise
 from explorer.plan import Pass, Rule, default_passes

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names, kernels, recording_of, sentences
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, kernel_names, kernels, recording_of, sentences
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.train import CrossEntropy, Linear, Module, Optimizer, UpdateRule

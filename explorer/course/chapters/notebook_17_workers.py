@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import kernels, record, recording_of
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import kernels, record, recording_of
 from explorer.run.diagnosis.scale_estimate import ScaleEstimate
 from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.task_graph import worth_threads

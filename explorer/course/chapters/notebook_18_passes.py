@@ -12,9 +12,8 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.course.card import Finding
-from explorer.course.evidence import agree, kernel_names, kernels, operations, planned, record
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
+from explorer.course.recording_facts import agree, kernel_names, kernels, operations, planned, record
 from explorer.plan import Pass, Reason, default_passes, passes
 from explorer.record import Recording
 from explorer.run import evaluate

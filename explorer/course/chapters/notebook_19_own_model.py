@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.course.card import Finding
-from explorer.course.exercise_base import Exercise
+from explorer.course.exercise_base import Exercise, Finding
 from explorer.net.value_comparison import ValueComparison
 
 OPENED = """

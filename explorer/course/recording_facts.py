@@ -1,4 +1,4 @@
-"""Evidence: facts of recordings that checks of exercises rest on, and their sentences."""
+"""Facts of recordings that checks of exercises rest on, and their sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import functions
-from explorer.course.card import Finding
+from explorer.course.exercise_base import Finding
 from explorer.record import Decision, Kernel, Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.testing.laws.checks import check
@@ -55,12 +55,6 @@ def kernel_names(recording: Recording) -> str:
     """Return the kernels as text: ``add → tanh``, then the next."""
     names = [" → ".join(recording.label(node) for node in kernel.nodes) for kernel in kernels(recording)]
     return "; ".join(names) or "none"
-
-
-def memory_counts(recording: Recording) -> dict[str, int]:
-    """Return the counts of the stage that places results in memory: ``peak``, ``peak_arena`` …"""
-    (counts,) = [stage.counts for stage in recording.stages if stage.name == "buffers"]
-    return counts
 
 
 def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decision]:
