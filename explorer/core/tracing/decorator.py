@@ -170,7 +170,8 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     The body runs when it is traced, and reads everything else then. What your own code names is compared at each call,
     and the body is traced again where it has changed: variables and attributes that the body names, or a function,
     method or class outside installed packages that it uses; items of containers and elements of arrays behind them;
-    parameters, nets, blobs and learning rates of Explorer.
+    parameters, nets, blobs and learning rates of Explorer. A name counts as a variable, an attribute and a module
+    alike, and a class's operators, comparisons and ``__hash__`` as used with the class.
     Refused when traced, by DeclarationError, is what cannot be compared: a writable array of more than 64 KB, a
     container of more than 10,000 items, an iterator, a random generator, and variables that are read without their
     names (``globals()``, ``eval``, ``sys.modules``). All the rest is read once, when traced, and again after

@@ -7,12 +7,29 @@ count or fail. So it reads ``__dict__`` and the bodies of classes as they are.
 from __future__ import annotations
 
 import functools
+import os
 import sys
-from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
+import sysconfig
+from collections.abc import Iterator
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from explorer.core.attributes import class_attribute
-from explorer.core.tracing.bytecode_names import is_fixed
+from explorer.core.ir.source_location import INTERNAL
+
+CONSTRUCTING = ("__init__", "__new__", "__post_init__")
+_STDLIB = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_fixed(path: str) -> bool:
+    """Whether source at a path never changes: explorer's, the standard library's, or an installed package's."""
+    if path.startswith(INTERNAL) or path.startswith("<frozen "):
+        return True
+    if any(part in path for part in _INSTALLED):
+        return True
+    return os.path.realpath(path).startswith(_STDLIB)
 
 
 def is_known(cls: type) -> bool:
@@ -75,3 +92,29 @@ def has_attributes(value: Any) -> bool:
     if is_known(cls):
         return False
     return isinstance(getattr(value, "__dict__", None), dict) or bool(slots(cls))
+
+
+def implicit_methods(cls: type, further: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
+    """Yield the methods that Python, and explorer, call without naming them: operators, comparisons, hashes.
+
+    Each comes with its name and the class that defines it; ``further`` are names of more methods.
+    """
+    names = dict.fromkeys(
+        name
+        for base in cls.__mro__
+        if not is_fixed_class(base)
+        for name in vars(base)
+        if name[:2] == name[-2:] == "__" and name not in (*CONSTRUCTING, "__del__")
+    )
+    if class_attribute(cls, "__expr__") is not None:
+        names["type"] = None
+    for name in [*names, *further]:
+        for base in cls.__mro__:
+            method = vars(base).get(name)
+            if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
+                yield name, base, method
+
+
+def is_generated(function: FunctionType) -> bool:
+    """Whether it is a method that a dataclass generates."""
+    return function.__code__.co_qualname.startswith("__create_fn__.")
