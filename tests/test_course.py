@@ -14,8 +14,8 @@ from nbconvert import SlidesExporter
 from assets import course, figures
 from explorer.record.glossary import GLOSSARY
 from explorer.site.build import build_site
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.stored import MIME, restored
+from tests.support.unpacked import unpack
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import explorer.view
-from explorer.view.payload.columns import LONG, pack, unpack
+from explorer.view.payload.columns import LONG, pack
 from explorer.view.payload.view_payload import payload
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 pytestmark = pytest.mark.browser

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
+from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter, ne, sub
 from typing import Any
 
@@ -36,8 +36,7 @@ _RHYTHM, _HEARD = 32, 1024
 """maximum period of a rhythm, and how many numbers are searched for one"""
 _EXACT = 2**52
 """limit of integers whose differences every JSON reader keeps exactly"""
-_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class _Written(dict[int, str]):
@@ -48,9 +47,9 @@ class _Written(dict[int, str]):
         rest = 2 * difference if difference >= 0 else -2 * difference - 1
         text = ""
         while rest >= 32:
-            text += _DIGITS[32 + rest % 32]
+            text += DIGITS[32 + rest % 32]
             rest //= 32
-        text += _DIGITS[rest]
+        text += DIGITS[rest]
         # Larger ones hardly occur twice, and the table lives as long as the process.
         if len(text) < 4:
             self[difference] = text
@@ -61,7 +60,7 @@ _written = _Written()
 
 
 def pack(value: Any) -> Any:
-    """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` is the inverse."""
+    """Return the packed form of a JSON value, or of a row of a recording; static/data/unpack.js is the inverse."""
     if isinstance(value, Mapping):
         if len(value) >= LONG and all(map(_is_integer, value)):
             return {"=keys": _pack_numbers([int(key) for key in value]), "=values": pack(list(value.values()))}
@@ -195,52 +194,3 @@ def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
             runs.append([values[start], count, step])
             start += count
     return [*runs, [values[start], 1, 0]] if alone else runs
-
-
-def unpack(value: Any) -> Any:
-    """Return the value of a packed form."""
-    if isinstance(value, (list, tuple)):
-        return [unpack(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if (columns := value.get("=columns")) is not None:
-        lists = [unpack(column) for column in columns.values()]
-        return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-    if (rows := value.get("=rows")) is not None:
-        return [list(row) for row in zip(*map(unpack, rows), strict=True)]
-    if (runs := value.get("=runs")) is not None:
-        return list(
-            chain.from_iterable(accumulate(repeat(step, count - 1), initial=first) for first, count, step in runs)
-        )
-    if (text := value.get("=deltas")) is not None:
-        return list(accumulate(_deltas(text)))
-    if (flat := value.get("=flat")) is not None:
-        rest = iter(unpack(flat))
-        return [list(islice(rest, length)) for length in unpack(value["=lengths"])]
-    if (parts := value.get("=woven")) is not None:
-        woven = chain.from_iterable(zip_longest(*map(unpack, parts)))
-        return [number for number in woven if number is not None]
-    if (numbers := value.get("=thousandths")) is not None:
-        return [number / 1000 for number in unpack(numbers)]
-    if (numbers := value.get("=digits")) is not None:
-        return list(map(str, unpack(numbers)))
-    if (keys := value.get("=keys")) is not None:
-        return dict(zip(map(str, unpack(keys)), unpack(value["=values"]), strict=True))
-    if (parts := value.get("=forms")) is not None:
-        rests = [iter(unpack(part)) for part in parts]
-        return [next(rests[at]) for at in unpack(value["=at"])]
-    if (words := value.get("=words")) is not None:
-        return [words[at] for at in unpack(value["=at"])]
-    return {key.removeprefix("=") if key.startswith("==") else key: unpack(item) for key, item in value.items()}
-
-
-def _deltas(text: str) -> list[int]:
-    numbers, rest, scale = [], 0, 1
-    for digit in text:
-        value = _VALUES[digit]
-        rest += scale * (value % 32)
-        scale *= 32
-        if value < 32:
-            numbers.append(-(rest + 1) // 2 if rest % 2 else rest // 2)
-            rest, scale = 0, 1
-    return numbers

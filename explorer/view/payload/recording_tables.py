@@ -1,40 +1,4 @@
-"""The tables of a recording as the front end reads them: texts are composed here, and JavaScript lays them out.
-
-They are those of the plain form (explorer/record) but for these; texts are safe to show, on one line each::
-
-    "nodes"      "label" is the name in a sentence, with the constants inside
-    "types"      [{"shape": [length, …], "text": text after the shape, "dtype": "float32"}, …]    "32×64" + " float32"
-                   "named", if dimensions have names: "batch=32×64"
-    "declared"   {node: text, …}    dimensions as a model's file declares them, and where, if any are named or open
-    "sources"    [{"place": "In[3] line 2", "text": the line}, …]
-    "listings"   [{"where": "In[3]", "unit": "line" | "node", "numbers": [of each line], "sources": [[row, …] of each],
-                   "lines": [text of each], or [] where the sources have them}, …]    of cells and files
-    "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
-                   "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …],
-                   "result": "22 kernels fused, 8 declined; 12.3 MB never written."}, …]
-    "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
-    "decisions"  [{…, "reason": row of "reasons", "facts": {label: Fact, …}, "before": [decision, …]}, …]
-                   "before" are the declined ones that belong before it (record/history.py), "cost" the estimated µs
-                   that it costs to decline, which is not among the facts then
-    "declined_edges"  [[decision, 4 × the reader's place in its subjects + the value's in the reader's operands], …]
-    "declined_readers"  [[decision, operand, reader], …]    the few declined edges that have no such places
-    "accounts"   {kind: sentence about {node}}    of two nodes that no decision is about (record/pairs.py)
-    "marks"      {decision: {node: text behind its name}, …}    of sentences with nodes of equal names
-    "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
-                   "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
-    "compositions"  as in the recording, if any was found    known functions of several nodes: GELU, softmax, …
-    "variables"     {node: name, …}    of the user's variables, if any is known
-    "leaf_values"   {node: Summary, …}    of values that exist before a run, if any was looked at
-    "leaves"     {"parameters": {node: elements}, "weights": {node: bytes}, "others": {node: elements}}
-                   of the values that exist before a run (model/totals.py)
-    "first_nan"  the first node whose value contains a NaN, or −1
-
-    Part = text | {"code": text} | [label of a fact] | [label of a fact, "code"]     the last one is written as code
-    Fact = text | node | [text | node, …]
-
-A sentence is a template once for all decisions alike, and its facts stand once, in "facts", where the panel lists
-them: composed sentences would repeat both in each decision, and could not link the nodes that they mention.
-"""
+"""The tables of a recording as the front end reads them (shapes.py says what they mean), with all texts composed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Shapes of the payload that rows of a recording do not have: tables with composed texts, layout, replay, heat.
+"""Tables of the payload, unpacked, as the front end reads them: texts are composed in Python, JavaScript lays them out.
 
-``view_payload.py`` and ``recording_tables.py`` say what they mean. The front end's types are written from these classes
-and from the rows (assets/front_end_types.py), and a test compares them with payloads.
+Rows that are missing here are those of the plain form (explorer/record). Texts are safe to show, on one line each. The
+front end's types are written from these classes (assets/front_end_types.py), and a test compares them with payloads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class TypeTable(TypedDict):
 
     shape: tuple[int, ...]
     named: NotRequired[str]
+    """the shape with the names of its dimensions, ``batch=32×64``"""
     text: str
+    """text after the shape: " float32" of ``32×64 float32``"""
     dtype: str
 
 
@@ -37,6 +39,7 @@ class SourceTable(TypedDict):
     """Line of a cell or a file."""
 
     place: str
+    """``In[3] line 2``"""
     text: str
 
 
@@ -45,9 +48,12 @@ class ListingTable(TypedDict):
 
     where: str
     unit: str
+    """what numbers count: "line" or "node" """
     numbers: list[int]
     sources: list[list[int]]
+    """rows of sources, for each line"""
     lines: list[str]
+    """text of each line; empty where the sources have them"""
 
 
 class StageTable(TypedDict):
@@ -59,9 +65,13 @@ class StageTable(TypedDict):
     last: int
     purpose: str
     size: str
+    """``12 kernels``"""
     cost: str
+    """``3.6 G flops · 12 MB written``"""
     result: str
+    """``22 kernels fused, 8 declined; 12.3 MB never written.``"""
     counts: list[tuple[str, str]]
+    """names and texts"""
 
 
 class Code(TypedDict):
@@ -74,7 +84,9 @@ class ReasonTable(TypedDict):
     """Template of a sentence: texts, code, and labels of facts."""
 
     sentence: list[str | Code | tuple[str] | tuple[str, str]]
+    """parts: a text, code, ``[label of a fact]``, and ``[label, "code"]`` for a fact that is written as code"""
     explanation: int
+    """row of the explanations, or −1"""
     note: NotRequired[str]
 
 
@@ -96,11 +108,15 @@ class DecisionTable(TypedDict):
     code: str
     location: str
     reason: int
+    """row of the reasons: a sentence is a template once for all decisions alike"""
     facts: dict[str, str | int | list[str | int]]
+    """label → fact; composed sentences would repeat the facts, and could not link the nodes that they mention"""
     subjects: tuple[int, ...]
     produced: tuple[int, ...]
     before: list[int]
+    """declined decisions that belong before it (record/history.py)"""
     cost: float
+    """estimated µs that it costs to decline, which is not among the facts unless the sentence names it"""
 
 
 class GroupTable(TypedDict):
@@ -118,11 +134,15 @@ class LayerTable(TypedDict):
     name: str
     type: str
     ports: str
+    """``a → b``"""
     use: str
+    """what it is built for: ``training``"""
     order: str
     clauses: list[str]
     policies: list[tuple[str, str]]
+    """text, and the layer that says so"""
     feedback: list[tuple[bool, str]]
+    """whether a gradient is built, and why"""
     scopes: list[int]
 
 
@@ -130,8 +150,11 @@ class LeafTable(TypedDict):
     """Elements and bytes of the values that exist before a run."""
 
     parameters: dict[int, int]
+    """node → elements"""
     weights: dict[int, int]
+    """node → bytes"""
     others: dict[int, int]
+    """node → elements"""
 
 
 class RecordingTables(TypedDict):
@@ -142,20 +165,26 @@ class RecordingTables(TypedDict):
     operations: list[str]
     types: list[TypeTable]
     declared: NotRequired[dict[int, str]]
+    """node → dimensions as a model's file declares them, and where, if any are named or open"""
     scopes: list[Scope]
     sources: list[SourceTable]
     listings: list[ListingTable]
     bodies: list[Body]
     nodes: Nodes
+    """labels are names in a sentence, with the constants inside"""
     stages: list[StageTable]
     reasons: list[ReasonTable]
     explanations: list[ExplanationTable]
     decisions: list[DecisionTable]
     substitutions: list[tuple[int, int, int]]
     declined_edges: list[tuple[int, int]]
+    """decision, 4 × the reader's index in its subjects + the value's index in the reader's operands"""
     declined_readers: list[tuple[int, int, int]]
+    """decision, operand, reader: the few declined edges that have no such indices"""
     accounts: dict[str, str]
+    """kind → sentence about {node}, of two nodes that no decision is about (record/pairs.py)"""
     marks: dict[int, dict[int, str]]
+    """decision → node → text behind its name, of sentences with nodes of equal names"""
     groups: list[GroupTable]
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
@@ -163,9 +192,12 @@ class RecordingTables(TypedDict):
     interface: NotRequired[list[InterfaceRow]]
     compositions: NotRequired[list[Composition]]
     variables: NotRequired[dict[int, str]]
+    """node → the user's variable"""
     leaf_values: NotRequired[dict[int, Summary]]
+    """values that exist before a run, if any was looked at"""
     leaves: LeafTable
     first_nan: int
+    """first node whose value contains a NaN, or −1"""
     schedule: Schedule | None
     run: Run | None
 
@@ -176,6 +208,7 @@ class ItemTable(TypedDict):
     slot: NotRequired[int]
     box: NotRequired[int]
     at: NotRequired[tuple[int, int, int, int]]
+    """x, y, width, height"""
     rank: NotRequired[int]
 
 
@@ -186,23 +219,38 @@ class BoxTable(TypedDict):
     """
 
     kind: str
+    """top, body, scope, function, layer, file, batch, chain, repeat, stack, part or block"""
     label: str
     text: list[str]
+    """the two to four lines of the closed box, its name first, shortened to fit"""
     type: str
+    """of a file's operator, ``nn.Conv2d``, or of a layer; else "" """
     layer: int
+    """row of the recording's layers, −1 for another box"""
     operator: int
+    """row of the recording's operators, −1 for another box"""
     batches: list[int]
+    """decisions that formed its contents, of the box of a batch"""
     count: int
+    """the "n" of "×n", 1 where there is none"""
     parent: int
     open: bool
+    """whether it is open at the beginning"""
     closed: tuple[int, int]
+    """size, drawn as one node"""
     size: tuple[int, int]
+    """size when open, with all child boxes closed"""
     placed: bool
+    """whether its inside was sent already"""
     ports: tuple[list[int], list[int]]
+    """x where edges enter at its top, and where they leave at its bottom"""
     items: list[ItemTable]
     edges: list[Any]
+    """``[from item, to item, [x0, y0, x1, y1, …], from port, to port]``, cubic Bézier points"""
     labels: list[tuple[int, int, int, int, int, int, int, int]]
+    """room next to edges for the type of a slot's value"""
     crossings: list[tuple[int, int, int]]
+    """port of a value at its top (0) or bottom (1), if not 0"""
 
 
 class SlotTable(TypedDict):
@@ -210,7 +258,9 @@ class SlotTable(TypedDict):
 
     nodes: list[int]
     text: list[int]
+    """row of the texts, for each node"""
     at: list[tuple[int, int, int, int]]
+    """x, y, width, height of each node, relative to the slot"""
 
 
 class LayoutTables(TypedDict):
@@ -222,18 +272,26 @@ class LayoutTables(TypedDict):
     boxes: list[BoxTable]
     slots: list[SlotTable]
     texts: list[tuple[str, str, str, str, str]]
+    """name, type, ghost, second line and formula, of which all but the formula are shortened to fit"""
     bodies: list[int]
+    """box of each graph, the first of which is 0"""
 
 
 class ReplayTables(TypedDict):
     """Rules of the story, applied."""
 
     ends: list[int]
+    """last step of each stage; the next stage begins after it"""
     kernels: list[list[int]]
+    """those that each stage picks or runs, a step each, after its decisions"""
     merges: list[int]
+    """rows of substitutions: those by an equal node of another slot ("×n")"""
     outlined: list[int]
+    """last position at which each group has an outline; −1: it has none"""
     opens: list[tuple[int, int, int]]
+    """box, first and last instant at which an open box is drawn open"""
     rows: list[tuple[int, int, str]]
+    """box, position, text of the closed box from there on: its nodes are rows of batches"""
 
 
 class MetricTable(TypedDict):
@@ -251,7 +309,9 @@ class OptionTable(TypedDict):
 
     theme: Literal["auto", "light", "dark"]
     position: int
+    """where to stand at first"""
     height: int
+    """px"""
     heat: str
     """name of the metric that colours the graph at first: the latest overlay; "" for none"""
 

@@ -1,47 +1,16 @@
 """Payload of the front end: a recording, its layout, the rules of its story, heat and options; stepping needs no more.
 
-It is ``{"recording": …, "layout": …, "replay": …, "heat": …, "options": …}``.
-
-Its long tables are packed (columns.py); the tables below are described unpacked.
-
-``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places their
-nodes and groups::
-
-    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost, second, formula], …], "bodies": [box, …],
-     "direction": "down" | "right", "turned": [inside, …]}
+Its long tables are packed (columns.py); shapes.py describes them unpacked. What follows are the rules that the layout
+and the story keep.
 
 A *slot* is a place that one node, or the nodes that replace each other there (a subject and the node produced for
 it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
-their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand::
+their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand.
+The lines of a node are its name, its type, which is the soft second line where ``second`` is "", the second line while
+it is a ghost ("" where it never is one), the second line with its formula, and the formula alone, in full.
 
-    Slot = {"nodes": [id, …], "text": [row of texts, …], "at": [[x, y, w, h], …]}
-                                                            one place for each node, relative to the slot
-
-The lines of ``texts`` are already shortened to fit: the bold first line, the type, which is the soft second line where
-``second`` is "", the second line of the node while it is a ghost ("" where it never is one), and the second line with
-the node's formula; ``formula`` is that alone, in full.
-
-A *box* is a container: box 0 is the whole graph, every other one can be opened and closed; ``bodies`` gives the box
-of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of its own, its box has parent −1. Each
-box is laid out once, alone, with its child boxes closed::
-
-    Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
-                   | "chain" | "repeat" | "stack" | "part" | "block",
-           "label": str, "text": [name, detail, …],         the two to four lines of the closed box, shortened to fit
-           "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
-           "layer": k,                                      row of the recording's layers, −1 for another box
-           "operator": k,                                   row of the recording's operators, −1 for another box
-           "batches": [decision, …],                        those that formed its contents, of the box of a batch
-           "count": int,                                    the "n" of "×n", 1 where there is none
-           "parent": int, "open": bool,                     open at the beginning
-           "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
-           "placed": bool,                                  false where its inside is not sent yet
-           "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
-           "crossings": [[side, slot, port], …],            the port of a value at its top (0) or bottom (1), if not 0
-           "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
-           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …],   cubic Bézier points
-           "labels": [[from item, to item, from port, to port, x, y, side, slot], …]}
-                                                            room next to edges for the type of a slot's value
+A *box* is a container: box 0 is the whole graph, every other one can be opened and closed. A function's body is entered
+as a canvas of its own, its box has parent −1. Each box is laid out once, alone, with its child boxes closed.
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
 own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
@@ -82,15 +51,6 @@ an end of several curves moves aside by more than 16 px, the joint next to it is
 where two curves meet at more than 11°, their handles become one line (layout/placement.py). Ports −1 map with X; round
 at the end, halves up.
 
-``replay`` holds the rules of the story, applied (replay/)::
-
-    {"ends": [step, …],                        the last step of each stage; the next stage begins after it
-     "kernels": [[kernel, …], …],              those that each stage picks or runs, a step each, after its decisions
-     "merges": [row, …],                       of substitutions: those by an equal node of another slot ("×n")
-     "outlined": [position, …],                the last position at which each group has an outline, −1: it has none
-     "opens": [[box, instant, instant], …],    first and last instant at which an open box is drawn open
-     "rows": [[box, position, text], …]}       text of a closed box from a position on: its nodes are rows of batches
-
 An *instant* is 2 · position, and one more where the stage has taken no decision yet. An open box that no row of
 ``opens`` names is always drawn open. One that is named is drawn closed at any other instant (contents.py tells why:
 a node that comes later, or has gone, takes no room), until a reader opens it; so it is with a row from 0 to −1 at all
@@ -103,12 +63,6 @@ closed.
 A box with a "type" and slots only is one operator of a file, or a layer without layers inside: closed, it
 stands for its nodes where a fused kernel has several members (the outline goes around it), and has no second sheet
 behind it.
-
-``heat`` is the table of heat metrics (model/heat.py)::
-
-    [{"name": "time", "unit": "µs", "row": …, "text": …, "values": None or [a number for each node, …]}, …]
-
-``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.direction import exchanged
 from explorer.view.layout.placement import compose
 from explorer.view.model.picture_model import build_model
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.view_payload import layout_json, payload, turned
 from explorer.view.picture.svg import svg
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 MODEL = build_model(sample.transformer(3))

@@ -9,9 +9,9 @@ import pytest
 
 import explorer as ex
 from explorer.view.model.heat import METRICS, heat_json
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.view_payload import payload
 from tests.support.refusals import refused
+from tests.support.unpacked import unpack
 from tests.view.sample import mlp
 
 

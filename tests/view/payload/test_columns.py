@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.record import to_json
-from explorer.view.payload.columns import LONG, pack, unpack
+from explorer.view.payload.columns import LONG, pack
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 numbers = st.integers(-3, 3) | st.integers()

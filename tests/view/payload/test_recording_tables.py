@@ -18,9 +18,9 @@ from explorer.record.history import decisions_about, declined_before
 from explorer.record.layer_rows import layer_lines
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.recording_tables import recording_tables
 from explorer.view.payload.view_payload import payload
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 

@@ -16,12 +16,12 @@ from assets.front_end_types import hints
 from explorer.record import Recording
 from explorer.record.json_form.codec import OPTIONAL
 from explorer.view.layout.box_layout import draw
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.shapes import PayloadTables
 from explorer.view.payload.view_payload import payload
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.cells import MODELS
 from tests.support.large import flat
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 

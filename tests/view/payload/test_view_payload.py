@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from explorer.view.payload.columns import unpack
 from explorer.view.payload.view_payload import layout_json, payload
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 
