@@ -13,10 +13,7 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.ops.manipulation.one_hot import OneHotEncoding
 from explorer.plan import Plan, plan
-from explorer.plan.batching.batch import Batch
 from explorer.plan.graph.reasons import Reason
-from explorer.plan.memory.buffers import Buffers
-from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.options import Options
 from explorer.plan.passes import (
     Algorithms,
@@ -30,7 +27,10 @@ from explorer.plan.passes import (
     ShapeValues,
     UpdateInPlace,
 )
+from explorer.plan.passes.batch import Batch
+from explorer.plan.passes.buffers import Buffers
 from explorer.plan.passes.fuse import Fuse
+from explorer.plan.passes.memory_format import MemoryFormat
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.passes.simplify import Simplify
 from explorer.plan.pipeline import PIPELINE

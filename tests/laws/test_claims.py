@@ -15,8 +15,8 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
-from explorer.plan.memory.buffers import Buffers
 from explorer.plan.passes import Inline, Recall
+from explorer.plan.passes.buffers import Buffers
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,

@@ -13,7 +13,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "data": ("tests/data", "tests/conformance"),
     "gradients": ("tests/gradients", "tests/laws/test_gradients.py", "tests/conformance"),
     "plan": ("tests/plan", "tests/golden", "tests/laws", "tests/run"),
-    "run": ("tests/run", "tests/golden", "tests/plan/memory/test_buffers.py", "tests/plan/test_values.py"),
+    "run": ("tests/run", "tests/golden", "tests/plan/passes/test_buffers.py", "tests/plan/test_values.py"),
     "net": ("tests/net", "tests/formats/test_explorer_json.py", "tests/formats/pnnx", "tests/cli/test_main.py"),
     "formats": ("tests/formats", "tests/net"),
     "layers": ("tests/layers", "tests/conformance"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -33,6 +34,12 @@ class CountExp(ex.Pass):
     def counts(self, graph: PlanGraph) -> dict[str, int]:
         """How many nodes there are."""
         return {"counted": len(graph.live)}
+
+
+def test_each_pass_is_in_the_file_of_its_name() -> None:
+    for name in ex.passes.__all__:
+        file = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+        assert getattr(ex.passes, name).__module__ == f"explorer.plan.passes.{file}"
 
 
 def _program() -> tuple[ex.Expr, ex.Expr]:

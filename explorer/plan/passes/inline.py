@@ -3,9 +3,9 @@
 Operations of different calls can then be merged and fused with each other. Where that would make a program of millions
 of nodes, calls stay closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
 
-A mapped call is replaced by its body over all members at once, as vectorize.py writes it. Where that costs more, or an
-operation has no batching rule, it stays closed, and its kernel runs the body once for each member. Where workers are
-open, its members are divided over them if that pays (divide.py).
+A mapped call is replaced by its body over all members at once, as plan/batching/vectorize.py writes it. Where that
+costs more, or an operation has no batching rule, it stays closed, and its kernel runs the body once for each member.
+Where workers are open, its members are divided over them if that pays (plan/batching/divided_calls.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
-from explorer.plan.batching.divide import divided_body, divided_micros, part_count
+from explorer.plan.batching.divided_calls import divided_body, divided_micros, part_count
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost, call_cost
 from explorer.plan.graph.decisions import NodeGroup

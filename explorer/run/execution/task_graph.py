@@ -1,6 +1,6 @@
 """Dependencies of kernels that run at the same time: values that they read, and memory that others still read.
 
-Memory is planned for one order of kernels (plan/memory/buffers.py). In another order, a kernel that writes where a
+Memory is planned for one order of kernels (plan/passes/buffers.py). In another order, a kernel that writes where a
 value was waits for all readers of that value; so in any order, each kernel reads the values that it would in the
 planned one.
 """

@@ -2,7 +2,7 @@
 
 Every worker holds the whole program with memory of its own, and runs the kernels of its pieces in the planned order.
 Memory is planned for that order, so a value that comes from elsewhere has its place free when a kernel that reads it
-begins, and keeps it until the last one has ended (plan/memory/buffers.py).
+begins, and keeps it until the last one has ended (plan/passes/buffers.py).
 """
 
 from __future__ import annotations

@@ -14,11 +14,10 @@ from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.tensor_type import TupleType
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.slicing import Index0
-from explorer.plan.batching.batch import Batch
-from explorer.plan.batching.buckets import single_operation_body
 from explorer.plan.batching.vectorize import batch_body
 from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes.batch import Batch, single_operation_body
 from tests.laws.claims.decisions import At, Claim, of_decision
 
 Expr = ex.Expr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.core.ir.mapped_call import MappedCall
-from explorer.plan.batching.divide import PartCall
+from explorer.plan.batching.divided_calls import PartCall
 from explorer.plan.batching.vectorize import batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.reasons import Facts

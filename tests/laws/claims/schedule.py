@@ -12,9 +12,9 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.memory import offsets
-from explorer.plan.memory.buffers import Buffers
-from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.passes import Order
+from explorer.plan.passes.buffers import Buffers
+from explorer.plan.passes.memory_format import MemoryFormat
 from explorer.plan.planner import plan
 from explorer.plan.schedule.schedule import Kernel, Placement, align_up, aligned_size
 from tests.laws.claims.decisions import Claim, of_decision, result_bytes

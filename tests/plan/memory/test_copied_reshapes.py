@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import Options, Plan, plan
-from explorer.plan.memory.buffers import Buffers
+from explorer.plan.passes.buffers import Buffers
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.support.accelerator import accelerator

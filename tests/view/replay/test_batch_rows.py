@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.batching.batch import Batch
+from explorer.plan.passes.batch import Batch
 from explorer.view.layout.box_layout import draw
 from explorer.view.model.labels import now_text
 from explorer.view.payload.view_payload import replay_json

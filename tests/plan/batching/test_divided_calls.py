@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.batching.divide import PartCall
+from explorer.plan.batching.divided_calls import PartCall
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.task_assignment import Network
 from tests.support.programs import prepared

@@ -17,8 +17,8 @@ import explorer as ex
 from explorer.ops.manipulation.concat import GatherStack, Stack
 from explorer.ops.manipulation.slicing import Index0
 from explorer.plan import Options, plan
-from explorer.plan.batching.batch import BatchMembers
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.passes.batch import BatchMembers
 from explorer.plan.planner import Plan
 from tests.support.execution import run
 
