@@ -1,4 +1,4 @@
-"""Text metrics: advance widths of DejaVu Sans, the widest of the fonts that the views ask for."""
+"""Text metrics: advance widths of DejaVu Sans, the widest of the fonts of views, and the room beside texts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from functools import lru_cache
 
 FAMILY = '"DejaVu Sans", Verdana, system-ui, sans-serif'
 """font stack of every view; text is measured in its widest font, so that it fits in any of them"""
+
+# px next to edges and nodes; the front end gets them from payload/script_bundle.py.
+PORT_CHARACTER, PORT_BESIDES = 5, 12
+"""width of a character of a port's name, and the room beside the name"""
+LEVEL = 24
+"""difference of height of the ends of an edge, up to which it counts as level: names of ports lie along it"""
+NUMBER_BESIDES = 4
+"""between a number and the place that it stands left of: one digit fits inside the border of a box around it"""
 
 # Thousandths of an em for U+0020 to U+007E.
 _REGULAR = (

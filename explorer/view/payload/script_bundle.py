@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 
 from explorer.record.glossary import GLOSSARY, inflections
+from explorer.view.base.font import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.base.palette import front_end_colours
-from explorer.view.base.spacing import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.layout.edge_labels import ASIDE, HEIGHT
 
 STATIC = Path(__file__).parents[1] / "static"

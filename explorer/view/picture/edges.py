@@ -11,8 +11,8 @@ from collections.abc import Collection
 from math import ceil, inf
 
 from explorer.view.base import font
+from explorer.view.base.font import LEVEL, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.base.markup import Markup, element
-from explorer.view.base.spacing import LEVEL, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.layout.direction import Direction
 from explorer.view.layout.edge_labels import label_rect
 from explorer.view.layout.placement import Scene, Segment, plain_segment

@@ -12,9 +12,9 @@ from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.view.base import font
+from explorer.view.base.font import NUMBER_BESIDES
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import RuleSet, stylesheet
-from explorer.view.base.spacing import NUMBER_BESIDES
 from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.direction import check_direction
 from explorer.view.layout.placement import Rect, Scene, compose

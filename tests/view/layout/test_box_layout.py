@@ -3,9 +3,9 @@ import itertools
 import pytest
 
 from explorer.view.layout import graphviz_engine
-from explorer.view.layout.box_layout import TITLE, Layered, Layouts
+from explorer.view.layout.box_layout import TITLE, Layouts
 from explorer.view.layout.graphviz_engine import Dot, cost, dot
-from explorer.view.layout.layout_engine import GAP, LayoutGraph
+from explorer.view.layout.layout_engine import GAP, Layered, LayoutGraph
 from explorer.view.model.picture_model import build_model
 from tests.view import sample
 

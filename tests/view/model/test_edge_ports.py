@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from explorer.view.layout.box_layout import Layered, Layouts
+from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.graphviz_engine import dot
-from explorer.view.layout.layout_engine import LayoutGraph
+from explorer.view.layout.layout_engine import Layered, LayoutGraph
 from explorer.view.layout.placement import compose
 from explorer.view.model.picture_model import build_model
 from explorer.view.tree.box_tree import Paths
