@@ -113,7 +113,7 @@ OPEN: dict[str, tuple[Callable[..., Any], str]] = {
     "Expr.explore": (lambda **options: (X + 1).explore(**options), "height"),
     "EvalPlan.explore": (lambda **options: plan_of().explore(**options), "height"),
     "Net.explore": (lambda **options: net_of_one().explore(**options), "height"),
-    "Describable.explore": (lambda **options: ex.layers.Linear("l", 2, 3).explore(**options), "height"),
+    "Layer.explore": (lambda **options: ex.layers.Linear("l", 2, 3).explore(**options), "height"),
     "ExplorableComparison.explore": (lambda **options: plan_of().compare(plan_of()).explore(**options), "height"),
     "evaluate": (lambda **options: ex.evaluate(X + 1, **options), "without"),
     "EvalPlan.__init__": (plan_of, "without"),
@@ -121,7 +121,7 @@ OPEN: dict[str, tuple[Callable[..., Any], str]] = {
     "Net.preview_plan": (lambda **options: net_of_one().preview_plan(**options), "without"),
     "Net.run": (lambda **options: net_of_one().run(**options), "x"),
     "EditableNet.add": (lambda **options: net_of_one().add("Softmax", "y", "z", **options), "axis"),
-    "LayerBase.__init__": (lambda **options: ex.layers.Linear("l", 2, 3, **options), "policies"),
+    "Layer.__init__": (lambda **options: ex.layers.Linear("l", 2, 3, **options), "policies"),
     "Layer.feed_forward": (lambda **options: ex.layers.Linear("l", 2, 3).feed_forward(**options), "input"),
 }
 """functions that pass options on: a call of each, and one of their options"""
@@ -139,14 +139,14 @@ def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
 
 VARYING = {
     "Blob.value", "BuildableNet.build", "Data.evaluate", "EditableNet.add", "Layer.feed_backward",
-    "Layer.feed_forward", "LayerBase.expand", "LayerBase.forward", "Net.run", "Registry.create",
+    "Layer.feed_forward", "Layer.expand", "Layer.forward", "Net.run", "Registry.create",
     "Registry.register",
     "feed_backward", "feed_forward",
     "Tensor.at", "Tensor.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
     "map", "scan", "try_cast", "while_loop",
 }  # fmt: skip
 """functions whose results are containers as they were given, or as a user's function or a file has them"""
-ENGINE = {"Constant", "Container", "Composite", "Device", "Filler", "Gaussian", "LayerBase", "Operation", "PolicyClass"}
+ENGINE = {"Constant", "Container", "Composite", "Device", "Filler", "Gaussian", "Layer", "Operation", "PolicyClass"}
 ENGINE |= {"Recurrent", "Tiling", "Uniform", "VarScale"}
 """classes with methods that the engine calls, with arrays of any device"""
 

@@ -1,6 +1,6 @@
 """Checks of layer classes where they are declared: ports, constructor arguments, forward.
 
-LayerBase calls them as a class is defined and as a layer is built: a wrong name is refused at the line that has it, not
+``Layer`` calls them as a class is defined and as a layer is built: a wrong name is refused at the line that has it, not
 at the first feed-forward, which may be in another file.
 """
 
@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any, ClassVar, get_origin
 
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.types.tensor_type import TensorType
-from explorer.layers.framework.describe import REQUIRED, Describable, Field
 from explorer.layers.framework.ports import Ports
 
+REQUIRED = inspect.Parameter.empty
+"""default of a constructor argument that has none"""
 
-def fields_of(cls: type[Describable], taken: Iterable[str]) -> tuple[Field, ...]:
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Constructor argument of a layer class."""
+
+    name: str
+    default: Any = REQUIRED
+
+
+def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
     """Return the constructor arguments that a class inherits, then those that it annotates.
 
     Raises DeclarationError for names that are ``taken`` or used by explorer's own base classes.
@@ -52,7 +63,7 @@ def fields_of(cls: type[Describable], taken: Iterable[str]) -> tuple[Field, ...]
     return tuple(fields.values())
 
 
-def bind(layer: Describable, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a layer's fields; raises DeclarationError for arguments that do not fit."""
     signature = inspect.Signature(
         [
@@ -72,7 +83,7 @@ def bind(layer: Describable, arguments: tuple[Any, ...], named: dict[str, Any]) 
     return bound.arguments
 
 
-def check_hashable(layer: Describable) -> None:
+def check_hashable(layer: Any) -> None:
     """Raise DeclarationError for an argument that is not hashable, since its value could change."""
     for field in layer.fields:
         value = getattr(layer, field.name)
@@ -86,7 +97,7 @@ def check_hashable(layer: Describable) -> None:
             ) from None
 
 
-def input_types(layer: Describable, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
+def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
     """Return the types of a layer's inputs by port; raises DeclarationError, or the errors of Ports, for wrong ones."""
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
@@ -105,7 +116,7 @@ def input_types(layer: Describable, inputs: Mapping[str, TensorType]) -> dict[st
     return dict(types)
 
 
-def check_class(cls: type[Describable], base: type[Describable]) -> None:
+def check_class(cls: type[Any], base: type[Any]) -> None:
     """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
     # Layers are built again from their arguments (copies, sublayers), so these must tell all of a layer.
     if "__init__" in vars(cls):

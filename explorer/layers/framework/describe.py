@@ -7,100 +7,52 @@ Nothing is recorded or run: the answers follow from the layer's class, its argum
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
-from explorer.core.ir.hooks import View, hooks
-from explorer.core.policy import MISSING, Minor, Policies, PolicyClass, ResolvedPolicy, policy_text
+from explorer.core.policy import MISSING, Minor, PolicyClass, ResolvedPolicy, policy_text
 from explorer.layers.framework.policy_classes import GradPolicy
-from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
-
-REQUIRED = inspect.Parameter.empty
-"""default of a constructor argument that has none"""
+from explorer.record.layer_rows import Feedback, Policy, layer_lines
+from explorer.record.layer_rows import Layer as LayerRow
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Constructor argument of a layer class."""
-
-    name: str
-    default: Any = REQUIRED
-
-
-class Describable:
-    """Base of layers that answers questions about a layer without running it."""
-
-    inputs: ClassVar[tuple[str, ...]]
-    outputs: ClassVar[tuple[str, ...]]
-    fields: ClassVar[tuple[Field, ...]] = ()
-    """constructor arguments"""
-    repeats: ClassVar[bool] = False
-    """whether it calls a sublayer more than once, so that parameters are drawn next to that sublayer"""
-    policies: Policies
-
-    if TYPE_CHECKING:  # attributes of layers
-        forward: Callable[..., Any]
-
-        @property
-        def name(self) -> str:
-            """Name of the layer."""
-
-        @property
-        def train(self) -> bool:
-            """Whether the layer is for training."""
-
-        def updates(self) -> frozenset[str]:
-            """Return the paths of the parameters whose gradients are built."""
-
-    def sublayer(self, name: str) -> Describable | None:
-        """Return the sublayer of a name, None if there is none."""
-        sublayer: Describable | None = _sublayers(self).get(name)
-        return sublayer
-
-    def to_row(self) -> Layer:
-        """Return the layer as plain data, without its sublayers."""
-        wiring = vars(self).get("wiring")
-        return Layer(
-            self.name,
-            type(self).__name__,
-            self.train,
-            tuple(self.inputs),
-            tuple(self.outputs),
-            tuple(map(repr, wiring.clauses)) if wiring is not None else (),
-            tuple(wiring.order) if wiring is not None else (),
-            tuple(_policies(self)),
-            tuple(_feedback(self)),
-        )
-
-    def describe(self) -> str:
-        """Return the layer and everything inside it as text: order, clauses, policies, gradients, each with its
-        reason."""
-        rows: list[Layer] = []
-        waiting: list[Describable] = [self]
-        while waiting:
-            layer = waiting.pop()
-            rows.append(layer.to_row())
-            # Reversed, because the last one is taken first.
-            waiting += reversed([*_sublayers(layer).values()])
-        return "\n".join(layer_lines(rows)) + "\n"
-
-    def explore(self, inputs: Any = None, **options: Any) -> View:
-        """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
-
-        ``inputs`` are types by port, or values, or the only input itself; a layer built for types needs none.
-        """
-        return hooks.explore(self, inputs=inputs, **options)
+def layer_row(layer: Any) -> LayerRow:
+    """Return a layer as plain data, without its sublayers."""
+    wiring = vars(layer).get("wiring")
+    return LayerRow(
+        layer.name,
+        type(layer).__name__,
+        layer.train,
+        tuple(layer.inputs),
+        tuple(layer.outputs),
+        tuple(map(repr, wiring.clauses)) if wiring is not None else (),
+        tuple(wiring.order) if wiring is not None else (),
+        tuple(_policies(layer)),
+        tuple(_feedback(layer)),
+    )
 
 
-def _sublayers(layer: Describable) -> Mapping[str, Any]:
-    sublayers: Mapping[str, Any] = vars(layer).get("sublayers", {})
-    return sublayers
+def description(layer: Any) -> str:
+    """Return a layer and everything inside it as text: order, clauses, policies, gradients, each with its reason."""
+    rows: list[LayerRow] = []
+    waiting: list[Any] = [layer]
+    while waiting:
+        layer = waiting.pop()
+        rows.append(layer_row(layer))
+        # Reversed, because the last one is taken first.
+        waiting += reversed([*sublayers(layer).values()])
+    return "\n".join(layer_lines(rows)) + "\n"
 
 
-def _policies(layer: Describable) -> Iterator[Policy]:
+def sublayers(layer: Any) -> Mapping[str, Any]:
+    """Return the sublayers of a layer by name."""
+    inside: Mapping[str, Any] = vars(layer).get("sublayers", {})
+    return inside
+
+
+def _policies(layer: Any) -> Iterator[Policy]:
     """Yield every policy that was set, then the defaults of the policies that the layer's class reads."""
     policies = layer.policies.given
     layer_class: Any = type(layer)
@@ -137,11 +89,11 @@ def _is_major(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, PolicyClass) and value is not PolicyClass
 
 
-def _feedback(layer: Describable) -> Iterator[Feedback]:
+def _feedback(layer: Any) -> Iterator[Feedback]:
     """Yield for each sublayer whether it feeds back, for a parameter whether its gradient is built, and why."""
     trains = layer.train
     for feedback in vars(layer).get("feedback", ()):
-        inside = layer.sublayer(feedback.sublayer)
+        inside = sublayers(layer).get(feedback.sublayer)
         if inside is None or not inside.inputs:  # a source has no inputs to feed back to
             continue
         yield Feedback(
@@ -156,7 +108,7 @@ def _feedback(layer: Describable) -> Iterator[Feedback]:
         yield Feedback("", built, _feedback_reason(layer, GradPolicy.update, built))
 
 
-def _feedback_reason(layer: Describable, minor: Minor, built: bool) -> str:
+def _feedback_reason(layer: Any, minor: Minor, built: bool) -> str:
     policy = layer.policies.given.get(minor)
     if policy is None:
         return f"{minor!r} is {policy_text(minor.default)} by default"

@@ -22,9 +22,8 @@ from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType
 from explorer.gradients import backward
-from explorer.layers.framework.feed_backward import has_gradient
 from explorer.layers.framework.initializer import ParameterHolder
-from explorer.layers.framework.layer_base import LayerBase
+from explorer.layers.framework.layer import Layer, has_gradient
 from explorer.layers.framework.policy_classes import ParameterPolicy
 from explorer.layers.framework.recording_state import expanding
 
@@ -39,7 +38,7 @@ class ExpandedLayer:
     """whether all inputs and parameters have values, so that it can be run"""
 
 
-def expand(layer: LayerBase, inputs: Any = None) -> ExpandedLayer:
+def expand(layer: Layer, inputs: Any = None) -> ExpandedLayer:
     """Record the expressions of a layer for inputs by port, types or values; for a training layer the gradients too.
 
     A layer with one input may be given that one, without its port.
@@ -59,7 +58,7 @@ def expand(layer: LayerBase, inputs: Any = None) -> ExpandedLayer:
     return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
-def _input_values(layer: LayerBase, inputs: Any) -> dict[str, Any]:
+def _input_values(layer: Layer, inputs: Any) -> dict[str, Any]:
     chosen = dict(layer.types)
     if inputs is not None and not (isinstance(inputs, Mapping) and not inputs):
         chosen.update(layer._as_ports(layer.inputs, "input", (inputs,), {}))
@@ -81,7 +80,7 @@ def _input_values(layer: LayerBase, inputs: Any) -> dict[str, Any]:
 
 
 def _gradients(
-    layer: LayerBase, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
+    layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
     """Record the gradients that feed-backward would return and collect, and no others."""
     wanted = dict(operands) if layer.feeds_back else {}
@@ -101,7 +100,7 @@ def _gradients(
 class LayerExpander:
     """Recorder of the calls of one layer and of those inside it."""
 
-    def __init__(self, layer: LayerBase) -> None:
+    def __init__(self, layer: Layer) -> None:
         self.parameters: dict[str, Expr] = {}
         """paths of the sources inside the layer"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
@@ -109,9 +108,7 @@ class LayerExpander:
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
-    def call(
-        self, layer: LayerBase, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]
-    ) -> dict[str, Expr]:
+    def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
         """Record the outputs by port in the current scope; parameters not recorded yet are recorded there."""
         box = state.scope
         assert box is not None  # set by the caller

@@ -1,33 +1,55 @@
 """Layers: named boxes of parameters, policies and ports. A layer computes nothing, it records expressions.
 
 Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
-feeding backward records the call of its gradients. A training layer keeps each feed-forward on a stack until then.
+feeding backward records the call of its gradients. A training layer keeps each feed-forward on a stack until then: each
+feed-backward takes the last one. ``ex.grad`` does the same for expressions; layers need their own entry because their
+gradients may be fed back one layer at a time, in the user's order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MethodType
-from typing import Any
+from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
-from explorer.core.errors import ExplorerError, OperandError
+import numpy as np
+
+from explorer.core.argument_checks import named_methods
+from explorer.core.attributes import check_names
+from explorer.core.bit_keys import attribute_key
+from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item
+from explorer.core.ir.hooks import View, hooks
+from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.ir.policy_operations import reaching, under
 from explorer.core.ir.recording_context import scope, state
+from explorer.core.ir.tensor import tensor
+from explorer.core.policy import Items, Policies
 from explorer.core.tracing.captures import note
 from explorer.core.tracing.decorator import Function
-from explorer.layers.framework.feed_backward import feed_backward, operands
-from explorer.layers.framework.layer_base import ForwardRecord, LayerBase
+from explorer.core.types.custom_dtypes import converted, is_floating
+from explorer.core.types.tensor_type import AnyType, TensorType
+from explorer.gradients import call_gradient
+from explorer.gradients.gradient_scopes import gradient_scopes
+from explorer.layers.framework.class_checks import Field, bind, check_class, check_hashable, fields_of, input_types
+from explorer.layers.framework.describe import description, layer_row, sublayers
+from explorer.layers.framework.initializer import Buffer, Initializer, Major, ParameterHolder
+from explorer.layers.framework.parameters import GradCollector, Parameter
+from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.ports import Ports
-from explorer.layers.framework.recording_state import current_expander, recording_forward
+from explorer.layers.framework.recording_state import current_expander, forbid_in_shared_forward, recording_forward
+from explorer.ops.creation.constants import Zero
+from explorer.record.layer_rows import Layer as LayerRow
 
 # Weak: a function lives as long as one of its layers.
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
 """traced functions by blueprint"""
 
 
-def _shared(layer: LayerBase) -> Function[..., Any]:
+def _shared(layer: Layer) -> Function[..., Any]:
     """Return the function of all layers with this one's blueprint.
 
     It is called with inputs by port, then parameters in the order of ``layer.paths()``.
@@ -38,7 +60,7 @@ def _shared(layer: LayerBase) -> Function[..., Any]:
     return traced
 
 
-def _body(layer: LayerBase) -> Any:
+def _body(layer: Layer) -> Any:
     def body(**operands: Expr) -> Any:
         values = {port: operands.pop(port) for port in layer.inputs}
         parameters = dict(zip(layer.paths(), operands.values(), strict=True))
@@ -50,7 +72,41 @@ def _body(layer: LayerBase) -> Any:
     return body
 
 
-class Layer(LayerBase):
+@dataclass(frozen=True, slots=True)
+class ForwardRecord:
+    """Record of one feed-forward: operands and results of its call, and the functions being traced then."""
+
+    inputs: Mapping[str, Expr]
+    parameters: Mapping[str, Parameter]
+    outputs: Mapping[str, Expr]
+    traces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingGradient:
+    """Gradient of a parameter built by a feed-backward, and the functions being traced then."""
+
+    parameter: Parameter
+    gradient: Expr
+    traces: tuple[int, ...]
+
+    def check(self, layer: Layer) -> None:
+        """Raise StateError if the gradient belongs to the body of another function than the current one."""
+        check_same_body(layer, self.traces, "collecting the gradients")
+
+
+def check_same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
+    """Raise StateError if the functions being traced are not those, ``traces``, in which the layer was fed forward."""
+    if traces != state.traces:
+        raise StateError(
+            f"{what} of {layer!r}, which was fed in another function's body than this",
+            rule="feed_forward, feed_backward and grad_collect must all run inside one function's body, or outside",
+            fix="feed forward, feed backward and collect in one function, or none; ex.grad goes through functions",
+        )
+
+
+@named_methods
+class Layer:
     """Base of layers, built for inference, or with ``train=True`` for training.
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is built with a
@@ -66,6 +122,171 @@ class Layer(LayerBase):
     array([3., 6.])
     """
 
+    inputs: ClassVar[tuple[str, ...]] = ("input",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
+    fields: ClassVar[tuple[Field, ...]] = ()
+    """constructor arguments"""
+    repeats: ClassVar[bool] = False
+    """whether it calls a sublayer more than once, so that parameters are drawn next to that sublayer"""
+    _running: ClassVar[frozenset[str]] = frozenset(
+        {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
+    )
+    """attributes of every layer, in addition to those that its class declares; they are not part of a blueprint"""
+
+    def __init_subclass__(cls) -> None:
+        check_names(cls, Layer, "the layer class")
+        cls.fields = fields_of(cls, cls._running)
+        check_class(cls, Layer)
+
+    def __init__(
+        self,
+        name: str,
+        *arguments: Any,
+        policies: Items | Policies = (),
+        train: bool = False,
+        inputs: Mapping[str, TensorType] | None = None,
+        **named: Any,
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise DeclarationError(
+                f"a {type(self).__name__} layer named {name!r}",
+                rule="the first argument must be the layer's name, a string that is not empty",
+                fix=f'{type(self).__name__}("name", …)',
+            )
+        self._name = name
+        self.policies = policies if isinstance(policies, Policies) else Policies(policies, name)
+        vars(self).update(bind(self, arguments, named))
+        self._train = train or inputs is not None
+        self.forward_records: list[ForwardRecord] = []
+        self.pending_gradients: list[PendingGradient] = []
+        """gradients of parameters that have not been collected yet"""
+        self.prepare()
+        self.types = {} if inputs is None else input_types(self, inputs)
+        self.blueprint = self.make_blueprint()
+        """key of everything the recorded forward depends on; layers with equal keys share one function"""
+
+    def prepare(self) -> None:
+        """Finish the layer once arguments and policies are set; a subclass validates them here."""
+        self.policies.check((), self.name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The blueprint is set last: before, prepare() may set what it derives.
+        if "blueprint" in vars(self):
+            raise StateError(
+                f"the attribute {name!r} of {self!r} set to {value!r}",
+                rule="a layer's attributes must not change once it is built, because layers share traced functions",
+                fix="make another layer, or set the attribute in prepare()",
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def name(self) -> str:
+        """Name of the layer; a sublayer's name begins with those of the layers around it."""
+        forbid_in_shared_forward(self, "name")
+        return self._name
+
+    @property
+    def train(self) -> bool:
+        """Whether the layer is for training, so that it keeps records for feed_backward."""
+        forbid_in_shared_forward(self, "train")
+        return self._train
+
+    def forward(self, *inputs: Any, **_: Any) -> Any:
+        """Record the outputs from the inputs, which are passed by port: one expression, or a mapping by port."""
+        raise DeclarationError(
+            f"the layer class {type(self).__name__} without forward",
+            rule="a layer class must define forward()",
+            fix=f"def forward(self, {', '.join(self.inputs)}): return an expression",
+        )
+
+    def sources(self) -> Iterator[ParameterHolder]:
+        """Yield the holders of its parameters: the sources inside it."""
+        return iter(())
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of its parameters inside it; "" is the layer itself."""
+        return ()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return its parameters by path; raises StateError for one that is not initialised."""
+        return {}
+
+    def updates(self) -> frozenset[str]:
+        """Return the paths of the parameters whose gradients are built."""
+        return frozenset()
+
+    def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
+        """Initialise all parameters (see Initializer), or none if one of them has no value.
+
+        Initialised parameters enter the buffer, and those in it are shared: ``init(Initializer(filler=VarScale()))``.
+        """
+        if initializer is not None and not isinstance(initializer, Initializer):
+            raise DeclarationError(
+                f"init({initializer!r}) of {self!r}",
+                rule="the first argument must be an Initializer",
+                fix="init(Initializer({name: array}, filler=Constant(0.0)))",
+            )
+        buffer = {} if buffer is None else buffer
+        if not isinstance(buffer, Mapping):
+            raise DeclarationError(
+                f"init(…, {buffer!r}) of {self!r}",
+                rule="a load buffer must map parameter names to arrays",
+                fix="init(initializer, {})",
+            )
+        entered = dict(buffer)
+        # All are built before one is held, so that a missing value leaves the layer as it was.
+        initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
+        for source, parameter in initialised:
+            source.hold(parameter)
+        buffer.update(entered)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Assign arrays by parameter name, extra names allowed; all are checked before any is assigned.
+
+        Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
+        """
+        if not isinstance(weights, Mapping):
+            raise DeclarationError(
+                f"load_weights({weights!r}) of {self!r}",
+                rule="weights must be a mapping of parameter names to arrays",
+                fix="load_weights(layer.save_weights()), for instance",
+            )
+        parameters = {parameter.name: parameter for parameter in self.parameters().values()}
+        # All are converted before one is assigned, so that a wrong array changes nothing.
+        tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
+        for name, parameter in parameters.items():
+            parameter.value = tensors[name]
+
+    def save_weights(self) -> dict[str, Any]:
+        """Return the parameters' arrays by name."""
+        return {parameter.name: parameter.array for parameter in self.parameters().values()}
+
+    def grad_collect(self, collector: GradCollector) -> None:
+        """Add the gradients of parameters that feed_backward has built to a collector."""
+        # All are checked before one is collected, so that an error collects none.
+        for pending in self.pending_gradients:
+            pending.check(self)
+        for pending in self.pending_gradients:
+            collector.collect(pending.parameter, pending.gradient)
+        self.pending_gradients.clear()
+
+    def neutral_invariant(self) -> None:
+        """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
+        if self.forward_records:
+            more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
+            raise StateError(
+                f"{self!r} is not neutral: fed forward {more} more than backward",
+                rule="a training layer must be fed backward as often as it was fed forward",
+                fix="call feed_backward, or make the layer for inference",
+            )
+        if self.pending_gradients:
+            names = sorted({pending.parameter.name for pending in self.pending_gradients})
+            raise StateError(
+                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
+                rule="a training layer's gradients must be collected after it was fed backward",
+                fix="call grad_collect(ex.layers.GradCollector())",
+            )
+
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
         """Record the outputs, in a single call: one expression, or Ports for several outputs.
 
@@ -73,7 +294,7 @@ class Layer(LayerBase):
         UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of a wrong type.
         """
         ports = self._as_ports(self.inputs, "input", positional, named)
-        values = operands(self, ports)
+        values = _operands(self, ports)
         for port, type_ in self.types.items():
             if values[port].type != type_:
                 raise OperandError(
@@ -102,8 +323,50 @@ class Layer(LayerBase):
         ``grad_collect``. Arrays and numbers are converted to the output's dtype.
         """
         ports = self._as_ports(self.outputs, "output", positional, named)
-        gradients = feed_backward(self, ports)
+        gradients = _feed_backward(self, ports)
         return gradients[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), gradients)
+
+    def sublayer(self, name: str) -> Layer | None:
+        """Return the sublayer of a name, None if there is none."""
+        return sublayers(self).get(name)
+
+    def to_row(self) -> LayerRow:
+        """Return the layer as plain data, without its sublayers."""
+        return layer_row(self)
+
+    def describe(self) -> str:
+        """Return the layer and everything inside it as text: order, clauses, policies, gradients, each with its
+        reason."""
+        return description(self)
+
+    def explore(self, inputs: Any = None, **options: Any) -> View:
+        """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
+
+        ``inputs`` are types by port, or values, or the only input itself; a layer built for types needs none.
+        """
+        return hooks.explore(self, inputs=inputs, **options)
+
+    def select(self, major: type[Major]) -> Major:
+        """Return the layer's values of a major policy class."""
+        return self.policies.select(
+            major, self._name, lambda minor: forbid_in_shared_forward(self, f"policy {minor!r}")
+        )
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether feed_backward returns the gradients of the inputs."""
+        return bool(self.select(GradPolicy).feedback_output)
+
+    def make_blueprint(self) -> Any:
+        """Return a key of its class, attributes and policies; raises DeclarationError for an argument that may
+        change."""
+        check_hashable(self)
+        attributes = {name: value for name, value in vars(self).items() if name not in self._running}
+        return type(self), attribute_key(attributes), self.policies.recorded()
+
+    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
+        """Record the outputs from inputs by port and parameters by path."""
+        return self.forward(**values)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """Record the call: outputs by port. The layer's policies apply to the operations inside."""
@@ -133,3 +396,170 @@ class Layer(LayerBase):
         if traced is None:
             traced = vars(self)["_function"] = _shared(self)
         return traced
+
+    def outputs_of(self, results: Any) -> dict[str, Expr]:
+        """Return the results of ``forward`` by port; raises DeclarationError unless there is an expression for each."""
+        if isinstance(results, Expr) and len(self.outputs) == 1:
+            return {self.outputs[0]: results}
+        if not isinstance(results, Mapping) or set(results) != set(self.outputs):
+            mapping_text = f"a mapping of {', '.join(map(repr, results))}" if isinstance(results, Mapping) else None
+            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
+            raise DeclarationError(
+                f"forward of {self!r} returned {mapping_text or type(results).__name__}",
+                rule=f"forward must return an expression for {ports}",
+                fix="return {" + ", ".join([f'"{port}": …' for port in self.outputs]) + "}",
+            )
+        for port in self.outputs:
+            if not isinstance(results[port], Expr):
+                raise DeclarationError(
+                    f"forward of {self!r} returned a {type(results[port]).__name__} for the port {port!r}",
+                    rule="outputs must be expressions",
+                    fix="wrap a constant: ex.tensor(…)",
+                )
+        return {port: results[port] for port in self.outputs}
+
+    def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
+        """Return values by port, whether they were passed by position, by name or as one mapping."""
+        mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
+        if len(positional) == len(ports) and not named and not mapped:
+            return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
+        empty = Ports(ports, repr(self))
+        if mapped:
+            return empty.set(**positional[0]).set(**named).complete()
+        if len(positional) > len(ports):
+            raise OperandError(
+                f"{len(positional)} {what}s for {self!r}",
+                rule=f"the {what}s must be for its ports {', '.join(ports) or 'none'}",
+                fix="give each of them once, by position or by name",
+            )
+        return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
+
+    def skeleton(self) -> Self:
+        """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
+        copy = object.__new__(type(self))  # the arguments are checked already, and __setattr__ would refuse them
+        vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
+        vars(copy).update(forward_records=[], pending_gradients=[])
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy: shared parameters (own ones if deep or pickled), and its own stacks."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
+        return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.blueprint = self.make_blueprint()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+
+def _operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
+    """Convert the inputs of a layer to expressions, by port; an error names the port."""
+    values: list[Any] = []
+    for port in layer.inputs:
+        value = ports[port]
+        if not isinstance(value, Expr) and type(value) not in WEAK:
+            try:
+                (value,) = as_operands((value,))
+            except ExplorerError as error:
+                error.add_note(f"passed to the port {port!r} of {layer!r}")
+                raise
+        values.append(value)
+    return dict(zip(layer.inputs, as_operands(tuple(values)), strict=True))
+
+
+def _feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
+    """Record the gradients of the last feed-forward's inputs, None if the layer feeds none back.
+
+    Gradients of parameters that update are kept in ``layer.pending_gradients``.
+    """
+    if not layer.train:
+        raise StateError(
+            f"feed_backward of {layer!r}",
+            rule="the layer must be made for training, because an inference layer keeps no forward records",
+            fix=f"make it for training: {type(layer).__name__}({layer.name!r}, …, train=True)",
+        )
+    if not layer.forward_records:
+        raise StateError(
+            f"feed_backward of {layer!r}, which was not fed forward",
+            rule="feed_backward must follow a feed_forward that has not been fed backward yet",
+            fix=f"call feed_forward of {layer.name!r} first",
+        )
+    last = layer.forward_records[-1]
+    check_same_body(layer, last.traces, "feed_backward")
+    seeds = [_seed(layer, port, output, ports[port]) for port, output in last.outputs.items()]
+    if all(seed is None for seed in seeds):
+        raise OperandError(
+            f"feed_backward of {layer!r} without any gradient",
+            rule="at least one output must have a gradient; None for a port means that it has none",
+            fix=f"give a gradient for {' or '.join(layer.outputs)}",
+        )
+    updates = layer.updates()
+    wanted = [layer.feeds_back and has_gradient(value.type) for value in last.inputs.values()]
+    wanted += [path in updates for path in last.parameters]
+    with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
+        gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
+    # Only now: where the gradients cannot be recorded, the layer can be fed backward again.
+    layer.forward_records.pop()
+    layer.pending_gradients.extend(
+        PendingGradient(parameter, gradient, state.traces)
+        for parameter, gradient in zip(last.parameters.values(), gradients[len(last.inputs) :], strict=True)
+        if gradient is not None
+    )
+    return dict(zip(last.inputs, gradients[: len(last.inputs)], strict=True))
+
+
+def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
+    """Return a gradient for each operand of the call that made an output, the structured zero if none reaches it."""
+    # A call of several outputs is one node, and its outputs are items of it.
+    node = output.operands[0] if isinstance(output.operation, Item) else output
+    call = node.operation
+    if not any(wanted):
+        return [None] * len(wanted)
+    if not isinstance(call, Call):  # a source returns the tensor that it holds, without a call
+        return [seeds[0] if is_wanted else None for is_wanted in wanted]
+    operands = node.operands  # captured values come last and get no gradient
+    asked = (*wanted, *[False] * (len(operands) - len(wanted)))
+    single = not isinstance(output.operation, Item)
+    with gradient_scopes(node.scope) as enter_gradient_of:
+        enter_gradient_of(node)
+        gradients = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, node, operands, asked)
+    return [
+        None
+        if not is_wanted
+        else gradient
+        if gradient is not None
+        else Zero(operand.shape, operand.dtype, "unreached", operand.device)()
+        for is_wanted, gradient, operand in zip(wanted, gradients, operands, strict=False)
+    ]
+
+
+def has_gradient(type_: AnyType) -> bool:
+    """Whether values of a type have gradients."""
+    return isinstance(type_, TensorType) and is_floating(type_.dtype)
+
+
+def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
+    """Convert the gradient of an output; raises OperandError for another type. Arrays and numbers are converted."""
+    if gradient is None:
+        return None
+    type_ = output.tensor_type
+    if isinstance(gradient, Expr):
+        seed = gradient
+    else:
+        array = np.asarray(gradient)
+        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(type_.dtype)):
+            raise OperandError(
+                f"the gradient {gradient!r} of the output {port!r} of {layer!r}",
+                rule=f"the gradient must convert to its output's type, {type_}",
+                fix="give numbers of this kind; integers and booleans have no gradient",
+            )
+        seed = tensor(converted(array, type_.dtype), device=type_.device)
+    if seed.type != type_:
+        raise OperandError(
+            f"the gradient {seed.type} of the output {port!r} of {layer!r}",
+            rule=f"the gradient must have its output's type, {type_}",
+            fix="sum or reshape it to this shape, or convert it with .astype",
+        )
+    return seed

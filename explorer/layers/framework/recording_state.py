@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
-from explorer.layers.framework.describe import Describable
 
 
 class Expander(Protocol):
@@ -24,7 +23,7 @@ class Expander(Protocol):
 
 
 class _State(threading.local):
-    recording: Describable | None = None
+    recording: object = None
     """layer whose forward is being recorded in this thread"""
     expander: Expander | None = None
 
@@ -33,7 +32,7 @@ _state = _State()
 
 
 @contextmanager
-def recording_forward(layer: Describable) -> Iterator[None]:
+def recording_forward(layer: object) -> Iterator[None]:
     """Forbid reads of individual values while the layer's shared forward is recorded."""
     outer, _state.recording = _state.recording, layer
     try:
@@ -42,7 +41,7 @@ def recording_forward(layer: Describable) -> Iterator[None]:
         _state.recording = outer
 
 
-def forbid_in_shared_forward(layer: Describable, what: str) -> None:
+def forbid_in_shared_forward(layer: object, what: str) -> None:
     """Raise DeclarationError if a layer's forward reads a value in which layers that share its function differ."""
     if _state.recording is layer:
         raise DeclarationError(

@@ -22,7 +22,7 @@ from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import numbers_of
 from explorer.core.types.device import cpu
-from explorer.layers.framework.describe import Describable
+from explorer.layers.framework.layer import Layer
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -34,7 +34,6 @@ from explorer.record import (
     Explanation,
     FileOperator,
     Group,
-    Layer,
     Port,
     Recording,
     Run,
@@ -44,6 +43,7 @@ from explorer.record import (
 )
 from explorer.record.batches import Batch, trace_batches
 from explorer.record.compositions.find import compositions
+from explorer.record.layer_rows import Layer as LayerRow
 from explorer.record.rows import in_order
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.interface_table import InterfaceValue, interface_rows
@@ -282,25 +282,25 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
     return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc)
 
 
-def layers(boxes: Sequence[Scope | None]) -> list[Layer]:
+def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
     """Return a row for each layer; ``boxes`` are the scopes by row.
 
     Boxes inside a layer's box are found by name as its sublayers: code shared by several layers does not know its
     owner.
     """
-    known: dict[int, Describable | None] = {}
-    rows_of: dict[int, tuple[Describable, list[int]]] = {}
+    known: dict[int, Layer | None] = {}
+    rows_of: dict[int, tuple[Layer, list[int]]] = {}
     for row, box in enumerate(boxes):
         layer = _layer(box, known)
         if layer is not None:
             rows_of.setdefault(id(layer), (layer, []))[1].append(row)
-    tables: list[Layer] = []
+    tables: list[LayerRow] = []
     for layer, rows in rows_of.values():
         tables.append(replace(layer.to_row(), scopes=tuple(rows)))
     return sorted(tables, key=lambda layer: layer.scopes[0])
 
 
-def _layer(box: Scope | None, known: dict[int, Describable | None]) -> Describable | None:
+def _layer(box: Scope | None, known: dict[int, Layer | None]) -> Layer | None:
     """Return the layer of a box, or None; ``known`` remembers the answers for all boxes on its path."""
     path = []
     while box is not None and id(box) not in known:
@@ -309,7 +309,7 @@ def _layer(box: Scope | None, known: dict[int, Describable | None]) -> Describab
     layer = known[id(box)] if box is not None else None
     for inner in reversed(path):
         if inner.kind == "layer":
-            layer = inner.payload if isinstance(inner.payload, Describable) else layer and layer.sublayer(inner.name)
+            layer = inner.payload if isinstance(inner.payload, Layer) else layer and layer.sublayer(inner.name)
         elif inner.kind != "twin":
             layer = None
         known[id(inner)] = layer
