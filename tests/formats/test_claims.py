@@ -140,7 +140,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
     "Range complex": (onnx("Range", {"a": 0j, "b": 1j, "c": 1j}), "finite numbers"),
     "OneHot": (onnx("OneHot", {"x": np.zeros(3, np.int64), "d": FAR, "v": np.ones(2, np.float32)}), "OneHot claims"),
     "OneHot no number": (
-        onnx("OneHot", {"i": np.zeros(3, np.int64), "d": np.nan, "v": np.ones(2, np.float32)}), "a whole number"),
+        onnx("OneHot", {"i": np.zeros(3, np.int64), "d": np.nan, "v": np.ones(2, np.float32)}), "an integer"),
     "ConstantOfShape": (onnx("ConstantOfShape", {"s": [FAR, 1000]}), ""),
     "ConstantOfShape beyond": (onnx("ConstantOfShape", {"s": [FAR, FAR]}), "2⁶³ − 1 bytes"),
     "EyeLike": (onnx("EyeLike", {}, (10**6, 10**6), ("x",)), "EyeLike claims"),

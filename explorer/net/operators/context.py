@@ -174,13 +174,7 @@ class OperatorContext:
             return self.weight(name)
         if not self.has(name):
             return None
-        value = self.argument(name)
-        if isinstance(value, Expr):
-            return value
-        array = plain_array(value)
-        if array is None:
-            raise OperandError(f"{name} is {value!r}", rule=f"{definition.type}: {name} must be a tensor of numbers")
-        return full((), array.item(), array.dtype) if array.ndim == 0 else tensor(array)
+        return as_expression(self, name, self.argument(name))
 
     def _name_of(self, position: int) -> str | None:
         """Return the name of the input at a position; None where the format has positions alone."""
@@ -198,17 +192,31 @@ class OperatorContext:
             )
         return None
 
-    def tensors(self) -> tuple[Expr, ...]:
+    def tensors(self, start: int = 0) -> tuple[Expr, ...]:
         """All operands as expressions, one or more; a tuple among them is unpacked."""
         tensors: list[Expr] = []
-        for position, value in enumerate(self.operands):
+        for position, value in enumerate(self.operands[start:], start):
             if isinstance(value, tuple) and all(isinstance(item, Expr) for item in value):
                 tensors.extend(value)
             else:
                 tensors.append(self.tensor(position))
-        if not tensors:
-            raise OperandError("no operands", rule=f"{self.definition.type} must have one tensor or more")
+        if not tensors and not start:
+            raise self._no_operands()
         return tuple(tensors)
+
+    def rest(self, name: str, position: int) -> tuple[Expr, ...]:
+        """Return all further inputs: the members ``name.0``, ``name.1``, … of a list, or those from a position."""
+        if self.definition.input_names or f"{name}.0" in self.definition.weights:
+            values: list[Expr] = []
+            while (value := self.input(f"{name}.{len(values)}")) is not None:
+                values.append(value)
+            if not values and not position:
+                raise self._no_operands()
+            return tuple(values)
+        return self.tensors(position)
+
+    def _no_operands(self) -> OperandError:
+        return OperandError("no operands are given", rule=f"{self.definition.type} must have one operand or more")
 
     def operand(self, position: int, name: str = "") -> Any:
         """The value of the parameter of this name, else of the operand at this position, unless it has another name."""
@@ -262,7 +270,7 @@ class OperatorContext:
         value = self.argument(name, default)
         # True is a whole number for Python, and a mistake in a file.
         if isinstance(value, bool) or not isinstance(value, int):
-            raise self._mismatch(name, value, "a whole number")
+            raise self._mismatch(name, value, "an integer")
         return value
 
     def number(self, name: str, default: Any = _REQUIRED) -> float:
@@ -289,11 +297,11 @@ class OperatorContext:
         return value
 
     def integers(self, name: str, default: Any = _REQUIRED) -> Shape:
-        """A parameter that is a list of whole numbers; one number is a list of one."""
+        """A parameter that is a list of integers; one number is a list of one."""
         value = self.argument(name, default)
         items = value if isinstance(value, (tuple, list)) else (value,)
         if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-            raise self._mismatch(name, value, "a list of whole numbers")
+            raise self._mismatch(name, value, "a list of integers")
         return tuple(items)
 
     def pair(self, name: str, default: Any = _REQUIRED) -> tuple[int, int]:
@@ -302,7 +310,7 @@ class OperatorContext:
         if len(values) == 1:
             return values[0], values[0]
         if len(values) != 2:
-            raise self._mismatch(name, values, "one whole number, or two")
+            raise self._mismatch(name, values, "one integer, or two")
         return values[0], values[1]
 
     def weight(self, name: str) -> Tensor:
@@ -331,6 +339,18 @@ class OperatorContext:
 
     def _mismatch(self, name: str, value: Any, wanted: str) -> OperandError:
         return OperandError(f"{name}={value!r}", rule=f"{self.definition.type}: {name} must be {wanted}")
+
+
+def as_expression(op: OperatorContext, name: str, value: Any) -> Expr:
+    """Return the value of an input or argument as an expression; raises OperandError for no tensor of numbers."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, int, float, complex)):
+        return full((), value, _DTYPES[type(value)])
+    array = plain_array(value)
+    if array is None:
+        raise OperandError(f"{name} is {value!r}", rule=f"{op.definition.type}: {name} must be a tensor of numbers")
+    return tensor(array)
 
 
 def plain_array(value: Any) -> Array | None:

@@ -23,14 +23,16 @@ from explorer.core.registry_base import Registry, changes
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
+from explorer.net.operators.known_inputs import folded
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.schema import Count, OperatorSchema
+from explorer.net.operators.signature import Signature
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
-_Registered = TypeVar("_Registered", bound=Builder)
+_Registered = TypeVar("_Registered", bound=Callable[..., Any])
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 _SHOWN = 8
 """operands that a refusal lists"""
@@ -80,11 +82,18 @@ class OperatorTable:
         return f"OperatorTable({self.format!r}, types={len(self._builders)})"
 
     def register(
-        self, *types: str, operands: Count | None = None, ignored: Ignored | None = None
+        self,
+        *types: str,
+        operands: Count | None = None,
+        ignored: Ignored | None = None,
+        check: Callable[[OperatorContext], None] | None = None,
+        fold: bool = False,
     ) -> Callable[[_Registered], _Registered]:
-        """Decorate the builder of one or more operator types; a type that is known is replaced.
+        """Decorate the function of one or more operator types; a type that is known is replaced.
 
-        The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output.
+        The function takes the operator's inputs and arguments, as its signature says (signature.py), or an
+        OperatorContext, and returns the operator's value, or a tuple with one value for each output. ``check`` is
+        called before it; with ``fold``, results that follow from small constants only are computed at once.
         ``operands`` says how many it reads, where it reads them by their places: an operator with others is refused
         before. With ``ignored``, which may be empty, an operator is refused that has an argument, weight or operand
         beside those that the builder reads and the ignored ones; without it they are passed over. Raises
@@ -98,9 +107,18 @@ class OperatorTable:
             )
 
         def enter(builder: _Registered) -> _Registered:
+            signature = Signature(builder)
+
+            def build(op: OperatorContext) -> Any:
+                if check is not None:
+                    check(op)
+                result = signature.call(op)
+                return folded(op, result) if fold else result
+
+            build.__doc__, build.__module__ = builder.__doc__, builder.__module__
             with changes.held:
                 for name in types:
-                    self._builders[name] = builder
+                    self._builders[name] = build
                     # What a replaced type declared of its arguments says nothing about the new builder's.
                     self._schemas.pop(name, None)
                     self._counts.pop(name, None)

@@ -26,7 +26,7 @@ LINES = {
     "torch.arange op 0 1 y start=0 end=9223372036854775808 step=1": "must be of 64 bits, int64",
     "F.pad op 1 1 x y mode=constant pad=(1,1) value=word": "F.pad: value must be a number",
     "torch.chunk op 1 1 x y chunks=0 dim=0": "chunks=0",
-    "torch.split op 1 1 x y split_size=(1.5,2.5) dim=0": "a list of whole numbers",
+    "torch.split op 1 1 x y split_size=(1.5,2.5) dim=0": "a list of integers",
     "torch.split op 1 1 x y split_size=(5,-1) dim=0": "a part must have a size of 0 or more",
 }
 

@@ -207,7 +207,7 @@ def test_padding_that_keeps_the_size() -> None:
             {},
             r"operator 'op' \(nn.Conv2d\): padding_mode='mirror'",
         ),
-        ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {}, "one whole number, or 2"),
+        ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {}, "one integer, or 2"),
         ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {}, "the weight 'weight' is missing; declared: none"),
         (
             "nn.Conv2d",
@@ -218,7 +218,7 @@ def test_padding_that_keeps_the_size() -> None:
         ("nn.Conv2d", {"kernel_size": (3, 4), "bias": False}, {"weight": x[None]}, r"images' channels \(3\)"),
         ("nn.Linear", {"bias": 1}, {"weight": x[0]}, "bias=1\n.*bias must be True or False"),
         ("F.softmax", {}, {}, "the argument 'dim' is missing; given: none"),
-        ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*a whole number"),
+        ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*an integer"),
         ("F.softmax", {"dim": 9}, {}, "axis 9"),
         ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": 2}, {}, "return_indices=2"),
         ("torch.matmul", {}, {}, "1 operand given\n.*'other'"),

@@ -14,10 +14,10 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.common.known_inputs import is_given, is_known, number, optional, required
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, is_known, number, optional, required
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.unary import sigmoid

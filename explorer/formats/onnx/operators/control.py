@@ -21,11 +21,11 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.base.operator_inputs import input_value
 from explorer.formats.onnx.operators.base.table import TABLE, operator
 from explorer.net.building.containers import leaves
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
+from explorer.net.operators.known_inputs import is_given, is_known, required, value_of
 from explorer.ops.base import reshape
 from explorer.ops.control.bodies import recorded_body
 from explorer.ops.control.cond import cond

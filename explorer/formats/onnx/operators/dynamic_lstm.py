@@ -14,7 +14,6 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.common.onnx_words import left_out
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.onnx.operators.base.table import operator
@@ -27,6 +26,7 @@ from explorer.formats.onnx.operators.recurrent_directions import (
     lengths_of,
 )
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import reshape
 from explorer.ops.control.scan import scan_operands
 from explorer.ops.elementwise.arithmetic import where

@@ -1,13 +1,14 @@
 """Functions of single elements, and arithmetic of broadcast operands.
 
-Two tables hold the types whose function is an operation of explorer under another name; builders below them are types
-that differ: whole-number division towards zero, two remainders, masks of one-sided infinities. Broadcasting is NumPy's
-in both, since opset 7.
+Two tables hold the types whose function is an operation of explorer under another name; functions below them are types
+that differ: integer division towards zero, two remainders, masks of one-sided infinities. Broadcasting is NumPy's in
+both, since opset 7.
 """
 
 from __future__ import annotations
 
 from functools import reduce
+from typing import Literal
 
 import numpy as np
 
@@ -15,15 +16,14 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.registry import function
-from explorer.formats.common.known_inputs import members, required
-from explorer.formats.onnx.operators.base.operator_inputs import first
+from explorer.formats.onnx.operators.base.operator_inputs import First
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import add_n, maximum, minimum, where
-from explorer.ops.elementwise.rounding_and_bits import floor_divide, fmod, left_shift, remainder, right_shift
+from explorer.ops.elementwise.rounding_and_bits import floor_divide, left_shift, remainder, right_shift
+from explorer.ops.elementwise.rounding_and_bits import fmod as truncated_remainder
 from explorer.ops.elementwise.unary import isinf, isnan
 
 UNARY = {
@@ -42,10 +42,9 @@ BINARY = {
 
 def _enter_unary(type: str, records: str) -> None:
     @operator(type)
-    def unary(op: OperatorContext) -> Expr:
-        x = first(op)
+    def unary(x: First) -> Expr:
         result: Expr = function(records)(x)
-        return base.cast(result, x.dtype)  # ONNX keeps the dtype of halves and whole numbers, NumPy widens some
+        return base.cast(result, x.dtype)  # ONNX keeps the dtype of halves and integers, NumPy widens some
 
     unary.__doc__ = f"{records}, element by element."
 
@@ -56,8 +55,8 @@ for _type, _records in UNARY.items():
 
 def _enter_binary(type: str, records: str) -> None:
     @operator(type)
-    def binary(op: OperatorContext) -> Expr:
-        result: Expr = function(records)(required(op, "A"), required(op, "B"))
+    def binary(A: Expr, B: Expr) -> Expr:
+        result: Expr = function(records)(A, B)
         return result
 
     binary.__doc__ = f"{records}, element by element."
@@ -68,44 +67,41 @@ for _type, _records in BINARY.items():
 
 
 @operator("Not")
-def not_(op: OperatorContext) -> Expr:
+def not_(X: Expr) -> Expr:
     """Whether a condition does not hold."""
-    return function("logical_not")(required(op, "X"))  # type: ignore[no-any-return]  # looked up by its name
+    return function("logical_not")(X)  # type: ignore[no-any-return]  # looked up by its name
 
 
 @operator("Div")
-def divide(op: OperatorContext) -> Expr:
-    """a / b; of whole numbers the quotient towards zero."""
-    a, b = required(op, "A"), required(op, "B")
-    # C truncates and NumPy floors; without the C remainder a is a multiple of b, where both agree.
-    return floor_divide(a - fmod(a, b), b) if a.dtype.kind in "iu" else a / b
+def divide(A: Expr, B: Expr) -> Expr:
+    """A / B; of integers the quotient towards zero."""
+    # C truncates and NumPy floors; without the C remainder A is a multiple of B, where both agree.
+    return floor_divide(A - truncated_remainder(A, B), B) if A.dtype.kind in "iu" else A / B
 
 
 @operator("Mod")
-def modulo(op: OperatorContext) -> Expr:
-    """Remainder of a division, with the sign of b, or of a for fmod."""
-    a, b = required(op, "A"), required(op, "B")
-    # C's fmod has the sign of a, Python's % that of b; the standard demands fmod=1 for real numbers
-    return fmod(a, b) if op.integer("fmod", 0) else remainder(a, b)
+def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
+    """Remainder of a division, with the sign of B, or of A for fmod."""
+    # C's fmod has the sign of A, Python's % that of B; the standard demands fmod=1 for real numbers
+    return truncated_remainder(A, B) if fmod else remainder(A, B)
 
 
 @operator("Pow")
-def power(op: OperatorContext) -> Expr:
-    """x to the power of y, of the dtype of x."""
-    x = required(op, "X")
-    return base.cast(x ** required(op, "Y"), x.dtype)
+def power(X: Expr, Y: Expr) -> Expr:
+    """X to the power of Y, of the dtype of X."""
+    return base.cast(X**Y, X.dtype)
 
 
 @operator("Where")
-def where_(op: OperatorContext) -> Expr:
+def where_(condition: Expr, X: Expr, Y: Expr) -> Expr:
     """X where the condition holds, Y elsewhere."""
-    return where(required(op, "condition"), required(op, "X"), required(op, "Y"))
+    return where(condition, X, Y)
 
 
 def _enter_folded(type: str, pair: Operation) -> None:
     @operator(type)
-    def folded(op: OperatorContext) -> Expr:
-        return reduce(pair, members(op, "data"))
+    def folded(*data: Expr) -> Expr:
+        return reduce(pair, data)
 
     folded.__doc__ = f"The {pair.name} of any number of operands, element by element."
 
@@ -115,15 +111,15 @@ _enter_folded("Min", minimum)
 
 
 @operator("Sum")
-def sum_(op: OperatorContext) -> Expr:
+def sum_(*data: Expr) -> Expr:
     """The sum of any number of operands."""
-    return add_n(*members(op, "data"))
+    return add_n(*data)
 
 
 @operator("Mean")
-def mean(op: OperatorContext) -> Expr:
+def mean(*data: Expr) -> Expr:
     """The mean of any number of operands."""
-    return _mean(*members(op, "data"))
+    return _mean(*data)
 
 
 @rounded_once
@@ -132,33 +128,30 @@ def _mean(*terms: Expr) -> Expr:
 
 
 @operator("IsNaN")
-def is_nan(op: OperatorContext) -> Expr:
+def is_nan(X: Expr) -> Expr:
     """Whether an element is no number."""
-    return isnan(first(op))
+    return isnan(X)
 
 
 @operator("IsInf")
-def is_infinite(op: OperatorContext) -> Expr:
+def is_infinite(X: Expr, *, detect_positive: int = 1, detect_negative: int = 1) -> Expr:
     """Whether an element is infinite, above or below."""
-    x = first(op)
-    above, below = (bool(op.integer(f"detect_{side}", 1)) for side in ("positive", "negative"))
-    if above and below:
-        return isinf(x)
-    return x == (np.inf if above else -np.inf) if above or below else full(x.shape, False, np.bool_)
+    if detect_positive and detect_negative:
+        return isinf(X)
+    if detect_positive or detect_negative:
+        return X == (np.inf if detect_positive else -np.inf)
+    return full(X.shape, False, np.bool_)
 
 
 @operator("BitwiseNot")
-def bitwise_not(op: OperatorContext) -> Expr:
-    """Every bit the other way."""
-    x = first(op)
-    if x.dtype.kind not in "iub":
-        raise OperandError(f"an operand {x.type}", rule="BitwiseNot: the elements must be whole numbers or booleans")
-    return x ^ full((), np.invert(np.zeros((), x.dtype)).item(), x.dtype)
+def bitwise_not(X: Expr) -> Expr:
+    """Every bit inverted."""
+    if X.dtype.kind not in "iub":
+        raise OperandError(f"an operand {X.type}", rule="BitwiseNot: the elements must be integers or booleans")
+    return X ^ full((), np.invert(np.zeros((), X.dtype)).item(), X.dtype)
 
 
 @operator("BitShift")
-def bit_shift(op: OperatorContext) -> Expr:
-    """Bits moved up (LEFT) or down (RIGHT)."""
-    x, places = required(op, "X"), required(op, "Y")
-    up = op.word("direction", "", ("LEFT", "RIGHT")) == "LEFT"
-    return left_shift(x, places) if up else right_shift(x, places)
+def bit_shift(X: Expr, Y: Expr, *, direction: Literal["LEFT", "RIGHT"]) -> Expr:
+    """Bits of X shifted by Y up (LEFT) or down (RIGHT)."""
+    return left_shift(X, Y) if direction == "LEFT" else right_shift(X, Y)

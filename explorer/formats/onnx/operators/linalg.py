@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import members, optional, required
 from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import members, optional, required
 from explorer.ops.linalg.einsum import einsum
 from explorer.ops.linalg.inverse import inverse
 

@@ -15,9 +15,9 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.common.known_inputs import is_given, is_known, known, required, value_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, is_known, known, required, value_of
 
 _BLOCK = 128
 """boxes whose overlaps with one another are computed at once"""

@@ -7,11 +7,11 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.stash_type import in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where

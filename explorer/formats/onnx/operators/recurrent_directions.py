@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.formats.common.known_inputs import is_known, optional, value_of
 from explorer.formats.common.operator_checks import with_shape
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_known, optional, value_of
 from explorer.ops.control.recurrence import affine, gates
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where

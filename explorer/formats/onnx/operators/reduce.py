@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import optional_integers
 from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional_integers
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full

@@ -17,7 +17,11 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Shape, broadcast_shapes, normalize_axis
-from explorer.formats.common.known_inputs import (
+from explorer.formats.common.operator_checks import range_length
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, first, input_value
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import (
     integers,
     is_given,
     known,
@@ -26,10 +30,6 @@ from explorer.formats.common.known_inputs import (
     required,
     whole,
 )
-from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, first, input_value
-from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to
 from explorer.ops.creation.constants import full
 from explorer.ops.manipulation.rearrange import pixel_shuffle, pixel_unshuffle, tile, tril, triu

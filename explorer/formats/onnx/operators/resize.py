@@ -10,12 +10,12 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import integers, is_given, known
 from explorer.formats.common.onnx_words import NEAREST_BY_SCALE
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, is_given, known
 from explorer.ops.creation.constants import zeros
 from explorer.ops.nn.resize import COORDINATES, NEAREST, resize
 from explorer.record.reasons import counted_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.nn.sampling import METHODS, PADDINGS
 from explorer.ops.nn.sampling import grid_sample as sample
 

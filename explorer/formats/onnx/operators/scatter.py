@@ -13,12 +13,12 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.common.flat_places import flat_places
-from explorer.formats.common.known_inputs import required
 from explorer.formats.common.scattered_extremes import scattered_extremes
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis

@@ -14,9 +14,9 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import integers, is_given, known, members, required, whole
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, is_given, known, members, required, whole
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import squeeze
 

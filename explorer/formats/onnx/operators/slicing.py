@@ -17,7 +17,11 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.flat_places import flat_places
-from explorer.formats.common.known_inputs import (
+from explorer.formats.onnx.operators.base.delegated import delegated
+from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
+from explorer.formats.onnx.operators.base.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import (
     fold,
     integers,
     is_given,
@@ -29,10 +33,6 @@ from explorer.formats.common.known_inputs import (
     value_of,
     whole,
 )
-from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
-from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take, take_along_axis

@@ -11,10 +11,10 @@ from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis
-from explorer.formats.common.known_inputs import is_known, value_of, whole
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_known, value_of, whole
 from explorer.ops.base import cast
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.rearrange import flip

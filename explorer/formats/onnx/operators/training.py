@@ -13,10 +13,10 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import members, required
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.update_rules import Adagrad, Adam

@@ -301,7 +301,7 @@ def bincount(op: OperatorContext) -> Expr:
     if x.ndim != 1 or x.dtype.kind not in "iu" or value(op, 1, "weights", None) is not None or least < 0:
         raise OperandError(
             f"an operand {x.type}, minlength={least}",
-            rule="aten::bincount: there must be a list of whole numbers, without weights, and minlength 0 or more",
+            rule="aten::bincount: there must be a list of integers, without weights, and minlength 0 or more",
         )
     count = op.ask("the largest number", [x], _ends, x.size)
     assert isinstance(count, tuple)

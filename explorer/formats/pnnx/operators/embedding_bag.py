@@ -15,9 +15,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import Array
-from explorer.formats.common.known_inputs import is_known, value_of
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_known, value_of
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack

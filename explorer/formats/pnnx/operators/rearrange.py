@@ -81,7 +81,7 @@ def repeat_interleave(op: OperatorContext) -> Expr:
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (1,), (x.shape[place],)) or counts.min(initial=0) < 0:
         raise OperandError(
             f"repeats={repeats.type} for {x.type}",
-            rule=f"{op.definition.type}: repeats must be a whole number of 0 or more, or one for each part of the axis",
+            rule=f"{op.definition.type}: repeats must be an integer of 0 or more, or one for each part of the axis",
         )
     each = np.broadcast_to(counts.reshape(-1), (x.shape[place],))
     claim_constant("places of repeated parts", int(each.sum(dtype=np.float64)))

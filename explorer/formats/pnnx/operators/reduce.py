@@ -9,9 +9,8 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
+from explorer.formats.pnnx.operators.base.arguments import as_dtype, flag, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.elements.creation import dtype_of
 from explorer.formats.pnnx.operators.elements.expression import real
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
@@ -32,7 +31,7 @@ def axes_of(op: OperatorContext, position: int = 1) -> tuple[int, ...] | None:
 
 def added_as(op: OperatorContext, x: Expr) -> np.dtype[Any]:
     """Return the dtype in which elements are added or multiplied: the one asked for, else int64 for whole ones."""
-    return dtype_of(op, x.dtype if x.dtype.kind in "fc" else np.int64)
+    return as_dtype(op.argument("dtype", None), x.dtype if x.dtype.kind in "fc" else np.int64)
 
 
 def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
@@ -55,7 +54,7 @@ for _reduce, _name in (
 def _enter_sum(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def total(op: OperatorContext) -> Expr:
-        dtype = dtype_of(op, op.x.dtype) if name == "mean" else added_as(op, op.x)
+        dtype = as_dtype(op.argument("dtype", None), op.x.dtype) if name == "mean" else added_as(op, op.x)
         x = cast(op.x, dtype)
         result = reduce(x, axes_of(op), flag(op, 2, "keepdim", False))
         # NumPy adds short whole numbers in long ones
@@ -79,7 +78,7 @@ def spread_arguments(op: OperatorContext) -> tuple[tuple[int, ...] | None, int, 
     missing = value(op, 2, "unbiased" if op.has("unbiased") else "correction", None)
     missing = 1 if missing is None else missing
     if not isinstance(missing, (int, float)) or missing % 1:
-        raise OperandError(f"correction={missing!r}", rule=f"{op.definition.type}: correction must be a whole number")
+        raise OperandError(f"correction={missing!r}", rule=f"{op.definition.type}: correction must be an integer")
     return axes_of(op), int(missing), flag(op, 3, "keepdim", False)
 
 

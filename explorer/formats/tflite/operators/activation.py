@@ -11,7 +11,6 @@ from collections.abc import Callable
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
-from explorer.formats.common.known_inputs import required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
 from explorer.formats.tflite.operators.quantized_functions import (
@@ -25,6 +24,7 @@ from explorer.formats.tflite.operators.quantized_functions import (
 from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, tanh
 from explorer.ops.nn.activation import clip, gelu, leaky_relu, relu6

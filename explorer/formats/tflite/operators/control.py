@@ -9,9 +9,9 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.formats.common.known_inputs import is_given, is_known, members, required, value_of
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, is_known, members, required, value_of
 from explorer.ops.base import reshape
 from explorer.ops.control.cond import cond
 from explorer.ops.control.while_loop import while_loop

@@ -10,7 +10,6 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
-from explorer.formats.common.known_inputs import members, required
 from explorer.formats.common.operator_checks import with_one_dtype
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
@@ -19,6 +18,7 @@ from explorer.formats.tflite.operators.quantized_functions import negated, roote
 from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import members, required
 from explorer.ops import base
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where

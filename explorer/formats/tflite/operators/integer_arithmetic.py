@@ -19,9 +19,9 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
-from explorer.formats.common.known_inputs import required
 from explorer.formats.common.operator_checks import with_shape
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.activation import clip

@@ -6,7 +6,6 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.elementwise import operands
@@ -24,6 +23,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose

@@ -7,7 +7,6 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.common.known_inputs import required
 from explorer.formats.tflite.operators.integer_arithmetic import (
     is_quantized,
     quantized_multipliers,
@@ -17,6 +16,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
 )
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.rounding_and_bits import trunc

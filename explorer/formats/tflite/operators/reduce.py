@@ -9,13 +9,13 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import integers, required, whole
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized
 from explorer.formats.tflite.operators.quantized_functions import averaged, multiplied_up, summed
 from explorer.formats.tflite.operators.quantized_norm import normalized_rows
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, required, whole
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum

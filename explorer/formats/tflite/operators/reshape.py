@@ -15,12 +15,12 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import integers, is_given, known, members, number, required, whole
 from explorer.formats.common.operator_checks import range_length, with_one_dtype, with_rank
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized, single, with_dtype
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, is_given, known, members, number, required, whole
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.rounding_and_bits import trunc
 from explorer.ops.elementwise.unary import sign

@@ -9,11 +9,11 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
-from explorer.formats.common.known_inputs import integers, required
 from explorer.formats.common.operator_checks import with_rank
 from explorer.formats.tflite.operators.integer_arithmetic import is_quantized, of_bytes
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, required
 from explorer.ops.base import cast
 from explorer.ops.elementwise.rounding_and_bits import floor_divide
 from explorer.ops.elementwise.unary import absolute, sign

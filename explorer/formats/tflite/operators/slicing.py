@@ -12,10 +12,10 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.flat_places import flat_places
-from explorer.formats.common.known_inputs import integers, is_given, known, number, required, whole
 from explorer.formats.tflite.operators.reduce import axes_of
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, is_given, known, number, required, whole
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take

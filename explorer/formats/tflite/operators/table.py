@@ -7,15 +7,15 @@ what their scales mean, is registered so; any other refuses an operator with suc
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from explorer.core.errors import OperandError
-from explorer.formats.common.known_inputs import folded
 from explorer.formats.tflite.formal_inputs import LISTS, MEMBER, input_names
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.reads import Ignored
-from explorer.net.operators.table import Builder, OperatorTable
+from explorer.net.operators.table import OperatorTable
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
@@ -25,27 +25,21 @@ _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
 
 def operator(
     *types: str, moves: bool = False, quantized: bool = False, ignored: Ignored = ()
-) -> Callable[[Builder], Builder]:
-    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed.
+) -> Callable[[_Function], _Function]:
+    """Decorate the function of operator types; shapes and other small values that depend on no input are computed.
 
     ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they stand
-    for; ``quantized`` that the builder knows scales and zero points. It must read all options that differ from the
-    schema's defaults but the ``ignored`` ones, which change no value.
+    for; ``quantized`` that the function knows scales and zero points. It must have a parameter for each option that
+    may differ from the schema's default, but the ``ignored`` ones, which change no value.
     """
 
-    def enter(builder: Builder) -> Builder:
-        @wraps(builder)
-        def build(op: OperatorContext) -> Any:
-            _check_count(op)
-            if not quantized:
-                check_real(op, moves)
-            result = folded(op, builder(op))
-            _allow_unread(op)
-            return result
+    def check(op: OperatorContext) -> None:
+        _check_count(op)
+        if not quantized:
+            check_real(op, moves)
+        _allow_unread(op)
 
-        return TABLE.register(*types, ignored=ignored)(build)
-
-    return enter
+    return TABLE.register(*types, ignored=ignored, check=check, fold=True)
 
 
 def _allow_unread(op: OperatorContext) -> None:

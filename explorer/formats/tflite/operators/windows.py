@@ -13,7 +13,6 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.common.known_inputs import integers, optional, required
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
 from explorer.formats.tflite.operators.activation import activated
 from explorer.formats.tflite.operators.integer_arithmetic import (
@@ -30,6 +29,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, optional, required
 from explorer.ops.base import cast
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, round_half_even
 from explorer.ops.elementwise.unary import absolute, sign

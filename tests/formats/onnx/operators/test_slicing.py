@@ -10,7 +10,7 @@ import pytest
 from onnx import NodeProto
 
 import explorer as ex
-from explorer.formats.common.known_inputs import is_known
+from explorer.net.operators.known_inputs import is_known
 from tests.formats.onnx.models import FLOAT, model, node, opened, result
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -63,7 +63,7 @@ def test_an_equation_without_its_dots_is_refused_with_the_reason(equation: str, 
 def test_repetitions_are_whole_numbers_of_0_or_more() -> None:
     for repeats in (np.array([1, -1]), np.float32([1, 2]), np.array([1, 2, 3])):
         net = net_of("torch.repeat_interleave", 2, {"dim": 0}, names={"input": "x0", "repeats": "x1"})
-        with refused(ex.ExplorerError, "repeats must be a whole number of 0 or more, or one for each part"):
+        with refused(ex.ExplorerError, "repeats must be an integer of 0 or more, or one for each part"):
             net.run(ROWS, repeats)
     large = net_of("torch.repeat_interleave", 2, {"dim": 0}, names={"input": "x0", "repeats": "x1"})
     with refused(ex.ExplorerError, "places of repeated parts claims a constant of"):

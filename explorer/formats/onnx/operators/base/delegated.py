@@ -22,11 +22,11 @@ from explorer.core.ir.function import item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.formats.common.known_inputs import is_given, is_known, required, value_of
 from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, is_known, required, value_of
 
 TYPES = (
     "BitCast", "Compress", "CumProd", "DFT", "Det", "ImageDecoder", "MaxUnpool",
@@ -164,7 +164,7 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
     items = value if isinstance(value, tuple) else (value,)
     number, real = (int,), (int, float)
     wanted: dict[Any, tuple[tuple[type[Any], ...], str]] = {
-        kinds.INT: (number, "a whole number"), kinds.INTS: (number, "a list of whole numbers"),
+        kinds.INT: (number, "an integer"), kinds.INTS: (number, "a list of integers"),
         kinds.FLOAT: (real, "a number"), kinds.FLOATS: (real, "a list of numbers"),
         kinds.STRING: ((str,), "a text"), kinds.STRINGS: ((str,), "a list of texts"),
     }  # fmt: skip

@@ -8,20 +8,23 @@ or computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array, normalize_axis
-from explorer.formats.common.known_inputs import is_given, required
 from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, required
+from explorer.net.operators.signature import Names
 from explorer.ops.base import reshape
 
 _FIRST = ("X", "input", "data", "A", "x", "input 0")
 """names that the standard gives first inputs; the last one stands for operators that it does not know"""
+First = Annotated[Expr, Names(*_FIRST)]
+"""the first input, whatever the standard calls it"""
 
 
 def input_value(op: OperatorContext, name: str) -> Any:

@@ -9,15 +9,14 @@ is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
-from explorer.formats.common.known_inputs import folded
 from explorer.formats.onnx.operators.base.formal_names import input_names
 from explorer.formats.onnx.operators.base.opsets import remedy_of
-from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.reads import Ignored
-from explorer.net.operators.table import Builder, OperatorTable
+from explorer.net.operators.table import OperatorTable
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _input_names(type: str, count: int) -> tuple[str, ...]:
@@ -28,18 +27,10 @@ def _input_names(type: str, count: int) -> tuple[str, ...]:
 TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names)
 
 
-def operator(*types: str, ignored: Ignored = ()) -> Callable[[Builder], Builder]:
-    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed.
+def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
+    """Decorate the function of operator types; shapes and other small values that depend on no input are computed.
 
-    A builder must read all that the file says of an operator but the ``ignored`` attributes and inputs, which change no
-    value where it does not ask for them.
+    It must have a parameter for all that the file says of an operator but the ``ignored`` attributes and inputs, which
+    change no value.
     """
-
-    def enter(builder: Builder) -> Builder:
-        @wraps(builder)
-        def build(op: OperatorContext) -> Any:
-            return folded(op, builder(op))
-
-        return TABLE.register(*types, ignored=ignored)(build)
-
-    return enter
+    return TABLE.register(*types, ignored=ignored, fold=True)

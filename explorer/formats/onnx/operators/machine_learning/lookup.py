@@ -109,7 +109,7 @@ def _default(op: OperatorContext, values: Array) -> Array:
             f"default_{name}={value!r:.80}", rule=f"{op.definition.type}: it must be of the values' type"
         )
     if name == "int64" and not isinstance(value, int):
-        raise OperandError(f"{value!r}", rule=f"{op.definition.type}: default_int64 must be a whole number")
+        raise OperandError(f"{value!r}", rule=f"{op.definition.type}: default_int64 must be an integer")
     return np.array([value], None if name == "string" else values.dtype)
 
 

@@ -13,9 +13,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.common.known_inputs import is_known, required, value_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_known, required, value_of
 
 _START, _END = "\x02", "\x03"
 """tokens around those of a text, where a file asks for marks"""

@@ -12,7 +12,6 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
-from explorer.formats.common.known_inputs import is_given
 from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import (
@@ -24,6 +23,7 @@ from explorer.formats.onnx.operators.machine_learning.class_scores import (
 )
 from explorer.formats.onnx.operators.machine_learning.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE, DecisionTrees
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given
 from explorer.ops.base import cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.reduction.sorting import argmax

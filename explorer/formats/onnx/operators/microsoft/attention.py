@@ -12,7 +12,6 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.microsoft.heads import (
     check_bias,
@@ -23,6 +22,7 @@ from explorer.formats.onnx.operators.microsoft.heads import (
 )
 from explorer.formats.onnx.operators.microsoft.shared_buffers import attended_in_buffer
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack

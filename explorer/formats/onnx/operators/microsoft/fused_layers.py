@@ -17,12 +17,12 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.stash_type import in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import cast, reshape
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt

@@ -15,10 +15,10 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.common.known_inputs import is_given, optional, required, whole
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.microsoft.heads import joined_heads, scale_of, split_heads, turned_by_places
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, optional, required, whole
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where

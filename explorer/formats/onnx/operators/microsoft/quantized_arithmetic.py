@@ -8,11 +8,11 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import is_given, optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
 from explorer.formats.onnx.operators.windows.pooling import averaged
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import is_given, optional, required
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import round_half_even

@@ -15,13 +15,13 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.operator_inputs import dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
 from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.arithmetic import minimum
 from explorer.ops.elementwise.binary import fmax

@@ -15,12 +15,12 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import is_text
-from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.delegated import delegated
 from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, FLOAT8_E8M0, TEXT, dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.base import cast
 from explorer.ops.nn.activation import clip
 

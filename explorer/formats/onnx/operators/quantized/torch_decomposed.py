@@ -15,10 +15,10 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.known_inputs import fold, is_given, is_known, optional, required, value_of, whole
 from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import fold, is_given, is_known, optional, required, value_of, whole
 from explorer.ops.base import cast, reshape
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, subtract, where

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import integers, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import integers, required
 from explorer.ops.nn.fold_unfold import fold
 
 

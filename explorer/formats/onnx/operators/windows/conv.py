@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.formats.common.known_inputs import optional, required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
@@ -19,6 +18,7 @@ from explorer.formats.onnx.operators.windows.window_attributes import (
     padding,
 )
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.nn.conv import conv
 from explorer.ops.nn.conv_transpose import conv_transpose
 

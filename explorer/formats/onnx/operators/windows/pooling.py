@@ -15,7 +15,6 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
-from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     Numbers,
@@ -25,6 +24,7 @@ from explorer.formats.onnx.operators.windows.window_attributes import (
     padding,
 )
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import add_n

@@ -17,9 +17,9 @@ from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.common.known_inputs import required
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.known_inputs import required
 from explorer.ops.nn.kernels.window import Pair
 
 MODES = ("avg", "max")

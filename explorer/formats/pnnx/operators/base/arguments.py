@@ -7,11 +7,44 @@ and serve both levels.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Names, Unused
+from explorer.ops.base import cast
+
+_DTYPES = {
+    "torch.float": "float32", "torch.float32": "float32", "torch.double": "float64", "torch.float64": "float64",
+    "torch.half": "float16", "torch.float16": "float16", "torch.int": "int32", "torch.int32": "int32",
+    "torch.long": "int64", "torch.int64": "int64", "torch.short": "int16", "torch.int16": "int16",
+    "torch.char": "int8", "torch.int8": "int8", "torch.uint8": "uint8", "torch.byte": "uint8", "torch.bool": "bool",
+    "torch.complex64": "complex64", "torch.complex128": "complex128",
+}  # fmt: skip
+"""torch's names of dtypes"""
+InPlace = Unused
+"""without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
+StackLevel = Unused
+"""says whom torch warns"""
+Placement = Annotated[Unused, Names("layout", "device", "pin_memory", "requires_grad", "memory_format")]
+"""say where a tensor is stored, and nothing of its elements"""
+
+
+def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
+    """Return the dtype of torch's name for it, the default without one; raises OperandError for an unknown name."""
+    if code is not None and code not in _DTYPES:
+        raise OperandError(f"dtype={code!r}", rule=f"the dtype must be one of {', '.join(_DTYPES)}")
+    dtype: np.dtype[Any] = np.dtype(default if code is None else _DTYPES[code])
+    return dtype
+
+
+def in_dtype(x: Expr, code: str | None) -> Expr:
+    """Return a tensor in the dtype that a file names, or in its own."""
+    return cast(x, as_dtype(code, x.dtype))
+
 
 _REQUIRED: Final = object()
 """mark of a parameter without a default, since None is a value of many"""
@@ -38,7 +71,7 @@ def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUI
     """Return a whole number by name or position; raises OperandError for another value."""
     argument = value(op, position, name, default)
     if isinstance(argument, bool) or not isinstance(argument, int):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a whole number")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be an integer")
     return argument
 
 
@@ -51,11 +84,11 @@ def number(op: OperatorContext, position: int, name: str, default: Any = _REQUIR
 
 
 def integers(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> tuple[int, ...]:
-    """Return a list of whole numbers by name or position; one number is a list of one."""
+    """Return a list of integers by name or position; one number is a list of one."""
     argument = value(op, position, name, default)
     items = argument if isinstance(argument, (tuple, list)) else (argument,)
     if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a list of whole numbers")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a list of integers")
     return tuple(items)
 
 
@@ -73,7 +106,5 @@ def sizes(op: OperatorContext, name: str, axes: int, default: Any = _REQUIRED) -
     if len(lengths) == 1:
         return lengths * axes
     if len(lengths) != axes:
-        raise OperandError(
-            f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} must be one whole number, or {axes}"
-        )
+        raise OperandError(f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} must be one integer, or {axes}")
     return lengths

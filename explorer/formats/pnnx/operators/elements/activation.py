@@ -7,15 +7,13 @@ program called.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.formats.pnnx.operators.base.arguments import InPlace, StackLevel, in_dtype
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.elements.creation import dtype_of
 from explorer.formats.pnnx.operators.elements.expression import real
-from explorer.net.operators.context import OperatorContext
-from explorer.ops.base import cast
+from explorer.net.operators.signature import Unused
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, sigmoid, softplus, tanh
 from explorer.ops.nn.activation import (
@@ -34,17 +32,15 @@ from explorer.ops.nn.activation import (
     silu,
     softsign,
 )
-from explorer.ops.nn.shrinkage import hardshrink, softshrink, tanhshrink, threshold
+from explorer.ops.nn.shrinkage import hardshrink, softshrink, tanhshrink
+from explorer.ops.nn.shrinkage import threshold as above_threshold
 from explorer.ops.nn.softmax import log_softmax, softmax
-
-_IN_PLACE = ("inplace",)
-"""an argument without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
 
 
 def _enter(function: Callable[[Any], Expr], *types: str) -> None:
-    @file_operator(*types, ignored=_IN_PLACE)
-    def activation(op: OperatorContext) -> Expr:
-        return function(real(op.x) if function in (sigmoid, tanh) else op.x)
+    @file_operator(*types)
+    def activation(input: Expr, *, inplace: InPlace) -> Expr:
+        return function(real(input) if function in (sigmoid, tanh) else input)
 
     activation.__doc__ = function.__doc__
 
@@ -63,93 +59,101 @@ _enter(log_sigmoid, "nn.LogSigmoid", "F.logsigmoid")
 _enter(tanhshrink, "nn.Tanhshrink", "F.tanhshrink")
 
 
-def _enter_with_number(function: Callable[[Any, float], Expr], name: str, default: float, *types: str) -> None:
-    @file_operator(*types, ignored=_IN_PLACE)
-    def activation(op: OperatorContext) -> Expr:
-        return function(op.x, op.number(name, default))
-
-    activation.__doc__ = function.__doc__
+@file_operator("nn.ELU", "F.elu")
+def elu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
+    """x, or alpha · (eˣ − 1) below 0."""
+    return elu(input, alpha)
 
 
-_enter_with_number(elu, "alpha", 1.0, "nn.ELU", "F.elu")
-_enter_with_number(celu, "alpha", 1.0, "nn.CELU", "F.celu")
-_enter_with_number(softshrink, "lambd", 0.5, "nn.Softshrink", "F.softshrink")
-_enter_with_number(hardshrink, "lambd", 0.5, "nn.Hardshrink", "F.hardshrink")
-_enter_with_number(leaky_relu, "negative_slope", 0.01, "nn.LeakyReLU", "F.leaky_relu")
+@file_operator("nn.CELU", "F.celu")
+def celu_(input: Expr, *, alpha: float = 1.0, inplace: InPlace) -> Expr:
+    """x, or alpha · (exp(x / alpha) − 1) below 0."""
+    return celu(input, alpha)
 
 
-_CALLER = ("_stacklevel",)
-"""an argument that says whom torch warns"""
+@file_operator("nn.Softshrink", "F.softshrink")
+def softshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
+    """x moved towards 0 by lambd, and 0 between −lambd and lambd."""
+    return softshrink(input, lambd)
 
 
-@file_operator("nn.Threshold", "F.threshold", ignored=_IN_PLACE)
-def threshold_(op: OperatorContext) -> Expr:
+@file_operator("nn.Hardshrink", "F.hardshrink")
+def hardshrink_(input: Expr, *, lambd: float = 0.5) -> Expr:
+    """x, and 0 between −lambd and lambd."""
+    return hardshrink(input, lambd)
+
+
+@file_operator("nn.LeakyReLU", "F.leaky_relu")
+def leaky_relu_(input: Expr, *, negative_slope: float = 0.01, inplace: InPlace) -> Expr:
+    """x, or negative_slope · x below 0."""
+    return leaky_relu(input, negative_slope)
+
+
+@file_operator("nn.Threshold", "F.threshold")
+def threshold_(input: Expr, *, threshold: float, value: float, inplace: InPlace) -> Expr:
     """x where it is above the threshold, a value elsewhere."""
-    return threshold(op.x, op.number("threshold"), op.number("value"))
+    return above_threshold(input, threshold, value)
 
 
-@file_operator("nn.RReLU", "F.rrelu", ignored=_IN_PLACE)
-def randomized_leaky_relu(op: OperatorContext) -> Expr:
+@file_operator("nn.RReLU", "F.rrelu")
+def randomized_leaky_relu(
+    input: Expr,
+    *,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: Literal[False] = False,
+    inplace: InPlace,
+) -> Expr:
     """x, or below 0 the mean of the slopes that training draws from times x."""
-    op.only("training", False)
-    return leaky_relu(op.x, (op.number("lower", 1 / 8) + op.number("upper", 1 / 3)) / 2)
+    return leaky_relu(input, (lower + upper) / 2)
 
 
-@file_operator("nn.PReLU", "F.prelu", ignored=("num_parameters", "init"))
-def parametric_relu(op: OperatorContext) -> Expr:
-    """x, or a slope of its own for each channel times x below 0."""
-    return prelu(op.x, op.weight("weight") if op.definition.type == "nn.PReLU" else op.tensor(1, "weight"))
+@file_operator("nn.PReLU", "F.prelu")
+def parametric_relu(input: Expr, weight: Expr, *, num_parameters: Unused, init: Unused) -> Expr:
+    """x, or a slope for each channel times x below 0; the weight has its number of parameters."""
+    return prelu(input, weight)
 
 
 @file_operator("nn.GLU", "F.glu")
-def gated_linear_unit(op: OperatorContext) -> Expr:
+def gated_linear_unit(input: Expr, *, dim: int = -1) -> Expr:
     """Half of an axis times the sigmoid of its other half."""
-    return glu(op.x, op.integer("dim", -1))
+    return glu(input, dim)
 
 
 @file_operator("nn.GELU", "F.gelu")
-def gelu_(op: OperatorContext) -> Expr:
+def gelu_(input: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
     """x · Φ(x), exactly or by the approximation with tanh."""
-    form = op.argument("approximate", "none")
-    if form not in ("none", "tanh"):
-        raise OperandError(f"approximate={form!r}", rule="approximate must be none or tanh")
-    return gelu(op.x, approximate=form == "tanh")
+    return gelu(input, approximate=approximate == "tanh")
 
 
 @file_operator("nn.Softplus", "F.softplus")
-def softplus_(op: OperatorContext) -> Expr:
+def softplus_(input: Expr, *, beta: float = 1, threshold: float = 20) -> Expr:
     """log(1 + e^(βx)) / β; x itself where βx is above the threshold."""
-    x, beta, threshold = op.x, op.number("beta", 1), op.number("threshold", 20)
-    scaled = x if beta == 1 else x * beta
+    scaled = input if beta == 1 else input * beta
     y = softplus(scaled) if beta == 1 else softplus(scaled) / beta
     # as torch: at the default threshold of 20, log(1 + eˣ) is larger than x by less than e⁻²⁰ = 2e−9
-    return where(scaled > threshold, x, y)
+    return where(scaled > threshold, input, y)
 
 
-def _converted(op: OperatorContext) -> Expr:
-    """Return the operand in the dtype that is asked for."""
-    return cast(op.x, dtype_of(op, op.x.dtype))
-
-
-@file_operator("nn.Softmax", "F.softmax", "torch.softmax", ignored=_CALLER)
-def softmax_(op: OperatorContext) -> Expr:
+@file_operator("nn.Softmax", "F.softmax", "torch.softmax")
+def softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
     """Softmax over one axis."""
-    return softmax(_converted(op), op.integer("dim"))
+    return softmax(in_dtype(input, dtype), dim)
 
 
-@file_operator("nn.Softmin", "F.softmin", ignored=_CALLER)
-def softmin(op: OperatorContext) -> Expr:
+@file_operator("nn.Softmin", "F.softmin")
+def softmin(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
     """Softmax of −x over one axis."""
-    return softmax(-_converted(op), op.integer("dim"))
+    return softmax(-in_dtype(input, dtype), dim)
 
 
 @file_operator("nn.Softmax2d")
-def softmax_of_channels(op: OperatorContext) -> Expr:
+def softmax_of_channels(input: Expr) -> Expr:
     """Softmax over the channels of each pixel."""
-    return softmax(op.x, -3)
+    return softmax(input, -3)
 
 
-@file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax", ignored=_CALLER)
-def log_softmax_(op: OperatorContext) -> Expr:
+@file_operator("nn.LogSoftmax", "F.log_softmax", "torch.log_softmax")
+def log_softmax_(input: Expr, *, dim: int, dtype: str | None = None, _stacklevel: StackLevel) -> Expr:
     """The logarithm of softmax over one axis."""
-    return log_softmax(_converted(op), op.integer("dim"))
+    return log_softmax(in_dtype(input, dtype), dim)

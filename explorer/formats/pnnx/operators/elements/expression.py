@@ -121,7 +121,7 @@ def _size(x: Any, axis: Any = None) -> Any:
     if axis is None:
         return x.shape
     if isinstance(axis, bool) or not isinstance(axis, int):
-        raise OperandError(f"size along {axis!r}", rule="an axis must be a whole number")
+        raise OperandError(f"size along {axis!r}", rule="an axis must be an integer")
     return x.shape[normalize_axis(axis, x.ndim, "size")]
 
 

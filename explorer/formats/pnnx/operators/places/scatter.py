@@ -142,7 +142,7 @@ def index_add(op: OperatorContext) -> Expr:
     if x.dtype.kind != "f" and not isinstance(alpha, int):
         raise OperandError(
             f"alpha={alpha!r} for {x.type}",
-            rule=f"{op.definition.type}: alpha must be a whole number for whole numbers",
+            rule=f"{op.definition.type}: alpha must be an integer for whole numbers",
         )
     return x + (added if alpha == 1 else cast(added * alpha, x.dtype))
 

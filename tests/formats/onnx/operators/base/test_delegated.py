@@ -87,9 +87,9 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
 @pytest.mark.parametrize(
     ("type", "attributes", "rule"),
     [
-        ("GridSample", {"align_corners": 2.5}, "align_corners must be a whole number"),
+        ("GridSample", {"align_corners": 2.5}, "align_corners must be an integer"),
         ("GridSample", {"mode": [1, 2]}, "mode must be a text"),
-        ("MaxUnpool", {"kernel_shape": 3}, "kernel_shape must be a list of whole numbers"),
+        ("MaxUnpool", {"kernel_shape": 3}, "kernel_shape must be a list of integers"),
         ("MaxUnpool", {"kernel_shape": []}, "operands and attributes must fit the standard's rules"),
         ("BitCast", {"to": 0}, "operands and attributes must fit the standard's rules"),
         ("CumProd", {}, "operands and attributes must fit the standard's rules"),

@@ -62,9 +62,11 @@ def known(op: OperatorContext, name: str) -> Array:
 
     One that is computed from the net's inputs is computed first; raises UnknownShapeError where these have no values.
     """
-    if name in op.definition.weights:
-        return op.weight(name).array
-    value = op.argument(name)
+    return known_value(op, name, op.weight(name) if name in op.definition.weights else op.argument(name))
+
+
+def known_value(op: OperatorContext, name: str, value: Any) -> Array:
+    """Return the value of an input or attribute as an array; raises errors as ``known``."""
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
             return value_of(value)
@@ -78,14 +80,8 @@ def known(op: OperatorContext, name: str) -> Array:
 
 
 def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
-    """Return a known input or attribute that is a list of whole numbers; one number is a list of one."""
-    array = known(op, name)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise OperandError(
-            f"{name} is {array.dtype.name} of shape {array.shape}",
-            rule=f"{op.definition.type}: {name} must be a list of whole numbers",
-        )
-    return tuple(array.reshape(-1).tolist())
+    """Return a known input or attribute that is a list of integers; one number is a list of one."""
+    return as_integers(op, name, known(op, name))
 
 
 def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
@@ -95,18 +91,37 @@ def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
 
 def number(op: OperatorContext, name: str) -> Any:
     """Return a known input or attribute that is one number."""
-    array = known(op, name)
+    return as_number(op, name, known(op, name))
+
+
+def whole(op: OperatorContext, name: str) -> int:
+    """Return a known input or attribute that is one integer, which may be stored as a real number."""
+    return as_integer(op, name, known(op, name))
+
+
+def as_integers(op: OperatorContext, name: str, array: Array) -> tuple[int, ...]:
+    """Return a known value that is a list of integers; raises OperandError for another one."""
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise OperandError(
+            f"{name} is {array.dtype.name} of shape {array.shape}",
+            rule=f"{op.definition.type}: {name} must be a list of integers",
+        )
+    return tuple(array.reshape(-1).tolist())
+
+
+def as_number(op: OperatorContext, name: str, array: Array) -> Any:
+    """Return a known value that is one number; raises OperandError for another one."""
     if array.size != 1:
         raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} must be one number")
     return array.reshape(()).item()
 
 
-def whole(op: OperatorContext, name: str) -> int:
-    """Return a known input or attribute that is one whole number, which may be stored as a real one."""
-    value = number(op, name)
+def as_integer(op: OperatorContext, name: str, array: Array) -> int:
+    """Return a known value that is one integer, which may be stored as a real number."""
+    value = as_number(op, name, array)
     # NaN differs from itself
     if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
-        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be a whole number")
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be an integer")
     return int(value)
 
 

@@ -1,0 +1,232 @@
+"""Signatures of operator types: an operator is a function of expressions, and the function's signature is its schema.
+
+A parameter is found by its name among the operator's weights, the inputs that the file passes by name and the arguments
+of its line, else by its position among the inputs without names. Its annotation is its type:
+
+- ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out;
+- ``Known[Ints]`` is a value that a shape depends on: a constant, or computed while the net is built; likewise
+  ``Known[int]`` (which a file may store as a real number), ``Known[float]`` and ``Known[Array]``;
+- ``int``, ``float``, ``bool``, ``str``, ``Literal["a", "b"]``, ``Ints`` (one number is a list of one),
+  ``tuple[int, int]`` (one number stands for both), ``tuple[float, ...]`` and unions of these are plain arguments;
+- ``Annotated[Expr, Names("X", "input")]`` has these names in files, not that of the parameter;
+- ``Unused`` is an argument, input or weight that changes no value; the comment beside it gives the reason;
+- ``BuildBody`` is an inner graph, a variadic ``*inputs: Expr`` all further inputs, and ``outputs: Outputs`` the number
+  of outputs that the file asks for;
+- ``OperatorContext`` is the operator itself, for what no parameter can express.
+
+What the file says of an operator beyond its parameters is refused by name (reads.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array
+from explorer.net.operators.context import BuildBody, OperatorContext, as_expression
+from explorer.net.operators.known_inputs import as_integer, as_integers, as_number, known_value
+
+_T = TypeVar("_T")
+_KNOWN, _UNUSED, _OUTPUTS = object(), object(), object()
+Ints: TypeAlias = tuple[int, ...]
+"""integers of an argument; one number is a list of one"""
+Known = Annotated[_T, _KNOWN]
+"""value of an input or argument that must be known while the net is built"""
+Unused = Annotated[Any, _UNUSED]
+"""argument, input or weight that changes no value of the result"""
+Outputs = Annotated[int, _OUTPUTS]
+"""number of outputs that the file asks for"""
+_MISSING: Final = object()
+
+
+class Names:
+    """Names that a parameter has in files, where these are not its own name; the first one given is taken."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+class Parameter:
+    """One parameter of an operator's function: its names in files, its position among the inputs, and its type."""
+
+    def __init__(self, name: str, parameter: inspect.Parameter, annotation: Any, position: int | None) -> None:
+        marks: tuple[Any, ...] = ()
+        while get_origin(annotation) is Annotated:
+            annotation, *inner = get_args(annotation)
+            marks = (*marks, *inner)
+        if get_origin(annotation) in (Union, types.UnionType):
+            # Optional[Known[Ints]]: the mark is inside the union.
+            members = [get_args(part) if get_origin(part) is Annotated else (part,) for part in get_args(annotation)]
+            marks = (*marks, *[mark for _, *inner in members for mark in inner])
+            annotation = Union[tuple([part for part, *_ in members])]  # noqa: UP007  # of a list
+        self.name, self.position, self.default = name, position, parameter.default
+        self.names = next((mark.names for mark in marks if isinstance(mark, Names)), (name,))
+        self.is_known, self.is_unused, self.is_count = (mark in marks for mark in (_KNOWN, _UNUSED, _OUTPUTS))
+        self.is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        union = get_origin(annotation) in (Union, types.UnionType)
+        self.kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is read from the operator's inputs: a tensor, or a value that is known."""
+        return self.is_known or Expr in self.kinds or Tensor in self.kinds
+
+    def read(self, op: OperatorContext) -> Any:
+        """Return the value of the parameter for an operator; raises OperandError for a missing or wrong one."""
+        if OperatorContext in self.kinds:
+            return op
+        if self.is_count:
+            return len(op.definition.outputs)
+        if BuildBody in self.kinds:
+            return op.body(self.name) if self.default is inspect.Parameter.empty or self._has_body(op) else self.default
+        if self.is_unused:
+            self._skip(op)
+            return None
+        name = next((name for name in self.names if name in op.definition.weights or op.has(name)), self.names[0])
+        value = self._found(op, name)
+        if value is _MISSING:
+            if self.default is inspect.Parameter.empty:
+                raise op.missing(name)
+            return self.default
+        if value is None and types.NoneType in self.kinds:
+            return None
+        return self._known(op, name, value) if self.is_known else self._converted(op, name, value)
+
+    def _has_body(self, op: OperatorContext) -> bool:
+        return self.name in op.definition.bodies
+
+    def _found(self, op: OperatorContext, name: str) -> Any:
+        if name in op.definition.weights:
+            return op.weight(name)
+        if op.has(name):
+            return op.argument(name)
+        if self.position is not None and op.is_unnamed(self.position):
+            return op.operand(self.position)
+        return _MISSING
+
+    def _skip(self, op: OperatorContext) -> None:
+        """Note that nothing is read of an unused part."""
+        op.reads.arguments.update(self.names)
+        op.reads.weights.update(self.names)
+        for name in self.names:
+            if name in op.definition.input_names:
+                op.operand(0, name)
+        if self.position is not None and op.is_unnamed(self.position):
+            op.operand(self.position)
+
+    def _known(self, op: OperatorContext, name: str, value: Any) -> Any:
+        array = known_value(op, name, value)
+        if Array in self.kinds:
+            return array
+        if int in self.kinds:
+            return as_integer(op, name, array)
+        return as_number(op, name, array) if float in self.kinds else as_integers(op, name, array)
+
+    def _converted(self, op: OperatorContext, name: str, value: Any) -> Any:
+        for kind in self.kinds:
+            converted = _plain(kind, value)
+            if converted is not _MISSING:
+                return converted
+        if Expr in self.kinds or Tensor in self.kinds:
+            return as_expression(op, name, value)
+        wanted = " or ".join([_description(kind) for kind in self.kinds if kind is not types.NoneType])
+        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be {wanted}")
+
+
+def _is_integer(value: Any) -> bool:
+    # True is an integer for Python, and a mistake in a file.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(kind: Any, value: Any) -> Any:
+    """Return a plain value as a parameter of this type has it; the mark of a missing one where it does not fit."""
+    if kind is Any:
+        return value
+    if kind is bool or kind is str or kind is types.NoneType:
+        return value if type(value) is kind else _MISSING
+    if kind is int:
+        return value if _is_integer(value) else _MISSING
+    if kind in (float, complex):
+        allowed = (int, float) if kind is float else (int, float, complex)
+        return value if isinstance(value, allowed) and not isinstance(value, bool) else _MISSING
+    if get_origin(kind) is Literal:
+        return value if any(type(value) is type(choice) and value == choice for choice in get_args(kind)) else _MISSING
+    if get_origin(kind) is tuple:
+        item, *more = get_args(kind)
+        items = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+        if more != [Ellipsis]:
+            items = items * (1 + len(more)) if len(items) == 1 else items
+            if len(items) != 1 + len(more):
+                return _MISSING
+        return items if all(_plain(item, each) is not _MISSING for each in items) else _MISSING
+    return value if isinstance(kind, type) and isinstance(value, kind) else _MISSING
+
+
+_WORDS = {int: "an integer", float: "a number", complex: "a number", bool: "True or False", str: "a string"}
+_PLURALS = {int: "integers", float: "numbers", bool: "booleans", str: "strings", Expr: "tensors"}
+
+
+def _description(kind: Any) -> str:
+    """Return the noun phrase of a parameter's type for an error."""
+    if get_origin(kind) is Literal:
+        return " or ".join([str(choice) for choice in get_args(kind)])
+    if get_origin(kind) is tuple:
+        item, *more = get_args(kind)
+        plural = _PLURALS.get(item, "values")
+        return f"a list of {plural}" if more == [Ellipsis] else f"one of {1 + len(more)} {plural}, or all of them"
+    return _WORDS.get(kind, "a tensor" if kind in (Expr, Tensor) else "another value")
+
+
+class Signature:
+    """Parameters of an operator type's function, read when the type is first asked for."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    @cached_property
+    def takes_context(self) -> bool:
+        """Whether the function takes the operator's context and asks it for everything."""
+        parameters = list(inspect.signature(self.function).parameters.values())
+        return len(parameters) == 1 and (
+            parameters[0].annotation in (inspect.Parameter.empty, Any, object, OperatorContext)
+            or str(parameters[0].annotation).rpartition(".")[2] in ("OperatorContext", "Any", "object")
+        )
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters in order. Raises DeclarationError for one without a type, or ``**arguments``."""
+        hints = get_type_hints(self.function, include_extras=True)
+        parameters, position = [], 0
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            if name not in hints or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                raise DeclarationError(
+                    f"the parameter {name!r} of {self.function.__name__}",
+                    rule="each parameter of an operator's function must be named and have a type",
+                    fix=f"def {self.function.__name__}(x: Expr, *, alpha: float = 0.01) -> Expr",
+                )
+            own = Parameter(name, parameter, hints[name], None)
+            if OperatorContext not in own.kinds and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+                own.position, position = position, position + 1
+            parameters.append(own)
+        return tuple(parameters)
+
+    def call(self, op: OperatorContext) -> Any:
+        """Return what the function makes of an operator."""
+        if self.takes_context:
+            return self.function(op)
+        given: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in self.parameters:
+            if parameter.is_variadic:
+                given.extend(op.rest(parameter.name, parameter.position or 0))
+            elif parameter.position is None and OperatorContext not in parameter.kinds:
+                named[parameter.name] = parameter.read(op)
+            else:
+                given.append(parameter.read(op))
+        return self.function(*given, **named)
