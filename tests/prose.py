@@ -25,7 +25,8 @@ from explorer.plan.graph.reasons import CATALOGUE
 from explorer.plan.pipeline import PIPELINE, pass_of
 from explorer.record.glossary import GLOSSARY, inflections
 from explorer.run.recording.recorder import build
-from explorer.view.model.decision_facts import fact_labels, stage_counts
+from explorer.view.model.decision_facts import fact_labels
+from explorer.view.model.stage_texts import stage_counts
 from tests.laws.occasions import OCCASIONS, occasion
 
 ROOT = Path(__file__).parents[1]
