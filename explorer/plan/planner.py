@@ -22,6 +22,7 @@ from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.plan import recorded_graph
 from explorer.plan.graph.decisions import PlanStage, StageKind
+from explorer.plan.graph.kernels import BodySchedules
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
@@ -78,7 +79,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
         names.add(planning_pass.name)
         # A call that stayed closed is a kernel, whose working memory is what its body's schedule takes.
         if planning_pass.kind == "order":
-            graph.body_schedules = _schedules_of_bodies(graph, options)
+            graph.notes(BodySchedules).update(_schedules_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
             # By the name of the stage, so that a step can also run after a pass that ran "again".
             changed.add(name)

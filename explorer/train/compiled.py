@@ -20,6 +20,7 @@ from explorer.core.types.device_values import copied, fill, on_host
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.plan.options import Options
 from explorer.plan.passes import UpdateInPlace
+from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.planner import plan
 from explorer.record.gc_pause import gc_paused
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
@@ -85,7 +86,7 @@ class Compiled:
             for at, (root, node) in enumerate(zip(roots, [*[None] * len(results), *updates], strict=True)):
                 result = planned.graph.resolve(root)
                 # Written over the parameter by its kernel: nothing is left to copy.
-                if node is not None and planned.graph.updates.get(result.uid) is node:
+                if node is not None and planned.graph.notes(Updates).parameters.get(result.uid) is node:
                     continue
                 if node is not None:
                     self._copies.append((at, node.tensor_type, held[node]))

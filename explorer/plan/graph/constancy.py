@@ -11,6 +11,10 @@ from explorer.core.ir.function import Parameter
 from explorer.plan.graph.plan_graph import PlanGraph
 
 
+class Prepared(set[int]):
+    """Uids of the live nodes that are computed once for all runs, as the pass constants notes them."""
+
+
 def is_constant(node: Expr, graph: PlanGraph) -> bool:
     """Whether a node is computed by pure operations from tensors and described constants alone."""
     constancy = graph.constancy

@@ -12,13 +12,18 @@ from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.ir.mapped_call import MappedCall
+from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.cost_model import PRODUCTS, CostModel, flops_of, kernel_cost, result_bytes
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
-from explorer.plan.schedule.schedule import Kernel, KernelCost
+from explorer.plan.schedule.schedule import Kernel, KernelCost, Schedule
 
 _Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
 """equal operations on equal types, read from equal places → their cost and blocks"""
+
+
+class BodySchedules(dict[int, Schedule]):
+    """Id of the body of a call that stays closed → the body's own schedule, which the planner notes before `order`."""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
@@ -38,7 +43,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
     # Names of the function, not of the graph: the loop below runs once for each node of graphs with 100,000 of them.
-    available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.prepared
+    available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.notes(Prepared)
     patterns: _Patterns = {}
     for node in graph.live:
         uid = node.uid
@@ -79,7 +84,8 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
-        schedules = [graph.body_schedules[id(body)] for body in node.operation.planned_bodies]
+        known = graph.notes(BodySchedules)
+        schedules = [known[id(body)] for body in node.operation.planned_bodies]
         # The body's peak counts its outputs, too, which are the call's result; a mapped call copies them into its own.
         # Of several bodies one runs at a time.
         outputs = 0 if isinstance(node.operation, MappedCall) else size

@@ -4,28 +4,36 @@ Nothing is rebuilt when a node is replaced: operands are read through the substi
 graph costs nothing above it, an expression of the user is never changed, and every substitution can carry the number of
 its decision. From these numbers the recording reproduces the graph at any position (assets/decisions/0001 and 0002).
 
-Every pass and every rule reads and writes it. `DecisionLog` is the part that only keeps decisions. Between two
-refreshes the tables may lag behind: ``live`` and ``inputs`` are those of the last walk, and ``users`` never counts
-fewer readers than there are.
+Every pass and every rule reads and writes it. Between two refreshes the tables may lag behind: ``live`` and ``inputs``
+are those of the last walk, and ``users`` never counts fewer readers than there are.
+
+A declined rule is worth as much as an applied one to somebody who asks why nothing happened. There are many more of
+them, though: a loop declines the same rule for the same reason thousands of times. Equal ones of a stage are therefore
+one decision with many subjects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
-from explorer.core.errors import StateError
+import numpy as np
+
+from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Body, Call, Parameter
+from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.traversal import reachable
 from explorer.data.dynamic_data import Dynamic
-from explorer.plan.graph.decision_log import DecisionLog
-from explorer.plan.graph.decisions import NodeGroup
+from explorer.plan.graph.decisions import NodeGroup, PlanDecision, PlanStage
 from explorer.plan.graph.numerics import Level
+from explorer.plan.graph.reasons import Decider, Facts, Reason, RuleInfo
 from explorer.plan.graph.refused_changes import check_kernel, check_substitution, cycle
 from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
+N = TypeVar("N")
 
-class PlanGraph(DecisionLog):
+
+class PlanGraph:
     """Graph of expressions under planning: roots, live nodes in topological order, substitutions and decisions.
 
     A rule asks it for `operands`, `consumers` and `resolve`; a pass also walks ``live``, enters decisions (`decide`,
@@ -33,7 +41,12 @@ class PlanGraph(DecisionLog):
     """
 
     def __init__(self, roots: Sequence[Expr], numerics: Level = "safe", inference: bool = False) -> None:
-        super().__init__()
+        self.decisions: list[PlanDecision] = []
+        """in the order in which they were taken; a decision is named by its number, so none is taken out or moved"""
+        self.stages: list[PlanStage] = []
+        """the stages that have ended"""
+        self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
+        """stage, rule, reason and facts → the decision, and the uids of its subjects"""
         self.numerics, self.inference = numerics, inference
         """what rules may do to numbers; whether weights are known and stay as they are, so that rules may read them"""
         self.recorded_roots = tuple(roots)
@@ -48,12 +61,6 @@ class PlanGraph(DecisionLog):
         self.groups: list[NodeGroup] = []
         self.schedule: OrderedKernels | None = None
         """kernels in their order, from the pass order on; a Schedule from the pass buffers on"""
-        self.updates: dict[int, Expr] = {}
-        """uid of a result that is written over a parameter → the parameter; these kernels run after all others"""
-        self.updates_after: dict[int, tuple[int, ...]] = {}
-        """uid of such a result → others of them, which read the old value and therefore run before"""
-        self.body_schedules: dict[int, Schedule] = {}
-        """id of the body of a call that is not inlined → the body's own schedule, planned before the pass order"""
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
@@ -62,18 +69,11 @@ class PlanGraph(DecisionLog):
         self._readers: dict[int, list[Expr]] | None = None
         """uid → the live nodes that read the node, once somebody asked"""
         self.introduced: set[int] = set()
-        self.inlined: dict[int, tuple[Body, list[Expr]]] = {}
-        """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
         self.position_of: dict[int, int] = {}
         """uid of a produced node → uid of the recorded node in whose place it stands: kernels run in this order"""
         self.constancy: dict[int, bool] = {}
         """uid → whether no parameter lies below the node, as far as anyone asked (plan/graph/constancy.py)"""
-        self.prepared: set[int] = set()
-        """uids of the live nodes that are computed once for all runs"""
-        self.batch_member_of: dict[int, tuple[Expr, int]] = {}
-        """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
-        self.notes: dict[type, object] = {}
-        """notes that rules keep about the graph, by the class of the note"""
+        self._notes: dict[type, Any] = {}
         self.current_node: Expr | None = None
         """the node at which a rule is asked"""
         self.consumer_queries: set[int] = set()
@@ -124,6 +124,13 @@ class PlanGraph(DecisionLog):
                 fix="move the pass to the end of passes=[…]; graph.ordered has the kernels and their order",
             )
         return self.ordered
+
+    def notes(self, kind: type[N]) -> N:
+        """Return what a pass notes about the graph for others, an object of a class of its own, empty at first."""
+        found: N | None = self._notes.get(kind)
+        if found is None:
+            found = self._notes[kind] = kind()
+        return found
 
     def resolve(self, node: Expr) -> Expr:
         """Return the node that stands for another one now, itself if it was not replaced.
@@ -244,6 +251,111 @@ class PlanGraph(DecisionLog):
         self._dead.clear()
         self._changed = False
 
+    def decide(
+        self,
+        rule: Decider,
+        reason: Reason,
+        facts: Facts,
+        subjects: Iterable[Expr],
+        produced: tuple[Expr, ...] = (),
+    ) -> int:
+        """Enter an applied decision; return its number, which `substitute` and `add_nodes` take.
+
+        ``rule`` is the rule, the pass or its RuleInfo; ``facts`` fill in the sentence of the reason; ``produced`` are
+        the nodes that stand for the subjects afterwards.
+        """
+        self._enter(rule, True, reason, facts, list(subjects), produced)
+        return len(self.decisions) - 1
+
+    def decider(self, decision: int) -> RuleInfo:
+        """Return the rule or pass that took a decision; raise DeclarationError for no decision."""
+        if type(decision) is not int or not 0 <= decision < len(self.decisions):
+            raise DeclarationError(
+                f"a change of the graph by the decision {decision!r}",
+                rule="a change must be made in the name of a decision that was applied",
+                fix="decision = graph.decide(self, reason, facts, subjects)",
+            )
+        return self.decisions[decision].info
+
+    def decline(
+        self,
+        rule: Decider,
+        reason: Reason,
+        facts: Facts,
+        subject: Expr,
+        estimated_cost_us: float | None = None,
+        unfused_operand: Expr | None = None,
+        also_subject: bool = False,
+        unfused_reader: Expr | None = None,
+    ) -> PlanDecision:
+        """Enter a declined decision about a subject, or add the subject to an equal one of this stage; return it.
+
+        ``estimated_cost_us`` are the µs that it may cost, added up; ``unfused_operand`` is an operand that is written
+        for the subject, and is a subject too if ``also_subject``; ``unfused_reader`` reads the subject.
+        """
+        values = [_key(value) for value in facts.values()]
+        info = rule.info
+        # The owner, too: two users' rules may have one name. The sentence, since a code may be shared by several
+        # reasons.
+        key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
+        entry = self._declined.get(key)
+        if entry is None:
+            entry = self._enter(rule, False, reason, facts, []), set()
+            self._declined[key] = entry
+        decision, subjects = entry
+        is_known = subject.uid in subjects
+        # A sweep asks again at the same node: its cost is counted once.
+        if is_known and unfused_operand is None and unfused_reader is None:
+            return decision
+        if estimated_cost_us is not None:
+            decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
+        if not is_known:
+            subjects.add(subject.uid)
+            decision.subjects.append(subject)
+        if unfused_reader is not None:
+            decision.unfused_edges.append((subject, unfused_reader))
+        if unfused_operand is not None:
+            decision.unfused_edges.append((unfused_operand, subject))
+            if also_subject and unfused_operand.uid not in subjects:
+                subjects.add(unfused_operand.uid)
+                decision.subjects.append(unfused_operand)
+        return decision
+
+    def _enter(
+        self,
+        rule: Decider,
+        applied: bool,
+        reason: Reason,
+        facts: Facts,
+        subjects: list[Expr],
+        produced: tuple[Expr, ...] = (),
+    ) -> PlanDecision:
+        """Add a decision of the stage that is not closed yet; raise DeclarationError for facts that do not fit it."""
+        if not isinstance(reason, Reason):
+            raise DeclarationError(
+                f"{rule.info} decides with the reason {reason!r:.80}",
+                rule="the reason of a decision must be an ex.Reason, an attribute of the rule or pass",
+                fix='found = ex.Reason("found", "{count:node} were found."), then self.found',
+            )
+        if not reason.facts <= facts.keys():
+            missing = sorted(reason.facts - facts.keys())
+            raise DeclarationError(
+                f"{rule.info} gives the reason {reason.sentence!r} with the facts {sorted(facts)}",
+                rule=f"every fact that a reason names must be given; missing: {', '.join(missing)}",
+                fix=f"give {{{', '.join(f'{name!r}: …' for name in missing)}}}, or correct the name in the sentence",
+            )
+        for name, value in facts.items():
+            if not _is_fact(value):
+                raise DeclarationError(
+                    f"{rule.info} gives the fact {name} = {value!r:.80}",
+                    rule="a fact must be a number, a string, an expression, or a list of them",
+                    fix=f'{{"{name}": str(…)}}, or a number',
+                )
+        stage = len(self.stages)
+        decision = PlanDecision(stage, rule.info, applied, reason, facts, subjects, produced)
+        self.decisions.append(decision)
+        return decision
+
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
         """Put ``new`` in the place of ``old``: from this decision on, every reader of ``old`` reads ``new``.
 
@@ -324,3 +436,16 @@ class PlanGraph(DecisionLog):
                 self.position_of[node.uid] = rank
                 for operand in self.operands(node):
                     self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
+
+
+def _is_fact(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_is_fact(item) for item in value)
+    return value is None or isinstance(value, (str, int, float, np.generic, Expr))
+
+
+def _key(value: Any) -> Any:
+    """Return a hashable key of a fact: 1 and True, which are equal, are two keys."""
+    if isinstance(value, Expr):
+        return value.uid
+    return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)

@@ -14,7 +14,7 @@ from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.recording_context import recording_at
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
-from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.constancy import Prepared, is_constant
 from explorer.plan.graph.cost_model import flops_of, kernel_cost
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -176,8 +176,8 @@ class Algorithms(Pass):
             graph.add_nodes(decision, [new], node)
             graph.substitute(decision, node, new)
             # The pass constants has run before: a node that comes in now inherits its mark.
-            if node.uid in graph.prepared:
-                graph.prepared.add(new.uid)
+            if node.uid in graph.notes(Prepared):
+                graph.notes(Prepared).add(new.uid)
 
 
 def _window(operation: Conv2d) -> str:

@@ -383,6 +383,10 @@ _reader = functools.cache(Index0)
 """the operation that reads the member of an index; as many are kept as the largest batch has members"""
 
 
+class UnreadMembers(dict[int, tuple[Expr, int]]):
+    """Uid of a node that is a member of a batch, and no longer a node itself → the value that holds it, its index."""
+
+
 class BatchMembers:
     """Nodes that became members of batched values."""
 
@@ -448,7 +452,7 @@ class BatchMembers:
         for decision, nodes in self._entered.items():
             unread = [node for node in nodes if node.uid not in needed]
             graph.removed += [(decision, node) for node in unread]
-            graph.batch_member_of.update({node.uid: members[node.uid] for node in unread})
+            graph.notes(UnreadMembers).update({node.uid: members[node.uid] for node in unread})
             graph.substitute_many(decision, [(node, self._row(node)) for node in nodes if node.uid in needed])
 
     def _row(self, node: Expr) -> Expr:

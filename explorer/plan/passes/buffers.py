@@ -21,6 +21,7 @@ from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
 from explorer.plan.memory.buffer_assignment import BufferAssignment, assign_buffers
 from explorer.plan.memory.copied_reshapes import with_copies
 from explorer.plan.memory.offsets import packed, side_by_side
+from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule, align_up
 
 _ARENA = "All results that are not handed out lie in one piece of memory, the arena, which is allocated before the run."
@@ -94,15 +95,16 @@ class Buffers(Pass):
     def run(self, graph: PlanGraph) -> None:
         """Assign buffers, lay them out where that takes least, and complete the schedule."""
         kernels = with_copies(graph.ordered.kernels, self.cost_model)
+        updates = graph.notes(Updates).parameters
         ordered = replace(graph.ordered, kernels=kernels)
         # Views own nothing. Constants outlive the run, and updates are written over parameters: neither is in the
         # arena.
         number_of = {
             kernel.nodes[-1].uid: number
             for number, kernel in enumerate(kernels)
-            if kernel.cost.bytes and not kernel.constant and kernel.nodes[-1].uid not in graph.updates
+            if kernel.cost.bytes and not kernel.constant and kernel.nodes[-1].uid not in updates
         }
-        assignment = assign_buffers(ordered, number_of, graph.updates)
+        assignment = assign_buffers(ordered, number_of, updates)
         most = live_bytes(ordered, number_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
         # What the arena takes if nothing is packed: the figure that packing has to beat.

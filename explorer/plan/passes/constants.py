@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
-from explorer.plan.graph.constancy import prepared
+from explorer.plan.graph.constancy import Prepared, prepared
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
@@ -37,7 +37,7 @@ class Constants(Pass):
     def run(self, graph: PlanGraph) -> None:
         """Mark the nodes that depend on no parameter, and enter how much memory their results keep."""
         prepared_nodes = prepared(graph)
-        graph.prepared = {node.uid for node in prepared_nodes}
+        graph.notes(Prepared).update([node.uid for node in prepared_nodes])
         computed = [node for node in prepared_nodes if not node.operation.view]
         if not computed:
             return
@@ -58,11 +58,12 @@ def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
         # Operands come first, so that one step leads through any number of views.
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
     kept: dict[int, Expr] = {}
+    marked = graph.notes(Prepared)
     for node in graph.live:
-        if node.uid not in graph.prepared:
+        if node.uid not in marked:
             for operand in graph.inputs[node.uid]:
                 source = base.get(operand.uid)
                 # A view of a parameter's value, or of a tensor, needs nothing to be kept.
-                if source is not None and source.uid in graph.prepared:
+                if source is not None and source.uid in marked:
                     kept[source.uid] = source
     return list(kept.values())

@@ -17,6 +17,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
+from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
@@ -236,7 +237,7 @@ class Fuse(Pass):
         """
         roots = {root.uid for root in graph.roots}
         available = graph.available_before_run()
-        users, inputs, prepared = graph.users, graph.inputs, graph.prepared
+        users, inputs, prepared = graph.users, graph.inputs, graph.notes(Prepared)
         groups: dict[int, FusionGroup] = {}
         """uid of a group's last member → the group, which the next operation may join"""
         larger: dict[int, FusionGroup] = {}
@@ -372,7 +373,8 @@ class Fuse(Pass):
         """Return the tiling of a reduction in whose kernel the ``members`` run; decline, and return None, without."""
         operation = node.operation
         facts: Facts = {"operand": operand, "reader": operation.label}
-        if operand.uid in graph.prepared and node.uid not in graph.prepared:
+        prepared = graph.notes(Prepared)
+        if operand.uid in prepared and node.uid not in prepared:
             reason = self.computed_once
         elif operand.uid in roots:
             reason = self.asked_for

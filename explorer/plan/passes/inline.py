@@ -33,6 +33,10 @@ _MAP = "ex.map(f, x) is np.stack([f(x[0]), f(x[1]), …])."
 _LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in the memory that one of them needs.'
 
 
+class InlinedCalls(dict[int, tuple[Body, list[Expr]]]):
+    """Uid of a call → the body that was put in its place, and the copies of the body's own nodes."""
+
+
 @dataclass(frozen=True)
 class Inline(Pass):
     """Replace calls of functions by the operations inside them."""
@@ -131,7 +135,7 @@ class Inline(Pass):
         items: dict[int, list[Expr]] = {}
         """uid of a call with several outputs → the Item nodes that read them"""
         _enter_items(graph.live, items, graph)
-        decisions: dict[int, tuple[int, NodeGroup]] = {}
+        opened, decisions = graph.notes(InlinedCalls), dict[int, tuple[int, NodeGroup]]()
         total = len(pending)
         while pending:
             node = pending.popleft()
@@ -163,7 +167,7 @@ class Inline(Pass):
                 )
                 continue
             inside, outputs = inline(body, node, graph.operands(node))
-            graph.inlined[node.uid] = body, inside
+            opened[node.uid] = body, inside
             total += len(inside)
             if key not in decisions:
                 number = graph.decide(self, reason, facts, [], outputs)

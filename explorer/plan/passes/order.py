@@ -30,6 +30,7 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.memory.copied_reshapes import with_copies
+from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priority
 
 HEURISTICS = ("earliest", "depth_first")
@@ -362,11 +363,12 @@ def _with_updates(
     users: list[list[int]],
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return for each kernel those that it waits for and those that wait for it: by values, and by updates in place."""
-    if not graph.updates:
+    noted = graph.notes(Updates)
+    if not noted.parameters:
         return producers, users
-    updates = {kernel_of[uid] for uid in graph.updates}
+    updates = {kernel_of[uid] for uid in noted.parameters}
     waits, releases = [[*before] for before in producers], [[*after] for after in users]
-    edges = [(kernel_of[before], kernel_of[uid]) for uid, others in graph.updates_after.items() for before in others]
+    edges = [(kernel_of[before], kernel_of[uid]) for uid, others in noted.after.items() for before in others]
     # What no other kernel reads but updates ends after all the rest.
     last = [number for number in range(len(kernels)) if number not in updates and updates.issuperset(users[number])]
     edges += [(before, update) for before in last for update in updates]

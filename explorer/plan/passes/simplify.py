@@ -26,10 +26,12 @@ from explorer.data.dynamic_data import Dynamic
 from explorer.ops.creation.constants import Zero
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import kernel_cost
+from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
+from explorer.plan.passes.inline import InlinedCalls
 from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
@@ -155,7 +157,7 @@ class Simplify(Pass):
             graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
         # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
-        if self.rules is None and (Call not in chains.kinds or graph.inlined):
+        if self.rules is None and (Call not in chains.kinds or graph.notes(InlinedCalls)):
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
@@ -197,10 +199,13 @@ class Simplify(Pass):
                 ) from error
             if answer is None:
                 if rule.concrete and graph.has_dynamic:
-                    _record_hidden(rule, node, graph, index)
+                    hidden = next((o for o in graph.operands(node) if isinstance(o.operation, Dynamic)), None)
+                    if hidden is not None:
+                        facts: Facts = {"x": hidden, "reader": node.operation.label}
+                        graph.decline(rule, self.hidden_type, facts, node).rule_index = index
                 continue
             if isinstance(answer, Declined):
-                graph.decline(rule, answer.entry, answer.facts, node, index)
+                graph.decline(rule, answer.entry, answer.facts, node).rule_index = index
                 continue
             if not isinstance(answer, Applied):
                 raise DeclarationError(
@@ -215,25 +220,33 @@ class Simplify(Pass):
                 n for n in reachable([new], stop=lambda n: n.uid in graph.introduced) if n.uid not in graph.introduced
             ]
             _check(rule, node, new, fresh, graph)
-            missing = [part for part in fresh if not runs_on(part.operation, part.type.device)]
-            if missing:
-                facts = {"operation": missing[0].operation.name, "device": missing[0].type.device.name}
-                facts["node"] = node.operation.label
-                graph.decline(rule, self.no_kernel, facts, node, index)
+            refused = self._refused(rule, answer, node, fresh, graph)
+            if refused is not None:
+                refused.rule_index = index
                 continue
-            effect = answer.entry.numerics or rule.numerics
-            # Integers wrap around: every order gives the same bits.
-            if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
-                saved = _saved_us(node, fresh, graph)
-                told: Facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect]}
-                told["saved_us"] = saved
-                graph.decline(rule, self.changes_rounding, told, node, index, estimated_cost_us=saved)
-                continue
-            decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
+            decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,))
+            graph.decisions[decision].rule_index = index
             graph.add_nodes(decision, fresh, node)
             graph.substitute(decision, node, new)
             return fresh
         return []
+
+    def _refused(
+        self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
+    ) -> PlanDecision | None:
+        """Decline an answer that the device or the plan's numerics does not allow; return None where it is allowed."""
+        missing = next((part for part in fresh if not runs_on(part.operation, part.type.device)), None)
+        facts: Facts
+        if missing is not None:
+            facts = {"operation": missing.operation.name, "device": missing.type.device.name}
+            return graph.decline(rule, self.no_kernel, {**facts, "node": node.operation.label}, node)
+        effect = answer.entry.numerics or rule.numerics
+        # Integers wrap around: every order gives the same bits.
+        if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
+            saved = _saved_us(node, fresh, graph)
+            facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
+            return graph.decline(rule, self.changes_rounding, facts, node, estimated_cost_us=saved)
+        return None
 
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
@@ -252,13 +265,6 @@ def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
     varying = [part for part in fresh if not (graph.has_parameters and is_constant(part, graph))]
     before, after = [sum([kernel_cost(part, graph.operands(part)) for part in parts]) for parts in (needless, varying)]
     return round(max(0.0, before - after), 2)
-
-
-def _record_hidden(rule: Rule, node: Expr, graph: PlanGraph, index: int) -> None:
-    """Decline a rule that has to know how an operand is stored, where dynamic data hides it."""
-    hidden = [operand for operand in graph.operands(node) if isinstance(operand.operation, Dynamic)]
-    if hidden:
-        graph.decline(rule, Simplify.hidden_type, {"x": hidden[0], "reader": node.operation.label}, node, index)
 
 
 _Asked: TypeAlias = list[tuple[int, Rule]]

@@ -8,11 +8,12 @@ of a step, after everything that can fail, and a step that does leaves every par
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.kernel_registry import kernels as registered_kernels
+from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -36,6 +37,16 @@ class _Refusal(NamedTuple):
 
     reason: Reason
     facts: Facts
+
+
+@dataclass
+class Updates:
+    """Results that are written over parameters; their kernels run after all others."""
+
+    parameters: dict[int, Expr] = field(default_factory=dict)
+    """uid of a result → the parameter"""
+    after: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """uid of a result → others of them, which read the old value and therefore run before"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +162,9 @@ class UpdateInPlace(Pass):
                 break
             uid, refusal = failing
             refused.append((accepted.pop(uid), kernels[uid].nodes[-1], refusal))
-        graph.updates = accepted
-        graph.updates_after = {
+        updates = graph.notes(Updates)
+        updates.parameters = accepted
+        updates.after = {
             uid: tuple(
                 [reader.uid for reader in readers[parameter.uid] if reader.uid in accepted and reader.uid != uid]
             )
@@ -177,7 +189,7 @@ class UpdateInPlace(Pass):
         base: dict[int, Expr],
     ) -> _Refusal | None:
         """Return why the kernel of a new value cannot write over the parameter, whatever else runs."""
-        if kernel is None or result.uid in graph.prepared or result.type != parameter.type:
+        if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
         # The root of the pair is one; another one means that the caller wants the value as a result, too.
         if roots.count(result.uid) > 1:

@@ -48,6 +48,10 @@ _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, 
 _Folded: TypeAlias = "Structured | Declined | None"
 
 
+class _Explained(set[int]):
+    """Uids of nodes that an earlier constant of the plan saves."""
+
+
 class Folding:
     """Nodes of a graph that depend on described constants alone, and their replacement by constants.
 
@@ -127,8 +131,7 @@ class Folding:
                 continue
             elif graph.consumers(node) > inner[node.uid]:
                 same.setdefault((node.operation, result), []).append(node)
-        explained = graph.notes.setdefault(Folding, set())
-        assert isinstance(explained, set)
+        explained = graph.notes(_Explained)
         for (operation, constant), nodes in same.items():
             self._replace(operation, constant, nodes, explained, graph)
 

@@ -16,6 +16,7 @@ import numpy as np
 from explorer.core.errors import RunError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array
+from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.planner import Plan
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import BoundRun, Program
@@ -25,7 +26,7 @@ class UpdatingProgram(Program):
     """Program over parameters in memory of the caller, some of which its plan updates in place."""
 
     def __init__(self, planned: Plan, held: Mapping[Expr, Array]) -> None:
-        updates = planned.graph.updates
+        updates = planned.graph.notes(Updates).parameters
         memory = {node.uid: array for node, array in held.items()}
         written = {
             kernel.result: memory[updates[kernel.result.uid].uid]

@@ -15,6 +15,7 @@ from explorer.core.ir.kernel_registry import kernel_of
 from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType
+from explorer.plan.passes.batch import UnreadMembers
 from explorer.record import Summary
 from explorer.run.execution.program import Program
 
@@ -32,7 +33,7 @@ class ValueObserver(ABC):
         self._rows: dict[int, list[tuple[int, int]]] = {}
         """uid of a batched value → (uid, index) of the nodes that are its rows"""
         graph = program.planned.graph
-        for uid, (whole, index) in graph.batch_member_of.items():
+        for uid, (whole, index) in graph.notes(UnreadMembers).items():
             self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
         for leaf in program.planned.schedule.leaves:
             self._see(leaf)

@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Item
 from explorer.gradients.gradient_scopes import forward_path
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.passes.inline import own
+from explorer.plan.passes.inline import InlinedCalls, own
 from explorer.record import Gradient
 
 
@@ -104,7 +104,8 @@ class _Finder:
     def _opened(self, uid: int) -> tuple[Body, list[Expr]] | None:
         """Return the body and the nodes inlined in place of a call, or of the call that replaced it."""
         seen = {uid}
-        while uid not in self._graph.inlined:
+        inlined = self._graph.notes(InlinedCalls)
+        while uid not in inlined:
             replacement = self._batches.get(uid, self._replaced.get(uid))
             if replacement is None:
                 return None
@@ -112,7 +113,7 @@ class _Finder:
             if uid in seen:
                 return None
             seen.add(uid)
-        return self._graph.inlined[uid]
+        return inlined[uid]
 
     def _place(self, body: Body) -> dict[int, int]:
         """Return the position of each node in a body."""

@@ -10,6 +10,7 @@ import numpy as np
 
 import explorer as ex
 from explorer.core.ir.function import Item
+from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.passes.fuse import Fuse
 from explorer.plan.schedule.schedule import Kernel
@@ -135,7 +136,7 @@ def of_edges(*reasons: Any) -> Any:
 @of_edges(Fuse.computed_once)
 def computed_once(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert not claim.stage.varies(operand)
-    assert operand.uid in claim.planned.graph.prepared
+    assert operand.uid in claim.planned.graph.notes(Prepared)
     assert claim.stage.varies(reader) or any(root is reader for root in claim.stage.roots)
     return {"operand": operand, "reader": reader.operation.label}
 

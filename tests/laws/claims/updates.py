@@ -9,6 +9,7 @@ from explorer.core.types.device import cpu
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.passes import UpdateInPlace
+from explorer.plan.passes.update_in_place import Updates
 from tests.laws.claims.decisions import Claim, of_decision
 
 
@@ -27,7 +28,7 @@ def shows(claim: Claim, node: ex.Expr, parameter: ex.Expr) -> bool:
 
 def refused(claim: Claim, **facts: ex.Expr | str) -> Facts:
     (result,) = claim.subjects
-    assert result.uid not in claim.planned.graph.updates
+    assert result.uid not in claim.planned.graph.notes(Updates).parameters
     parameter = parameters(claim)[result.uid]
     copied = REFERENCE_COST_MODEL.call + 2 * parameter.type.nbytes / REFERENCE_COST_MODEL.bandwidth
     assert claim.choice.estimated_cost_us == copied
@@ -78,7 +79,9 @@ def read_later(claim: Claim) -> Facts:
 @of_decision(UpdateInPlace.needed)
 def needed(claim: Claim) -> Facts:
     readers = results_reading(claim, claim.subjects)
-    return refused(claim, reader=next(node for node in readers if node.uid not in claim.planned.graph.updates))
+    return refused(
+        claim, reader=next(node for node in readers if node.uid not in claim.planned.graph.notes(Updates).parameters)
+    )
 
 
 @of_decision(UpdateInPlace.not_elementwise)
