@@ -8,7 +8,8 @@ evaluating a small expression stays fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Never, TypeAlias, Unpack, get_args, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, TypeAlias, Unpack, get_args, overload
 
 from explorer.core.argument_checks import check_name, check_type, named_methods
 from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
@@ -46,6 +47,32 @@ from explorer.run.workers.workers import open_network
 
 if TYPE_CHECKING:
     import graphviz  # type: ignore[import-untyped]  # the package has no types
+
+
+class PlanRun(NamedTuple):
+    """Expressions that were planned or run together, and the measurements of the run; each run makes another record."""
+
+    roots: list[Expr]
+    planned: Plan | None = None
+    """None after a run of a cached program, or of held results only: these are planned when somebody asks"""
+    recalled: Recall | None = None
+    """the pass that recalls the results, where all of them were still held"""
+    reused: bool = False
+    """whether the program had been planned before, for a graph of the same structure"""
+    interface: Sequence[InterfaceValue] = ()
+    awaited: tuple[Handle, ...] = ()
+    """handles that it was planned for, before the run"""
+    timing: Timing | None = None
+    """None before the run"""
+    inputs: Mapping[Expr, Array] = MappingProxyType({})
+    """values of the parameters"""
+    program: Program | None = None
+    """the program, while it may run once more"""
+    values: Mapping[int, Summary] = MappingProxyType({})
+    recording: Recording | None = None
+    """None until somebody asks"""
+    views: tuple[View, ...] = ()
+    """views of this program, which the run updates"""
 
 
 @named_methods
@@ -99,29 +126,17 @@ class EvalPlan:
         self.without = names_of(without)
         self.passes = tuple(options["passes"]) if "passes" in options else PIPELINE
         self._handles: list[Handle] = []
-        self._planned: Plan | None = None
-        self._interface: Sequence[InterfaceValue] = ()
-        self._fresh = False
         self._bound: dict[Expr, Array] = {}
-        self._roots: list[Expr] = []
-        """expressions evaluated without planning: by a cached program, or with results that were still held"""
-        self._taken: Recall | None = None
-        """the pass that recalled the values, if all of them were still held"""
+        self._latest: PlanRun | None = None
+        """what the plan shows: the last run, or a later preparation"""
         self._use = Use()
         self.running = False
         """True while the plan is being built or run"""
-        self._timing: Timing | None = None
-        self._inputs: Mapping[Expr, Array] = {}
-        """values of the parameters in the last run"""
-        self._program: Program | None = None
-        """the program of the last run, while it may run once more"""
-        self._values: dict[int, Summary] = {}
-        self._recording: Recording | None = None
-        self._views: list[View] = []
 
     def __repr__(self) -> str:
-        done = len(self._roots or self.planned.graph.recorded_roots) if self._timing is not None else 0
-        return plan_text(self.title, len(self._handles), self._planned is not None and self._fresh, done)
+        latest = self._latest
+        done = len(latest.roots) if latest is not None and latest.timing is not None else 0
+        return plan_text(self.title, len(self._handles), self._prepared is not None, done)
 
     @overload
     def register(self, value: Any, /) -> Handle: ...
@@ -142,7 +157,6 @@ class EvalPlan:
             expr.mark_used()
             handles.append(Handle(expr))
         self._handles += handles
-        self._fresh = False
         return tuple(handles) if others else handles[0]
 
     def _expression(self, value: Any) -> Expr:
@@ -170,19 +184,21 @@ class EvalPlan:
                 rule="at least one expression must be registered",
                 fix="plan.register(expression)",
             )
+        roots = [handle.expr for handle in self._handles]
         if planned is None:
-            roots = [handle.expr for handle in self._handles]
             with gc_paused():
                 recalled = recall(structure(roots, self.options)) if self.recall else None
             planned = self._plan(roots, recalled)
-        self._set_planned(planned, interface)
+        self._latest = PlanRun(roots, planned, interface=interface, awaited=tuple(self._handles))
         return self
 
-    def _set_planned(self, planned: Plan, interface: Sequence[InterfaceValue] = ()) -> None:
-        self._planned, self._interface = planned, interface
-        self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
-        self._views = []  # open views keep showing the program that they were opened for
-        self._fresh = True
+    @property
+    def _prepared(self) -> PlanRun | None:
+        """The plan of exactly the expressions that are registered now, if there is one: it runs as it was shown."""
+        latest = self._latest
+        if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
+            return None
+        return latest
 
     def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
         """Plan expressions; use the values that are still held for those that have one."""
@@ -219,42 +235,42 @@ class EvalPlan:
                 fix="evaluate in another plan: ex.EvalPlan(), or ex.evaluate(x)",
             )
         handles, self.running = self._handles, True
-        self._inputs = {**self._bound, **(inputs or {})}
         try:
-            results, timing = self._run(self._inputs)
+            results, run = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
-            self._timing = timing
+            self._latest = run
         except BaseException as error:  # an interrupt, too: the handle then says why it has no value
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
         else:
-            if self._views or self.record == "values":
+            if run.views or self.record == "values":
                 self._measure_warm()
         finally:
-            self._handles, self._fresh, self._recording, self.running = [], False, None, False
-            if self._planned is not None:
-                for view in self._views:
+            self._handles, self.running = [], False
+            if self._latest is not None:
+                for view in self._latest.views:
                     view.update(self.recording)
         return self
 
-    def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
-        """Return results and times: from held results, from a cached program, or from a new one."""
-        roots = [handle.expr for handle in self._handles]
+    def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
+        """Return the results of a run: held ones, or those of a cached program, or of a new one."""
+        roots, prepared = [handle.expr for handle in self._handles], self._prepared
         # A prepared plan runs as it was shown. Values are captured by node, and a cached program has the nodes of the
         # graph that it was planned for.
-        cached = not self._fresh and self.record != "values" and not self.options.inference
+        cached = prepared is None and self.record != "values" and not self.options.inference
         known = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(known) if self.recall else None
         if recalled is not None:
             cached = False  # a program of the whole structure would compute values that are held already
             values = recalled.roots(roots)
-            if values is not None and not self._fresh:
-                self._planned, self._interface, self._roots, self._views, self._values = None, (), roots, [], {}
-                self._taken = recalled.as_pass()
-                return [*values], Timing([], [], [])
-        results, timing = self._run_program(roots, known if cached else None, recalled, inputs)
+            if values is not None and prepared is None:
+                return [*values], PlanRun(roots, recalled=recalled.as_pass(), timing=Timing([], [], []))
+        held = self._run_cached(roots, known, inputs) if known is not None and cached else None
+        results, run = held or self._run_planned(
+            prepared or PlanRun(roots, self._plan(roots, recalled)), known if cached else None, inputs
+        )
         if self.device is not cpu:
             results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
@@ -264,61 +280,68 @@ class EvalPlan:
             results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
         elif self.recall:
             remember(known, results)
-        return results, timing
+        return results, run
 
-    def _run_program(
-        self, roots: list[Expr], known: Structure | None, recalled: Recalled | None, inputs: Mapping[Expr, Array]
-    ) -> tuple[list[Any], Timing]:
-        """Return results and times of a cached program of the same structure, or of a new one."""
-        cached = cache.take(known) if known is not None else None
-        if known is not None and cached is not None:
-            try:
-                timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
-            except RunError:  # the second failure names the lines of this graph, not of the one first planned
-                pass
-            else:
-                results = cached.program.take()
-                cache.put(known.key, cached)
-                self._planned, self._interface, self._views, self._values, self._taken = None, (), [], {}, None
-                self._roots = roots
-                return results, timing
-        if not self._fresh:
-            self._set_planned(self._plan(roots, recalled))
-        program = Program(self.planned, reusable=known is not None)
+    def _run_cached(
+        self, roots: list[Expr], known: Structure, inputs: Mapping[Expr, Array]
+    ) -> tuple[list[Any], PlanRun] | None:
+        """Return the results of a cached program of the same structure; None if there is none, or if it fails."""
+        cached = cache.take(known)
+        if cached is None:
+            return None
+        try:
+            timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
+        except RunError:  # the second failure names the lines of this graph, not of the one first planned
+            return None
+        results = cached.program.take()
+        cache.put(known.key, cached)
+        return results, PlanRun(roots, reused=True, timing=timing, inputs=inputs)
+
+    def _run_planned(
+        self, run: PlanRun, known: Structure | None, inputs: Mapping[Expr, Array]
+    ) -> tuple[list[Any], PlanRun]:
+        """Return the results of a new program, which is cached as that of a known structure."""
+        self._latest = run  # shown where the run fails
+        assert run.planned is not None
+        program = Program(run.planned, reusable=known is not None)
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = run_program(self.executor, program, watch, self.record != "off")
         results = program.take()
+        run = run._replace(awaited=(), timing=timing, inputs=inputs, recording=None)
         if watch is not None:
             # Sorted, since threads end their kernels in any order: a saved notebook stays the same.
-            self._values, self._program = dict(sorted(watch.summaries.items())), program
-            timing = timing._replace(watched=True)
+            values = dict(sorted(watch.summaries.items()))
+            run = run._replace(timing=timing._replace(watched=True), values=values, program=program)
         if known is not None:
             cache.put(known.key, CachedProgram(program, known))
-        return results, timing
+        return results, run
 
     @property
     def reused(self) -> bool:
         """Whether the last run used a program that was planned before, for a graph of the same structure."""
-        return bool(self._roots) and self._taken is None
+        return self._latest is not None and self._latest.reused
 
     @property
     def planned(self) -> Plan:
         """The planned graph, its schedule and its decisions; raises StateError before prepare() or eval()."""
-        # A run that needed no plan: it is planned now that somebody asks for it.
-        if self._planned is None and self._roots:
-            self._planned = plan(self._roots, self.options, self._taken)
-        if self._planned is None:
+        latest = self._latest
+        if latest is None:
             raise StateError(
                 "a plan that is not built yet", rule="prepare() or eval() must be called first", fix="plan.prepare()"
             )
-        return self._planned
+        if latest.planned is None:
+            latest = self._latest = latest._replace(planned=plan(latest.roots, self.options, latest.recalled))
+        assert latest.planned is not None
+        return latest.planned
 
     @property
     def recording(self) -> Recording:
         """Everything that happened, as plain data; without a run before eval()."""
-        planned, timing = self.planned, self._timing
-        if self._recording is None:
+        planned, latest = self.planned, self._latest
+        assert latest is not None
+        recording, timing = latest.recording, latest.timing
+        if recording is None:
             run = None
             if timing is not None and timing.of_work and self.record != "off":
                 run = stage_rows.measured(planned, self.executor, timing)
@@ -335,16 +358,18 @@ class EvalPlan:
                 options["lanes"] = lanes
             with gc_paused():
                 notes = timing.notes if timing is not None else ()
-                facts = self._values, self.reused, notes, self._interface
-                self._recording = recorder.build(planned, self.title, options, run, *facts)
-        return self._recording
+                facts = latest.values, latest.reused, notes, latest.interface
+                recording = recorder.build(planned, self.title, options, run, *facts)
+            self._latest = latest._replace(recording=recording)
+        return recording
 
     def _measure_warm(self) -> None:
         """Measure a warm run for a reader of times, where only a first run was measured and another one may be."""
-        program, self._program = self._program, None
-        if self._timing is not None and self.record != "off":
-            self._timing = warm_timing(self.planned, program, EXECUTORS[self.executor].run, self._inputs, self._timing)
-            self._recording = None
+        run = self._latest
+        if run is not None and run.timing is not None and self.record != "off":
+            execute = EXECUTORS[self.executor].run
+            timing = warm_timing(self.planned, run.program, execute, run.inputs, run.timing)
+            self._latest = run._replace(planned=self.planned, timing=timing, program=None, recording=None)
 
     @by_one_thread
     def explore(self, **options: Unpack[ViewOptions]) -> View:
@@ -354,12 +379,13 @@ class EvalPlan:
         one five times, of which the fastest is shown, unless one of its operations is not ``pure``.
         """
         hooks.check_view(**options)
-        if (self._planned is None and not self._roots) or (self._handles and not self._fresh):
+        if self._latest is None or (self._handles and self._prepared is None):
             with hooks.preview(**options):
                 self.prepare()
         self._measure_warm()
         view = hooks.explore(self, **options)
-        self._views.append(view)
+        if self._latest is not None:
+            self._latest = self._latest._replace(views=(*self._latest.views, view))
         return view
 
     def why(self, one: Expr, other: Expr) -> str:
