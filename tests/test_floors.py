@@ -112,23 +112,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "cli": ("support", "commands", ""),
 }
 """The rooms of each package that has some, the lowest first; "" is the package's own folder."""
-KNOTS: tuple[frozenset[str], ...] = (
-    frozenset(
-        {
-            "explorer.core.registry",
-            "explorer.core.array_api.operators_and_methods",
-            "explorer.core.array_api.numpy_protocol",
-            "explorer.core.array_api.printing",
-            "explorer.core.array_api.suggestions",
-            "explorer.core.ir.accumulation",
-            "explorer.core.ir.expr",
-            "explorer.core.ir.kernel_registry",
-            "explorer.core.ir.operation",
-            "explorer.core.ir.operation_checks",
-        }
-    ),
-)
-"""Modules that may name each other's types: an expression has an operation, and operations make expressions."""
 REQUIRED = {
     "numpy",
     "threadpoolctl",
@@ -252,7 +235,7 @@ def order_faults(source: Path) -> list[str]:
     for item in imports(source):
         package = part(item.importer)
         inside = item.target in known and part(item.target) == package and package in ROOMS
-        if not inside or item.importer == f"{source.name}.{package}" or _is_knotted(item):
+        if not inside or item.importer == f"{source.name}.{package}":
             continue
         above, below = (room(module, known[module]) for module in (item.importer, item.target))
         unplaced = [name for name in (above, below) if name not in ROOMS[package]]
@@ -263,15 +246,11 @@ def order_faults(source: Path) -> list[str]:
     return faults
 
 
-def _is_knotted(item: Import) -> bool:
-    return item.typing_only and any({item.importer, item.target} <= knot for knot in KNOTS)
-
-
 def cycle(source: Path) -> list[str]:
-    """The modules of one import cycle, imports of types alone among them; empty if there are but the known knots."""
+    """The modules of one import cycle, imports of types alone among them; empty if there is none."""
     graph: dict[str, set[str]] = {name: set() for name in modules(source)}
     for item in imports(source):
-        if item.target in graph and not _is_knotted(item):
+        if item.target in graph:
             graph[item.importer].add(item.target)
     try:
         TopologicalSorter(graph).prepare()
@@ -458,14 +437,14 @@ def test_an_import_up_the_rooms_is_found(house: Path, file: str, line: str, faul
     assert not fault or fault in faults[0]
 
 
-def test_knots_are_of_types_alone(house: Path) -> None:
-    """Modules of a knot may name each other's types; an import that runs is a cycle there, too."""
+@pytest.mark.parametrize("back", ["if TYPE_CHECKING:\n    import {}\n", "def late():\n    import {}\n"])
+def test_a_cycle_of_types_or_of_late_imports_is_found(house: Path, back: str) -> None:
     (house / "core/ir").mkdir()
-    (house / "core/ir/expr.py").write_text("import explorer.core.ir.operation\n")
-    (house / "core/ir/operation.py").write_text("if TYPE_CHECKING:\n    import explorer.core.ir.expr\n")
+    (house / "core/ir/function.py").write_text("import explorer.core.ir.expr\n")
+    (house / "core/ir/expr.py").write_text("")
     assert not cycle(house)
-    (house / "core/ir/operation.py").write_text("def late():\n    import explorer.core.ir.expr\n")
-    assert set(cycle(house)) == {"explorer.core.ir.expr", "explorer.core.ir.operation"}
+    (house / "core/ir/expr.py").write_text(back.format("explorer.core.ir.function"))
+    assert set(cycle(house)) == {"explorer.core.ir.function", "explorer.core.ir.expr"}
 
 
 @pytest.mark.parametrize(

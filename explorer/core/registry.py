@@ -1,25 +1,167 @@
-"""Registry of operations and of the functions that record them, by name.
+"""Registries: objects by key, for operations, schemas, gradients, kernels, devices, formats and executors alike.
 
-Lower packages reach operations of higher ones through it.
+A registry is a dictionary whose keys are entered once. Looking one up costs as much as in any dictionary, since every
+recorded operation does so; entering, removing and listing take a lock, so that threads can do all of it at a time.
+
+The operations and the functions that record them are at the end: lower packages reach those of higher ones by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from explorer.core.argument_checks import checked
-from explorer.core.errors import DeclarationError
-from explorer.core.registry_base import Registry
+from explorer.core.argument_checks import checked, named_methods
+from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.record.fork_locks import renew_in_children
 
 if TYPE_CHECKING:
-    from explorer.core.ir.operation import Operation
+    from _collections_abc import dict_items, dict_keys, dict_values
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_Registered = TypeVar("_Registered")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_MISSING: Final[Any] = object()
 
-operations: Registry[str, type[Operation]] = Registry("operation")
+
+class _Lock:
+    """Lock of all registries: changes are rare and short."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Make a new lock: in a forked process, the old one may be held by a thread that is not there."""
+        self.held = threading.RLock()
+
+
+changes = _Lock()
+renew_in_children(changes)
+
+
+@named_methods
+class Registry(dict[Key, Value]):
+    """Objects by key, such as classes, functions or tables, each with a line of help; threads may use it at a time.
+
+    ``of`` names one entry, for errors. ``register`` refuses a second object for a key, unless it is told to replace the
+    first, as an assignment does. A listing shows the entries of one moment.
+
+    >>> losses = ex.Registry("loss")
+    >>> @losses.register("squared")
+    ... def squared(x, y):
+    ...     "The square of the difference."
+    ...     return (x - y) ** 2
+    >>> losses.create("squared", 5, 3)
+    4
+    >>> losses.help("squared"), list(losses)
+    ('The square of the difference.', ['squared'])
+    """
+
+    def __init__(self, of: str, entries: Mapping[Key, Value] | None = None) -> None:
+        super().__init__(entries or {})
+        self.of = of
+        self._help: dict[Key, str] = {}
+
+    @overload
+    def register(self, key: Key, *, help: str = "", replace: bool = False) -> Callable[[_Registered], _Registered]: ...
+
+    @overload
+    def register(self, key: Key, value: _Registered, *, help: str = "", replace: bool = False) -> _Registered: ...
+
+    def register(self, key: Key, value: Any = _MISSING, *, help: str = "", replace: bool = False) -> Any:
+        """Enter an object under a key, and return it; without an object, decorate a function or a class.
+
+        ``help`` is by default the first line of its docstring. Raises DeclarationError for a key that is taken, unless
+        ``replace`` is True; the same object may be entered again.
+        """
+        if value is _MISSING:
+            return lambda decorated: self.register(key, decorated, help=help, replace=replace)
+        with changes.held:
+            known = self.get(key, _MISSING)
+            if known is not _MISSING and known is not value and not replace:
+                raise DeclarationError(
+                    f"a second {self.of} {key!r}",
+                    rule=f"a name must be registered once, and {key!r} is {_shown(known)} already",
+                    fix=f"choose another name, or register({key!r}, …, replace=True)",
+                )
+            super().__setitem__(key, value)
+            self._help.pop(key, None)
+            if help:
+                self._help[key] = help
+        return value
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        self.register(key, value, replace=True)
+
+    def __delitem__(self, key: Key) -> None:
+        with changes.held:
+            super().__delitem__(key)
+            self._help.pop(key, None)
+
+    def find(self, key: Key, fix: str = "") -> Value:
+        """Return the object of a key; raises UnknownNameError with the nearest known keys."""
+        value: Value = self.get(key, _MISSING)
+        if value is _MISSING:
+            raise UnknownNameError(str(key), kind=self.of, known=[str(known) for known in self], fix=fix) from None
+        return value
+
+    def create(self, key: Key, *arguments: Any, **named: Any) -> Any:
+        """Call the class or function of a key; raises UnknownNameError, and DeclarationError for what is no such."""
+        maker: Any = self.find(key)
+        if not callable(maker):
+            raise DeclarationError(
+                f"create({key!r}), which is {maker!r}",
+                rule=f"a {self.of} must be a class or a function to be created by its key",
+                fix=f"find({key!r}) returns it as it is",
+            )
+        return maker(*arguments, **named)
+
+    def help(self, key: Key) -> str:
+        """Return the line of help of a key: that given with it, or the first line of the object's docstring."""
+        value = self.find(key)
+        if key in self._help:
+            return self._help[key]
+        # An object that is neither class nor function has its class's docstring, which says nothing of the object.
+        own = isinstance(value, type) or inspect.isroutine(value)
+        lines = ((inspect.getdoc(value) if own else "") or "").strip().splitlines()
+        return lines[0] if lines else ""
+
+    # Listings are snapshots: a thread may register while another goes through them.
+
+    def _snapshot(self) -> dict[Key, Value]:
+        with changes.held:
+            return dict(super().items())
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._snapshot())
+
+    def keys(self) -> dict_keys[Key, Value]:
+        """Return the keys of this moment, in the order of registration."""
+        return self._snapshot().keys()
+
+    def values(self) -> dict_values[Key, Value]:
+        """Return the objects of this moment."""
+        return self._snapshot().values()
+
+    def items(self) -> dict_items[Key, Value]:
+        """Return the keys and objects of this moment."""
+        return self._snapshot().items()
+
+    def __repr__(self) -> str:
+        return f"<registry of {len(self)} {self.of} entries>"
+
+
+def _shown(value: Any) -> str:
+    """An object as an error shows it: the place of a function or a class, or its text."""
+    return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+
+
+operations: Registry[str, type[Any]] = Registry("operation")
 """operation name → its class"""
-extensions: Registry[str, list[type[Operation]]] = Registry("extended operation")
+extensions: Registry[str, list[type[Any]]] = Registry("extended operation")
 """operation name → extensions that are asked, in order, for operands that it rejects"""
 functions: Registry[str, Callable[..., Any]] = Registry("operation")
 """function name → the recording function; a class without attributes registers itself"""
@@ -42,12 +184,3 @@ def public(function: _Function) -> _Function:
 def function(name: str) -> Callable[..., Any]:
     """Return the recording function of a name; raises UnknownNameError with the nearest valid ones."""
     return functions.find(name)
-
-
-def operation(name: str) -> type[Operation]:
-    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones.
-
-    >>> ex.operation("tanh").elementwise
-    True
-    """
-    return operations.find(name)

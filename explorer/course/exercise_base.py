@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import ExplorerError, UnknownNameError
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.view.base.markup import Markup, element
 
 _WIDTH = 110

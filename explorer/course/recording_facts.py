@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import StateError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.registry import functions
 from explorer.course.exercise_base import Finding
 from explorer.record import Decision, Kernel, Recording

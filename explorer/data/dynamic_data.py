@@ -13,8 +13,7 @@ from typing import Any
 from explorer.core.argument_checks import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.data.constructors import BiasVector, TrivialTensor, ZeroTensor
 from explorer.data.rank_categories import category as category_of

@@ -16,11 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.array_api.numpy_protocol import NumpyProtocol
-from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.expr import Expr, Operation, Operators, record
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
-from explorer.core.ir.operation import Operation
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import DeclarationError, FileError
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.reads import Ignored

@@ -17,7 +17,7 @@ from explorer.core.argument_checks import named
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor, tensor
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.net.blob import Blob
 from explorer.net.definition.definition import OperatorDefinition
 from explorer.net.operators.caffe2 import TABLE

@@ -15,10 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from explorer.core.errors import OperandError, StateError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, runs_on
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.hooks import hooks
-from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import operator_of, placed_on, recording_at
 from explorer.core.ir.tensor import tensor

@@ -18,7 +18,7 @@ from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.files.atomic_write import replacing
 from explorer.core.ir.hooks import hooks
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.core.types.tensor_type import Array
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.reasons import counted_text

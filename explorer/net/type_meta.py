@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.registry_base import Registry, changes
+from explorer.core.registry import Registry, changes
 from explorer.core.types.custom_dtypes import is_element
 from explorer.core.types.device import Block, Device, cpu
 from explorer.record.reasons import counted_text

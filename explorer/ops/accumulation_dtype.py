@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core import registry
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.policy import Minor, Policies, Policy, PolicyClass
 from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.ops.base import cast
@@ -91,6 +90,8 @@ def accumulating(operation: Operation, policies: Policies) -> Operation:
     dtype = policies.select(AccumulationPolicy).dtype
     if dtype is None:
         return operation
-    accumulated: Any = registry.operation("accumulated_in")  # by name: its module imports the operations that it wraps
+    accumulated: Any = registry.operations.find(
+        "accumulated_in"
+    )  # by name: its module imports the operations that it wraps
     accumulating_operation: Operation = accumulated(operation, dtype)
     return accumulating_operation

@@ -18,8 +18,7 @@ import numpy as np
 
 from explorer.core.argument_checks import named_methods
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import function
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes

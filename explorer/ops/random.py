@@ -11,8 +11,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_dtype, as_shape
 from explorer.ops.base import EXPENSIVE

@@ -15,10 +15,8 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from explorer.core.ir.expr import Expr, make_replacement, next_uid
+from explorer.core.ir.expr import Expr, Operation, make_replacement, next_uid, runs_on
 from explorer.core.ir.function import Body, Call, Item, Parameter
-from explorer.core.ir.kernel_registry import runs_on
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
 from explorer.gradients.gradient_scopes import Origin

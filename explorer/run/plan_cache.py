@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.kernel_registry import kernels
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation, kernels
 from explorer.core.ir.tensor import Tensor
 from explorer.plan.options import Options
 from explorer.plan.rewrite.rule import Rule

@@ -19,9 +19,8 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Call
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import STORED, Tensor, tensor_of
 from explorer.core.types.device import cpu

@@ -13,8 +13,7 @@ import numpy as np
 
 from explorer.core.argument_checks import check_name, check_type, named_methods, takes
 from explorer.core.errors import DeclarationError, OperandError, StateError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.recording_context import single_source_line
 from explorer.core.ir.tensor import Tensor
 from explorer.core.tracing.decorator import Function

@@ -12,7 +12,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.attributes import misnamed
-from explorer.core.ir.operation_checks import _RENAMED as FACETS
+from explorer.core.ir.expr import _RENAMED as FACETS
 from explorer.plan.rewrite.rule import _RENAMED as OF_RULES
 from tests.support.refusals import refused
 

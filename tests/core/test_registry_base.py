@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.ir.kernel_registry import kernels
+from explorer.core.ir.expr import kernels
 from explorer.core.types import device
 from explorer.formats.registry import FORMATS
 from explorer.net.operators.caffe2 import TABLE

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 import explorer as ex
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.course import Exercise, Finding, Verdict, exercises
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 import explorer.formats.tflite.operators  # noqa: F401  # it declares an operation
 from explorer.core import registry
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.testing.laws.cases import Case, cases_of
 
 FAMILIES = "explorer."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.testing.laws.cases import Case
 from tests.laws.cases import every_case, parameters
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.ir.expr import runs_on
 from explorer.core.ir.function import Parameter
-from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.tensor import Stored
 from explorer.formats.onnx import operators as onnx_operators
 from explorer.ops.nn.conv import Convolution

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.ir.expr import Operation
 from explorer.core.ir.function import Call, Parameter
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Stored
 from explorer.core.types.tensor_type import TensorType
 from explorer.testing.laws.cases import Case

@@ -147,7 +147,7 @@ VARYING = {
 }  # fmt: skip
 """functions whose results are containers as they were given, or as a user's function or a file has them"""
 ENGINE = {"Constant", "Container", "Composite", "Device", "Filler", "Gaussian", "Layer", "Operation", "PolicyClass"}
-ENGINE |= {"Recurrent", "Tiling", "Uniform", "VarScale"}
+ENGINE |= {"Recurrent", "Uniform", "VarScale"}
 """classes with methods that the engine calls, with arrays of any device"""
 
 

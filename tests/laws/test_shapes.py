@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 import explorer as ex
-from explorer.core import registry
 from explorer.core.ir.examples import Example, Integers, Real, integers, real
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 from explorer.testing.laws.cases import Case, floating
@@ -168,7 +167,7 @@ def test_operations_along_axes_of_any_shapes(
 ) -> None:
     """Every operation along axes, over any axes of ranks 0 to 4 and over none, has float64's values and gradients."""
     axes = tuple(sorted(data.draw(st.sets(st.sampled_from(range(len(shape)))) if shape else st.just(set()))))
-    operation_class = registry.operation(name)
+    operation_class = ex.operation(name)
     keeps = "keepdims" in operation_class.attribute_names
     attributes = {"axes": axes, "keepdims": keepdims} if keeps else {"axes": axes}
     for dtype in ("float64", "float32"):

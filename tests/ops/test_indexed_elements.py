@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.ops.manipulation.gather import TakeAlong, TakeAlongGradient
 from explorer.ops.manipulation.put import PutAlong
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
 from explorer.ops.nn.pooling import MaxPool2d, MaxPool2dGradient

@@ -18,7 +18,7 @@ import os, sys, threading, faulthandler
 import numpy as np
 import explorer as ex
 from explorer.core.ir import operation as interning
-from explorer.core.registry_base import changes
+from explorer.core.registry import changes
 from explorer.run.plan_cache import cache
 from explorer.run import result_cache as results
 from explorer.view.layout.graphviz_engine import dot

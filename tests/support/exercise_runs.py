@@ -22,7 +22,7 @@ import nbformat
 from IPython.core.interactiveshell import InteractiveShell
 
 import explorer as ex
-from explorer.core.ir.operation_checks import OperationRedefined
+from explorer.core.ir.expr import OperationRedefined
 from explorer.course import Exercise, exercises
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.ir.kernel_registry import kernels
+from explorer.core.ir.expr import kernels
 from explorer.layers import PNoUpdate, Sub
 from explorer.layers.framework.policy_classes import ParameterPolicy
 from explorer.train.training_step import TrainingStep

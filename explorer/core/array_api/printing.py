@@ -7,7 +7,8 @@ since a shared value in each of two operands, and so on, would double it at ever
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,16 +16,29 @@ from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.record.escape import visible
 
-if TYPE_CHECKING:
-    from explorer.core.ir.expr import Expr
-
 _LINES = 60
 """most lines of one text"""
 _LONGEST = 60
 """most characters of an attribute's value"""
 
 
-def nested(root: Expr) -> str:
+class Node(Protocol):
+    """An expression as far as its text needs it."""
+
+    uid: int
+    operation: Any
+    type: AnyType
+
+    @property
+    def operands(self) -> Sequence[Node]:
+        """Nodes that it reads."""
+
+    @property
+    def label(self) -> str:
+        """Name of the node."""
+
+
+def nested(root: Node) -> str:
     """Return an expression as text, operands indented below the node that reads them: "log: matrix 2×3 float64".
 
     A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
@@ -59,7 +73,7 @@ def nested(root: Expr) -> str:
     return "\n".join(lines)
 
 
-def _readers(root: Expr) -> Counter[int]:
+def _readers(root: Node) -> Counter[int]:
     """Count how often each node is read; the root counts as read once."""
     counts = Counter([root.uid])
     pending = [root]
@@ -71,7 +85,7 @@ def _readers(root: Expr) -> Counter[int]:
     return counts
 
 
-def _called(node: Expr) -> str:
+def _called(node: Node) -> str:
     """Return the node's label, with its attributes if the label is the operation's bare name."""
     attributes = node.operation.attributes
     if not attributes or not node.operands or node.label != node.operation.name:

@@ -7,35 +7,14 @@ and a kernel that runs alone, in blocks or with others computes the same bits.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from explorer.core.ir.expr import Operation, compute_widened, is_widened
 from explorer.core.ir.tiles import Tile
 from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-
-if TYPE_CHECKING:
-    from explorer.core.ir.operation import Operation
-
-
-def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
-    """Whether an operation computes a result of a dtype in a wider one."""
-    return operation.accumulates and accumulator_dtype(dtype) != dtype
-
-
-def widened(array: Array) -> Array:
-    """Return an array in the dtype in which its elements are added up."""
-    return array.astype(accumulator_dtype(array.dtype), copy=False)
-
-
-def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
-    """Compute an operation into ``out`` by its kernel on widened operands, if its dtype asks for that."""
-    if not is_widened(operation, out.dtype):
-        return operation.kernel(out, *operands)
-    wide = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
-    np.copyto(out, operation.kernel(wide, *map(widened, operands)), casting="unsafe")
-    return out
 
 
 def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:

@@ -1,41 +1,70 @@
-"""Expressions: recorded values with an operation, operands, a type and a place in the user's code.
+"""Expressions and operations: recorded values, and the computations that make them.
 
-Recording computes nothing but the type, and costs about two microseconds: ``Expr`` has slots instead of a dataclass's
-``__init__``, types are looked up by operand types before a rule is asked, and a node keeps the code object and
-instruction of the user's line, from which file and line are computed only when somebody asks for them.
+An expression has an operation, operands, a type and a line of the user's code. Recording computes nothing but the
+type, and costs about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, types are looked up by
+operand types before a rule is asked, and a node keeps the code object and instruction of the user's line, from which
+file and line are computed only when somebody asks for them.
+
+An operation has type inference, kernel, gradient, batching and cost in one class body. Fields of the class are its
+attributes. A class that lacks a facet fails when it is declared, not when the facet is needed: laws over the registry
+can rely on all of them. Instances are interned, so that comparing operations is comparing identities; attributes are
+equal by type and bits (1, 1.0 and True differ, 0.0 and −0.0 too). xDSL, from which the form is taken, keeps kernels
+apart from operations; here one class body answers all questions about an operation, so that adding one touches one
+file.
+
+NumPy's kernels are methods of the operations; ``kernels`` has the others, which users register with ``ex.kernel``. A
+user's dtype needs no kernel of its own: without one, operands are decoded to numbers and the result is encoded.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
+import re
 import sys
-from collections.abc import Iterator
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from itertools import count
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from operator import is_
+from types import CodeType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Unpack, cast, dataclass_transform
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from explorer.core import registry
+from explorer.core.argument_checks import named, named_methods, refuse_option
 from explorer.core.array_api.numpy_protocol import NumpyProtocol
-from explorer.core.array_api.operators_and_methods import Operators
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
-from explorer.core.errors import OperandError, StateError
+from explorer.core.attributes import check_names, stands_for_expression
+from explorer.core.bit_keys import exact
+from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.call_chain import CalledCode, function_code
+from explorer.core.ir.examples import Example
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
-from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.recording_context import Scope, line_of, state
 from explorer.core.ir.source_location import Place, place_of
+from explorer.core.ir.tiles import Tile
 from explorer.core.ir.view_options import ExploreOptions
+from explorer.core.policy import NO_POLICIES, Items, Policies
+from explorer.core.registry import Registry, functions
 from explorer.core.shape import Sizes
-from explorer.core.types.custom_dtypes import converted, numbers_of
-from explorer.core.types.device import Device
-from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.core.types.custom_dtypes import (
+    ElementType,
+    accumulator_dtype,
+    converted,
+    element_of,
+    is_text,
+    numbers_of,
+)
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 from explorer.record.escape import visible
-
-if TYPE_CHECKING:
-    from types import CodeType
-
-    from explorer.core.ir.operation import Operation
 
 _uids = count()
 next_uid = _uids.__next__
@@ -45,6 +74,216 @@ def number_from(first: int) -> None:
     """Number the expressions that are recorded from now on from ``first``, where there are fewer than that."""
     while next_uid() < first - 1:
         pass
+
+
+def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
+    expression: Expr = functions[name](*operands, **attributes)
+    return expression
+
+
+def _binary(name: str, left: Any, right: Any) -> Expr:
+    try:
+        expression: Expr = functions[name](left, right)
+    except OperandError:
+        # NumPy's protocol: an object of a class with ``__array_ufunc__ = None`` answers for both operands itself.
+        if None in (getattr(left, "__array_ufunc__", 0), getattr(right, "__array_ufunc__", 0)):
+            return NotImplemented  # type: ignore[no-any-return]  # Python asks the other operand then
+        raise
+    return expression
+
+
+def _logic(connective: str, left: Any, right: Any) -> Expr:
+    """Record the logical operation for two booleans, the bitwise one otherwise, as NumPy does."""
+    return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{connective}", left, right)
+
+
+# ``True & x`` is logical, as in NumPy: a Python bool has no dtype, but is a truth value.
+def _is_truth(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return type(value) is bool if dtype is None else dtype.kind == "b"
+
+
+@named_methods
+class Operators:
+    """Python's operators and NumPy's array methods: every method records one operation and computes nothing.
+
+    Each looks its operation up by name, since higher modules declare the operations. Methods are written out, not
+    generated in a loop: editors complete them, and type checkers know their arguments.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Expr:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _binary("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _binary("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Expr:
+        return _binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _binary("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _binary("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _binary("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return other // self, other % self
+
+    def __pow__(self, other: Any) -> Expr:
+        return _binary("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return _binary("power", other, self)
+
+    def __and__(self, other: Any) -> Expr:
+        return _logic("and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return _logic("and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return _logic("or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return _logic("or", other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return _binary("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return _binary("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return _binary("left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return _binary("left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return _binary("right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return _binary("right_shift", other, self)
+
+    def __invert__(self) -> Expr:
+        return _apply("logical_not" if _is_truth(self) else "invert", self)
+
+    def __matmul__(self, other: Any) -> Expr:
+        return _binary("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Expr:
+        return _binary("matmul", other, self)
+
+    def __neg__(self) -> Expr:
+        return _apply("negative", self)
+
+    def __pos__(self) -> Expr:
+        return _apply("positive", self)
+
+    def __abs__(self) -> Expr:
+        return _apply("absolute", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
+        return _binary("equal", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as above
+        return _binary("not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _binary("less", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _binary("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _binary("greater", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _binary("greater_equal", self, other)
+
+    def __getitem__(self, index: Any) -> Expr:
+        return _apply("getitem", self, index)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+        """Return the sum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        total: Expr = functions["sum"](self, axis, keepdims, policies=policies)
+        return total
+
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+        """Return the mean over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        average: Expr = functions["mean"](self, axis, keepdims, policies=policies)
+        return average
+
+    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """Return the maximum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        return _apply("max", self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """Return the minimum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
+        return _apply("min", self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Expr:
+        """Return the same elements in another shape; one size may be −1 and is computed from the others."""
+        return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Expr:
+        """Permute the axes; without arguments, reverse them."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            (axes,) = axes
+        elif not axes:
+            return _apply("transpose", self, None)
+        return _apply("transpose", self, axes)
+
+    def flatten(self) -> Expr:
+        """Return the elements in row-major order along one axis."""
+        return _apply("flatten", self)
+
+    def squeeze(self, axis: int | None = None) -> Expr:
+        """Remove an axis of size 1; for None, all of them."""
+        return _apply("squeeze", self, axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Expr:
+        """Limit the elements to at least ``min`` and at most ``max``; None sets no limit."""
+        return _apply("clip", self, min, max)
+
+    def astype(self, dtype: Any) -> Expr:
+        """Convert the elements to another dtype."""
+        return _apply("cast", self, dtype)
+
+    def to_device(self, device: Any) -> Expr:
+        """Copy the value to another device."""
+        return _apply("to_device", self, device)
+
+    @property
+    def T(self) -> Expr:  # noqa: N802  # NumPy's name
+        """The value with its axes reversed."""
+        return _apply("transpose", self, None)
 
 
 class Expr(NumpyProtocol, Operators):
@@ -247,7 +486,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
         try:
             type_ = operation.type_of(types)
         except OperandError as rejection:
-            self.operation = operation = find_extension(operation, types, rejection)
+            self.operation = operation = _find_extension(operation, types, rejection)
             type_ = operation.type_of(types)
     self.type = type_
     for operand in operands:
@@ -291,3 +530,760 @@ def make_replacement(
     self.type = operation.type_of(tuple([operand.type for operand in operands])) if type_ is None else type_
     self.uid, self.code, self.instruction = next_uid(), original.code, original.instruction
     return self
+
+
+_interning = threading.RLock()
+"""guards the tables of instances; reentrant, because memory is collected inside, and a finaliser may make an operation
+on the thread that holds it"""
+
+
+def _renew() -> None:
+    global _interning
+    _interning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    # another thread of the parent may hold the lock while the process forks; in the child nobody would release it
+    os.register_at_fork(after_in_child=_renew)
+
+
+_PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
+
+
+class Interning(type):
+    """Metaclass that makes one instance for each set of attributes."""
+
+    _instances: WeakValueDictionary[Any, Any]
+
+    attribute_names: tuple[str, ...]
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        """Return the instance with these attributes."""
+        key: tuple[Any, ...] | None = None
+        if len(arguments) == len(cls.attribute_names) and not named:
+            key = cls._key(arguments)
+            instance = cls._instances.get(key)
+            if instance is not None:
+                return instance
+        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
+            arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
+            named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
+        try:
+            candidate = super().__call__(*arguments, **named)
+        # the usual mistake, operands in place of attributes, gets an error of its own
+        except TypeError:
+            cls._check_attributes((*arguments, *named.values()))
+            raise
+        attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
+        # __post_init__ may have replaced attributes by canonical ones: those are the key
+        if key is None or not all(map(is_, attributes, arguments)):
+            key = cls._key(attributes)
+        with _interning:
+            # Two threads may build the same operation: the first one entered is everybody's.
+            instance = cls._instances.setdefault(key, candidate)
+        if instance is candidate:
+            cls._check_attributes(attributes)
+        return instance
+
+    def _check_attributes(cls, arguments: tuple[Any, ...]) -> None:
+        """Raise DeclarationError if a class is called with operands instead of attributes."""
+        operands = [
+            value for value in arguments if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
+        ]
+        if operands:
+            names = ", ".join(cls.attribute_names)
+            raise DeclarationError(
+                f"{cls.__name__}(…) with {len(operands)} of {len(arguments)} arguments that are operands",
+                rule=f"a class of operations must be called with its attributes ({names or 'it has none'}), "
+                "and the resulting operation with operands",
+                fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
+            )
+
+    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = tuple(map(exact, attributes))
+        try:
+            hash(key)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__} with the attributes {attributes}",
+                rule="attributes must be numbers, strings, dtypes, functions, or tuples of them",
+                fix="pass arrays as operands: ex.tensor(array)",
+            ) from None
+        return key
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of any library; NumPy scalars and data of a user's type are not."""
+    is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    return is_array and not stands_for_expression(value)
+
+
+Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
+"""known range of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+
+
+_tokens = count()
+
+
+class _Docstring:
+    """Docstring of a class of operations: its own for the class, a page with all facts for an operation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __get__(self, operation: Operation | None, cls: type[Operation]) -> str:
+        return self.text if operation is None else hooks.describe_operation(operation)
+
+
+@named_methods
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Operation(metaclass=Interning):
+    """Base of all operations; subclass ``Elementwise`` and the other bases of ``explorer.ops.base`` where they fit.
+
+    ``infer`` returns the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient``
+    returns the gradients of the operands as expressions (None where there is none); ``batch`` records the same
+    operation over operands that have a leading batch axis; ``flops`` counts arithmetic.
+
+    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an existing operation: for operands that its
+    own rule rejects, X's rule is asked, and X is recorded if it accepts them.
+
+    >>> class Antidiagonal(ex.Operation):
+    ...     "Antidiagonal of a square matrix: (n, n) → (n,)."
+    ...     nondifferentiable = unbatchable = "left out of this example"
+    ...     examples = (ex.Example(ex.real(3, 3)),)
+    ...     def infer(self, x):
+    ...         return x.with_shape(x.shape[:1])
+    ...     def kernel(self, out, x):
+    ...         out[...] = np.diag(x[:, ::-1])
+    ...         return out
+    ...     def flops(self, result, x):
+    ...         return 0
+    >>> ex.evaluate(ex.antidiagonal(np.arange(9.0).reshape(3, 3)))
+    array([2., 4., 6.])
+    """
+
+    name: ClassVar[str]
+    """name in the registry and in pictures: the class name in snake_case unless it is set"""
+    view: ClassVar[bool] = False
+    """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
+    elementwise: ClassVar[bool] = False
+    """each element of the result depends only on the operands' elements at the same position"""
+    linear: ClassVar[bool] = False
+    """linear in each operand while the others are constant"""
+    commutative: ClassVar[bool] = False
+    """f(a, b) = f(b, a)"""
+    associative: ClassVar[bool] = False
+    """f(f(a, b), c) = f(a, f(b, c)), up to rounding"""
+    idempotent: ClassVar[bool] = False
+    """f(f(x)) = f(x), and f(x, x) = x"""
+    involution: ClassVar[bool] = False
+    """f(f(x)) = x, up to rounding"""
+    is_even: ClassVar[bool] = False
+    """f(−x) = f(x)"""
+    monotone: ClassVar[bool] = False
+    """never decreasing in its first operand"""
+    defined_everywhere: ClassVar[bool] = False
+    """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
+    pure: ClassVar[bool] = True
+    """computes its result from its operands and has no other effect, so that it may be computed before the run, once
+    for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
+    portable: ClassVar[bool] = True
+    """its kernel needs nothing but NumPy's functions, and no arrays other than its operands and its result, so that it
+    runs on a device whose arrays implement NumPy's protocols (``Device.runs_numpy``)"""
+    reuses_operand: ClassVar[bool] = False
+    """the kernel may write its result over an operand of the same type"""
+    range: ClassVar[Range] = "real"
+    nondifferentiable: ClassVar[str] = ""
+    """why there is no gradient, where there is none"""
+    refuses_gradient: ClassVar[bool] = False
+    """asking for the gradient raises an error, instead of treating the result as a constant"""
+    unbatchable: ClassVar[str] = ""
+    """why there is no batching rule, where there is none"""
+    channels_last: ClassVar[bool] = False
+    """the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such a result"""
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """operands on which the laws are checked"""
+
+    takes_tuples: ClassVar[bool] = False
+    """operands may have several outputs"""
+    takes_elements: ClassVar[bool] = False
+    """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
+    takes_text: ClassVar[bool] = False
+    """texts are moved or compared by it as numbers are"""
+    text_operands: ClassVar[slice] = slice(None)
+    """operands that may be texts, if all of them are"""
+    changes_device: ClassVar[bool] = False
+    """the result is on another device than the operand"""
+    packed_operand: ClassVar[int | None] = None
+    """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
+    follows_format: ClassVar[bool] = False
+    """whether tiles are computed fastest where the result lies in memory as the last operand, an image, does"""
+    accumulates: ClassVar[bool] = False
+    """whether the kernel adds or multiplies elements up: float16 and other floats narrower than float32 are converted
+    to float32 before it, and its result is rounded once (``accumulator_dtype``)"""
+    attribute_names: ClassVar[tuple[str, ...]] = ()
+    """names of the attributes, in order"""
+
+    _operand_count: ClassVar[int | None] = None
+    """number of operands that ``infer`` takes, None for any number"""
+    known_types: dict[tuple[AnyType, ...], AnyType]
+    """operand types → result type, a cache of ``infer``"""
+
+    def __init_subclass__(
+        cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
+    ) -> None:
+        super().__init_subclass__(**options)
+        check_names(cls, Operation, "the operation", _RENAMED)
+        documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
+        frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
+        # A table for each class, also for those that inherit: equal attributes of two classes are two operations.
+        cls._instances = WeakValueDictionary()
+        if abstract:
+            return
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        _check_facets(cls, documented)
+        cls._operand_count = cls.count_operands()
+        cls.__doc__ = cast("str", _Docstring(cls.__doc__ or ""))
+        _register(cls, None if cls.attribute_names else cls)
+        if extends is not None:
+            _extend(extends if isinstance(extends, type) else type(extends), cls)
+        if cls.__module__ == "__main__":
+            hooks.note_declaration(cls)
+
+    token: int  # no other operation of this process has it, or had it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known_types", {})
+        object.__setattr__(self, "token", next(_tokens))
+
+    # -- facets --------------------------------------------------------------------------------------------------
+
+    # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
+
+    def infer(self, *types: Any, **_: Any) -> AnyType:
+        """Return the type of the result; raises OperandError (see ``refuse``) for illegal operands."""
+        raise NotImplementedError
+
+    def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
+        """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
+        raise NotImplementedError
+
+    def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
+        """Return a function that computes as ``kernel`` does, from arrays that stay where they are, again and again.
+
+        Only their elements change. An operation whose kernel decides something by dtype or shape may decide it here.
+        """
+        return functools.partial(self.kernel, out, *operands)
+
+    def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
+        """Return the operands' gradients as expressions of the upstream gradient, the result and the operands."""
+        raise NotImplementedError
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
+        """Record the operation over operands of which some have a leading axis of ``size`` members."""
+        raise NotImplementedError
+
+    def flops(self, result: Any, *types: Any, **_: Any) -> int:
+        """Return the number of arithmetic operations."""
+        raise NotImplementedError
+
+    def workspace(self, *types: Any, **_: Any) -> int:
+        """Return the bytes of temporaries that the kernel allocates, if they exceed the operands' size."""
+        return 0
+
+    def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
+        """Return pairs of an operand's axis and a result's axis: scaling along the one equals scaling along the other.
+
+        Products return them (a filter's output channel, a matrix's column), so that factors of the result can move into
+        weights.
+        """
+        return ()
+
+    # -- facets of kernels that compute in tiles: by default an operation has none, and is computed as a whole ----
+
+    def pack_operand(self, operand: Any) -> Any:
+        """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
+        raise NotImplementedError
+
+    def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
+        """Return the tiles of the result in ``out``; ``prepared`` is None if the operation packs no operand."""
+        raise NotImplementedError
+
+    @property
+    def is_tileable(self) -> bool:
+        """Whether the result can be computed in tiles."""
+        return type(self).tiles is not Operation.tiles
+
+    @property
+    def reduced_axes(self) -> tuple[int, ...] | None:
+        """Axes along which the operands' elements are combined, or None if the operation does not reduce.
+
+        The operands all have one shape. The other axes are independent: the kernel accepts any part of the operands
+        that contains the reduced axes whole.
+        """
+        return None
+
+    @property
+    def combine_ufunc(self) -> np.ufunc | None:
+        """Ufunc that combines the partial results of a row, or None if the kernel needs whole rows."""
+        return None
+
+    def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the dtype of partial results."""
+        return accumulator_dtype(result) if self.accumulates else result
+
+    def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
+        raise NotImplementedError
+
+    def finalize(self, out: Any, joined: Any, count: int) -> Any:
+        """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
+        np.copyto(out, joined, casting="unsafe")
+        return out
+
+    # -- what every operation has --------------------------------------------------------------------------------
+
+    def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
+        """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        if others:
+            refuse_option(next(iter(others)), self.label, ["policies"])
+        # built only for its checks: a wrong policy is refused even where it would change nothing
+        if policies is not NO_POLICIES:
+            Policies(policies, self.label)
+        for operand in operands:
+            if not isinstance(operand, Expr):
+                return record(self, self.operands_of(operands))
+        return record(self, operands)
+
+    def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+        """Convert arrays and numbers among the operands to expressions."""
+        return as_operands(values)
+
+    @classmethod
+    def count_operands(cls) -> int | None:
+        """Return how many operands the operation takes, None for any number, as ``infer`` or else ``kernel``
+        declares."""
+        for facet, own in ((cls.infer, 1), (cls.kernel, 2)):
+            parameters = list(inspect.signature(facet).parameters.values())[own:]
+            if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+                return len(parameters)
+        return None
+
+    def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
+        """Return the inferred type, cached for each tuple of operand types."""
+        cached = self.known_types.get(types)
+        if cached is not None:
+            return cached
+        for operand_type in types:
+            if type(operand_type) is TupleType and not self.takes_tuples:
+                raise self.refuse(types, "operands must have a single output", "unpack the value first: a, b = f(x)")
+        expected = self._operand_count
+        if expected is not None and len(types) != expected:
+            raise self.refuse(types, f"{self.name} must have {expected} operand{'s' * (expected != 1)}")
+        inferred = self.known_types[types] = self._inferred(types)
+        return inferred
+
+    def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
+        devices = list(dict.fromkeys([type_.device for type_ in types if type(type_) is TensorType]))
+        if len(devices) > 1:
+            raise self.refuse(types, *rule_of_devices(devices, types))
+        if not self.takes_tuples:
+            self._check_texts(types)
+        try:
+            inferred = type_on_elements(self, types) or self.infer(*types)
+        except np.exceptions.DTypePromotionError:
+            rule, fix = "operands must have dtypes that NumPy promotes to a common one", "x.astype(np.float32)"
+            raise self.refuse(types, rule, fix) from None
+        return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
+
+    def _check_texts(self, types: tuple[AnyType, ...]) -> None:
+        """Raise OperandError for texts that the operation does not take, or takes together with numbers."""
+        texts = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
+        if not any(texts):
+            return
+        if not self.takes_text:
+            raise self.refuse(types, f"{self.name} must have numbers as operands; texts are moved and compared only")
+        alike = texts[self.text_operands]
+        if not all(alike) or sum(alike) != sum(texts):
+            raise self.refuse(
+                types, f"{self.name} must have texts alone, or numbers alone, as operands that it moves or compares"
+            )
+
+    def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
+        """Return the error for illegal operands."""
+        operand_types = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
+        return OperandError(f"{self.label} of {operand_types}", rule=rule, fix=fix)
+
+    @property
+    def label(self) -> str:
+        """Name of a node of this operation in pictures."""
+        return self.name
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes by name."""
+        return {name: getattr(self, name) for name in self.attribute_names}
+
+    def compute(self, *operands: Array) -> Any:
+        """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
+        types = tuple([TensorType(array.shape, array.dtype) for array in operands])
+        type_ = self.type_of(types)
+        if self.view:
+            return self.kernel(None, *operands)
+        kernel = kernel_of(self, cpu, *types, type_)
+        if isinstance(type_, TupleType):
+            return kernel(tuple(np.empty(part.shape, part.dtype) for part in type_.parts), *operands)
+        return kernel(np.empty(type_.shape, type_.dtype), *operands)
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.name}({attributes})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self.attributes.values())
+
+
+def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
+    """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
+
+    These lie where the first expression does. Raises OperandError if all operands are numbers: they need no expression.
+    """
+    convert = registry.functions["as_expr"]
+    # the frequent case x · 2 without lists and loops: recording costs two microseconds in all
+    if len(values) == 2:
+        first, second = values
+        if type(first) in WEAK and isinstance(second, Expr):
+            type_ = second.tensor_type
+            return convert(first, (type_.dtype,), type_.device), second
+        if type(second) in WEAK and isinstance(first, Expr):
+            type_ = first.tensor_type
+            return first, convert(second, (type_.dtype,), type_.device)
+    for value in values:
+        if not isinstance(value, Expr):
+            break
+    else:
+        return values
+    device = next((value.tensor_type.device for value in values if isinstance(value, Expr)), state.device)
+    converted = [each if isinstance(each, Expr) or type(each) in WEAK else convert(each, (), device) for each in values]
+    types = [value.tensor_type for value in converted if isinstance(value, Expr)]
+    if not types and values:
+        raise OperandError(
+            f"the numbers {', '.join(map(repr, values))} without any tensor",
+            rule="an operation must have a tensor or an expression among its operands",
+            fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
+        )
+    dtypes = tuple([type_.dtype for type_ in types])
+    return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in converted])
+
+
+WEAK = (float, int, bool, complex)  # Python's numbers: they take the dtype of the tensor operands if it can hold them
+
+
+def operation(name: str) -> type[Operation]:
+    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones.
+
+    >>> ex.operation("tanh").elementwise
+    True
+    """
+    found: type[Operation] = registry.operations.find(name)
+    return found
+
+
+class OperationRedefined(UserWarning):
+    """Repeated declaration of an operation under the same module and name; it replaces the earlier one."""
+
+
+_RENAMED = {
+    "even": "is_even",
+    "total": "defined_everywhere",
+    "prepares": "packed_operand",
+    "prepare": "pack_operand",
+    "pieces": "tiles",
+    "in_pieces": "is_tileable",
+    "rows": "reduced_axes",
+    "joins": "combine_ufunc",
+    "part": "partial_reduce",
+    "part_dtype": "partial_dtype",
+    "finish": "finalize",
+    "moves": "changes_device",
+}
+"""old name of a facet → today's"""
+
+
+def _check_facets(cls: type[Operation], documented: bool) -> None:
+    """Raise DeclarationError if a class lacks a facet that ``Operation`` leaves open."""
+    base = Operation
+    missing = [] if documented else ["a docstring (one sentence)"]
+    facets = ("infer", "kernel", "flops")
+    missing += [f"{facet}()" for facet in facets if getattr(cls, facet) is getattr(base, facet)]
+    for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
+        if getattr(cls, facet) is getattr(base, facet) and not getattr(cls, excuse):
+            missing.append(f"{facet}(), or {excuse} = 'why there is none'")
+    if cls.combine_ufunc is not base.combine_ufunc and cls.partial_reduce is base.partial_reduce:
+        missing.append("partial_reduce(), whose values combine_ufunc() combines")
+    if cls.packed_operand is not None and cls.pack_operand is base.pack_operand:
+        missing.append(f"pack_operand(), for the operand number {cls.packed_operand}")
+    if not cls.examples and not cls.takes_tuples:
+        missing.append("examples, on which the laws are checked")
+    if missing:
+        raise DeclarationError(
+            f"operation {cls.__name__} lacks {'; '.join(missing)}",
+            rule="an operation's class body must define or inherit every facet",
+            fix="add the missing facets, or inherit them (Elementwise has infer, batch and flops)",
+        )
+
+
+def _register(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
+    """Register an operation's class under its name, and the result of ``make`` as the function of that name."""
+    registered = registry.operations.get(cls.name)
+    # the same module and name: a notebook's cell that runs again
+    if registered is not None:
+        if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise DeclarationError(
+                f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+                rule=f"an operation's name must be unique; {registered.__module__}.{registered.__qualname__} has it",
+                fix="set name = '…' in the class body",
+            )
+        warnings.warn(
+            f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3
+        )
+    function = registry.functions.get(cls.name)
+    if function is not None and not hasattr(function, "attribute_names") and function.__module__ != cls.__module__:
+        raise DeclarationError(
+            f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+            rule=f"names must be unique; {function.__module__}.{cls.name} is a function of that name already",
+            fix="set name = '…' in the class body",
+        )
+    registry.operations[cls.name] = cls
+    if make is not None:
+        registry.functions[cls.name] = make()
+
+
+def _extend(base: type[Operation], cls: type[Operation]) -> None:
+    """Register ``cls`` for operands that ``base`` rejects; a class of the same module and name is replaced."""
+    unknown = [name for name in cls.attribute_names if name not in base.attribute_names]
+    if unknown:
+        raise DeclarationError(
+            f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
+            rule=f"its attributes must be of {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
+            fix="leave them out, or declare an operation of its own without extends=",
+        )
+    extensions = registry.extensions.setdefault(base.name, [])
+    for index, extension in enumerate(extensions):
+        if (extension.__module__, extension.__qualname__) == (cls.__module__, cls.__qualname__):
+            extensions[index] = cls
+            return
+    extensions.append(cls)
+
+
+def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
+    """Return the first registered extension that accepts operands the operation itself rejects.
+
+    Raises the original error, with the rules of all extensions, if there is none.
+    """
+    rules = [refusal.rule]
+    for operation_class in registry.extensions.get(type(operation).name, ()):
+        attributes = operation.attributes
+        extension: Operation = operation_class(**{name: attributes[name] for name in operation_class.attribute_names})
+        try:
+            extension.type_of(types)
+        except OperandError as error:
+            rules.append(f"or, for {extension.name}, {error.rule}")
+        else:
+            return extension
+    if len(rules) == 1:
+        raise refusal
+    raise OperandError(refusal.given, rule="; ".join(rules), fix=refusal.fix) from None
+
+
+kernels: Registry[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = Registry("kernel")
+"""kernels other than NumPy's: (operation class, device or element type) → function(operation, out, *operands)"""
+
+
+@named
+def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
+    """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
+
+    Operands and ``out`` are the device's arrays, or the stored numbers of an element type. Raises UnknownNameError for
+    the name of no operation.
+
+    >>> board = ex.Device("board")
+    >>> @ex.kernel("tanh", on=board)
+    ... def tanh_on_board(operation, out, x):
+    ...     return np.tanh(x, out=out)
+    >>> ex.evaluate(ex.tanh(ex.tensor([0.0, 1.0], device=board)))
+    array([0.        , 0.76159416])
+    """
+    classes = [_class_of(operation) for operation in operations]
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for operation_class in classes:
+            kernels[operation_class, on] = function
+        return function
+
+    return register
+
+
+def _class_of(operation: str | Operation | type[Operation]) -> type[Operation]:
+    if isinstance(operation, str):
+        return registry.operations.find(operation)
+    return operation if isinstance(operation, type) else type(operation)
+
+
+def runs_on(operation: Operation, device: Device) -> bool:
+    """Whether an operation has a kernel on a device."""
+    return (
+        device is cpu
+        or (type(operation), device) in kernels
+        or operation.changes_device
+        # constants are filled by NumPy and copied; views need no arithmetic where the arrays are NumPy's
+        or operation.count_operands() == 0
+        or (operation.view and device.addressable)
+        or (operation.portable and device.runs_numpy)
+    )
+
+
+def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable[..., Any]:
+    """Return the kernel of an operation, bound to its attributes, for a device and types of operands and result.
+
+    Raises DeclarationError if there is none.
+    """
+    if device is not cpu:
+        return _on_device(operation, device)
+    for type_ in types:
+        parts = type_.parts if isinstance(type_, TupleType) else (type_,)
+        for part in parts:
+            element = element_of(part.dtype)
+            if element is not None and not operation.view and not operation.takes_elements:
+                return _on_elements(operation, element)
+            if is_widened(operation, part.dtype):
+                return functools.partial(compute_widened, operation)
+    return operation.kernel
+
+
+def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
+    registered = kernels.get((type(operation), device))
+    if registered is not None:
+        return functools.partial(registered, operation)
+    if operation.count_operands() == 0:
+        return functools.partial(_described, operation, device)
+    if (operation.view and device.addressable) or (operation.portable and device.runs_numpy):
+        return functools.partial(compute_widened, operation) if operation.accumulates else operation.kernel
+    raise DeclarationError(
+        f"{operation.name} on {device.name}",
+        rule="an operation must have a kernel registered for the device that it runs on",
+        fix=f"@explorer.kernel({operation.name!r}, on={device.name}), or copy the operands: x.to_device(explorer.cpu)",
+    )
+
+
+def _described(operation: Operation, device: Device, out: Any) -> Any:
+    """Compute a value without operands with NumPy and write it to the device."""
+    type_ = operation.type_of(())
+    assert isinstance(type_, TensorType)
+    values = device.empty(type_.shape, type_.dtype) if out is None else out
+    device.write(values, operation.compute())
+    return values
+
+
+def _on_elements(operation: Operation, element: ElementType) -> Callable[..., Any]:
+    registered = kernels.get((type(operation), element))
+    if registered is None:
+        return functools.partial(_through_numbers, operation)
+
+    def run(out: Any, *operands: Any) -> Any:
+        result = registered(operation, _stored(out), *[_stored(operand) for operand in operands])
+        if result is not None:
+            _stored(out)[...] = result
+        return out
+
+    return run
+
+
+def _stored(array: Any) -> Any:
+    element = element_of(array.dtype)
+    return array if element is None else element.stored(array)
+
+
+def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
+    """Decode the operands, compute on numbers, encode the result."""
+    computed = operation.compute(*[numbers_of(operand) for operand in operands])
+    results: Sequence[Any] = computed if isinstance(computed, tuple) else (computed,)
+    for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):
+        element = element_of(target.dtype)
+        if element is None:
+            target[...] = result
+        else:
+            element.write(target, result)
+    return out
+
+
+def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
+    """Infer the result type for operands of an element type; None if all operands have NumPy's dtypes.
+
+    The operation's own rule is asked with the dtype of the represented numbers; a floating result is of the element
+    type.
+    """
+    if operation.view or operation.takes_elements:
+        return None
+    tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
+    elements = {element for type_ in tensors if (element := element_of(type_.dtype)) is not None}
+    if not elements:
+        return None
+    element = min(elements, key=lambda each: each.name)
+    # two ways of rounding in one operation: the user must say which one the result has
+    if len(elements) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
+        raise operation.refuse(
+            types,
+            f"the other operands must be {element.name}, integers, booleans or Python numbers",
+            f"convert an operand: x.astype({element.name})",
+        )
+    inferred = operation.infer(*[_of_numbers(type_) for type_ in types])
+    if isinstance(inferred, TupleType):
+        return TupleType(tuple([_of_element(part, element) for part in inferred.parts]))
+    return _of_element(inferred, element)
+
+
+def _of_numbers(type_: AnyType) -> AnyType:
+    element = element_of(type_.dtype) if isinstance(type_, TensorType) else None
+    return type_ if element is None or not isinstance(type_, TensorType) else type_.with_dtype(element.numbers)
+
+
+def _of_element(type_: TensorType, element: ElementType) -> TensorType:
+    return type_.with_dtype(element.dtype) if type_.dtype.kind == "f" else type_
+
+
+def on_device(type_: AnyType, device: Device) -> AnyType:
+    """Return a type with its parts on a device."""
+    if isinstance(type_, TupleType):
+        return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
+    return TensorType(type_.shape, type_.dtype, device)
+
+
+def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tuple[str, str]:
+    """Return the rule that operands on several devices break, and the fix."""
+    names = " and ".join(sorted([device.name for device in devices]))
+    rule = f"operands must be on one device, these are on {names}"
+    if any(is_text(type_.dtype) for type_ in types if isinstance(type_, TensorType)):
+        return f"{rule}; texts lie on cpu alone", "x.to_device('cpu'), or for a net net.to_device('cpu')"
+    return rule, f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
+
+
+def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
+    """Whether an operation computes a result of a dtype in a wider one."""
+    return operation.accumulates and accumulator_dtype(dtype) != dtype
+
+
+def widened(array: Array) -> Array:
+    """Return an array in the dtype in which its elements are added up."""
+    return array.astype(accumulator_dtype(array.dtype), copy=False)
+
+
+def compute_widened(operation: Operation, out: Array, *operands: Array) -> Any:
+    """Compute an operation into ``out`` by its kernel on widened operands, if its dtype asks for that."""
+    if not is_widened(operation, out.dtype):
+        return operation.kernel(out, *operands)
+    wide = np.empty_like(out, dtype=accumulator_dtype(out.dtype))
+    np.copyto(out, operation.kernel(wide, *map(widened, operands)), casting="unsafe")
+    return out

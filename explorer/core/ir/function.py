@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from explorer.core.errors import StateError
 from explorer.core.ir.examples import Example
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import reachable, rebuild
 from explorer.core.policy import Minor, Policy

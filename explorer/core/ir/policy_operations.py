@@ -17,8 +17,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from explorer.core.argument_checks import refuse_option
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, record
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands, record
 from explorer.core.ir.recording_context import state
 from explorer.core.policy import MISSING, NO_POLICIES, Items, Minor, Policies, Policy, Sub
 from explorer.core.types.tensor_type import AnyType

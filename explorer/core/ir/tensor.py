@@ -20,9 +20,8 @@ from explorer.core.errors import ExplorerError, OperandError, StateError, class_
 from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.call_chain import function_code
 from explorer.core.ir.examples import Example
-from explorer.core.ir.expr import Expr, assign_identity
+from explorer.core.ir.expr import Expr, Operation, assign_identity
 from explorer.core.ir.hooks import hooks
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.source_location import Place
 from explorer.core.ir.storage import Storage

@@ -14,11 +14,10 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, Shape
 
@@ -37,64 +36,6 @@ class Tile(NamedTuple):
 
     place: Index
     compute: Callable[[], None]
-
-
-class Tiling:
-    """Facets of operations with tiled kernels, which ``Operation`` inherits.
-
-    Every default says that the operation has no tiles and reduces nothing: it is computed as a whole. They stand apart
-    from the operation, because most operations leave all of them as they are.
-    """
-
-    packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
-    follows_format: ClassVar[bool] = False
-    """whether tiles are computed fastest where the result lies in memory as the last operand, an image, does"""
-    accumulates: ClassVar[bool] = False
-    """whether the kernel adds or multiplies elements up: float16 and other floats narrower than float32 are converted
-    to float32 before it, and its result is rounded once (``accumulator_dtype``)"""
-
-    # ``**_: Any`` after ``*args: Any`` tells type checkers that subclasses name their own operands.
-
-    def pack_operand(self, operand: Any) -> Any:
-        """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
-        raise NotImplementedError
-
-    def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
-        """Return the tiles of the result in ``out``; ``prepared`` is None if the operation packs no operand."""
-        raise NotImplementedError
-
-    @property
-    def is_tileable(self) -> bool:
-        """Whether the result can be computed in tiles."""
-        return type(self).tiles is not Tiling.tiles
-
-    @property
-    def reduced_axes(self) -> tuple[int, ...] | None:
-        """Axes along which the operands' elements are combined, or None if the operation does not reduce.
-
-        The operands all have one shape. The other axes are independent: the kernel accepts any part of the operands
-        that contains the reduced axes whole.
-        """
-        return None
-
-    @property
-    def combine_ufunc(self) -> np.ufunc | None:
-        """Ufunc that combines the partial results of a row, or None if the kernel needs whole rows."""
-        return None
-
-    def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of partial results."""
-        return accumulator_dtype(result) if self.accumulates else result
-
-    def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
-        raise NotImplementedError
-
-    def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
-        np.copyto(out, joined, casting="unsafe")
-        return out
 
 
 class _Own(threading.local):

@@ -16,10 +16,9 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from explorer.core.argument_checks import named_methods
 from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, class_text
-from explorer.core.ir.expr import Expr, record_typed
+from explorer.core.ir.expr import Expr, as_operands, record_typed
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.identity_comparison import Watched, unchanged
-from explorer.core.ir.operation import as_operands
 from explorer.core.ir.recording_context import state
 from explorer.core.pytree import flatten
 from explorer.core.tracing.captures import reading, watch

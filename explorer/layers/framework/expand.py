@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.function import Parameter as Given
-from explorer.core.ir.operation import as_operands
 from explorer.core.ir.policy_operations import reaching, under
 from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor

@@ -20,10 +20,9 @@ from explorer.core.argument_checks import named_methods
 from explorer.core.attributes import check_names
 from explorer.core.bit_keys import attribute_key
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import WEAK, Expr, as_operands
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.hooks import View, hooks
-from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.ir.policy_operations import reaching, under
 from explorer.core.ir.recording_context import scope, state
 from explorer.core.ir.tensor import tensor

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Call, Item
-from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 UNSIZED = "shape unknown"

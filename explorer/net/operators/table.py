@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.registry_base import Registry, changes
+from explorer.core.registry import Registry, changes
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder

@@ -13,9 +13,8 @@ from weakref import WeakValueDictionary
 
 from explorer.core.argument_checks import takes
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import WEAK, Expr
 from explorer.core.ir.function import Body, close_over, make_body
-from explorer.core.ir.operation import WEAK
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import functions
 from explorer.core.tracing.trace import trace

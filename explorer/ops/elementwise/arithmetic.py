@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.examples import Example, integers, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import WEAK
+from explorer.core.ir.expr import WEAK, Expr
 from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import Array, Number, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc

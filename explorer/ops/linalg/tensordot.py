@@ -9,8 +9,7 @@ import math
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import normalize_axis, whole

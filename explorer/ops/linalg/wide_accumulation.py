@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.recording_context import state
 from explorer.core.types.custom_dtypes import is_floating

@@ -16,8 +16,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
 from explorer.ops.base import broadcast_to, reshape

@@ -18,8 +18,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_floating
 from explorer.core.types.tensor_type import (

@@ -14,10 +14,9 @@ import numpy as np
 
 from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.errors import DeclarationError, OperandError, class_text
-from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.expr import WEAK, Expr, as_operands, record
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.mapped_call import MappedCall
-from explorer.core.ir.operation import WEAK, as_operands
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import tensor
 from explorer.core.pytree import Container, flatten, unflatten

@@ -13,8 +13,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items

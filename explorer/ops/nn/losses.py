@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.registry import public
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, tanh

@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.ir.examples import Example, integers
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.reduction.row_extremes import row_extremes

@@ -15,8 +15,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers, real
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis, whole
 from explorer.ops.base import reshape

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public

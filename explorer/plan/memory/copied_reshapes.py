@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, StopGradient, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice

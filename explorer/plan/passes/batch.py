@@ -17,10 +17,8 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explorer.core.ir.expr import Expr, make_replacement, next_uid, record
+from explorer.core.ir.expr import Expr, Operation, make_replacement, next_uid, record, runs_on
 from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
-from explorer.core.ir.kernel_registry import runs_on
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.device import cpu

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.expr import Expr, Operation, record
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.mapped_call import call_like
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import TupleType

@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.mapped_call import MappedCall
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
 from explorer.plan.batching.divided_calls import divided_body, divided_micros, part_count

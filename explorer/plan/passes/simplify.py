@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, runs_on
 from explorer.core.ir.function import Call
-from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.traversal import reachable
 from explorer.data.dynamic_data import Dynamic

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.kernel_registry import kernels as registered_kernels
+from explorer.core.ir.expr import kernels as registered_kernels
 from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass

@@ -17,9 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Call, Item
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.creation.constants import Full, Literal, OneHot, Structured, Zero

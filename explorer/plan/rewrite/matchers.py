@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import Number
 from explorer.ops.creation.constants import Full, Zero

@@ -15,8 +15,7 @@ import numpy as np
 
 from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.ir.expr import Expr, make_replacement
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation, make_replacement
 from explorer.core.ir.recording_context import operator_of
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, StateError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.hooks import hooks
-from explorer.core.ir.operation import Operation
 from explorer.plan.graph.numerics import CLASSES, Numerics
 from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason, RuleInfo
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from explorer.core.errors import OperandError, StateError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Body, Call, Item, Parameter
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.policy_operations import Adjusted
 from explorer.core.ir.tensor import Tensor
 from explorer.core.policy import Policy

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.expr import Expr, Operation, record
 from explorer.core.ir.function import Item, Parameter
-from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise.trigonometric_and_logs import exp2

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.kernel_registry import kernel_of, kernels
-from explorer.core.ir.operation import Operation
-from explorer.core.types.cuda import Cuda
+from explorer.core.ir.expr import Expr, Operation, kernel_of, kernels
+from explorer.core.types.device import Cuda
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.base import Ufunc
 from explorer.ops.elementwise.arithmetic import AddN, Select

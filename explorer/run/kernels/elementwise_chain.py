@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.kernel_registry import kernel_of
+from explorer.core.ir.expr import Expr, kernel_of
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, Shape, TensorType

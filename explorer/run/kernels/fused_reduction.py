@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.accumulation import widened
+from explorer.core.ir.expr import widened
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.plan.schedule.schedule import Kernel

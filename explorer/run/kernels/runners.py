@@ -15,10 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation, kernel_of
 from explorer.core.ir.function import Item
-from explorer.core.ir.kernel_registry import kernel_of
-from explorer.core.ir.operation import Operation
 from explorer.core.ir.tiles import scratch, scratch_memory
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape

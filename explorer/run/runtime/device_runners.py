@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError, RunError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Shape, TensorType, TupleType
 from explorer.plan.schedule.schedule import Schedule

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.record.reasons import counted_text
 from explorer.testing.laws.cases import Case, floating

@@ -12,8 +12,7 @@ import numpy as np
 from explorer.core import registry
 from explorer.core.argument_checks import named
 from explorer.core.errors import ExplorerError, OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.tracing.decorator import function

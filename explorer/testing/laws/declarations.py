@@ -11,7 +11,7 @@ import warnings
 from typing import Any, ClassVar
 
 from explorer.core.argument_checks import check_type
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.plan.rewrite.rule import Rule
 
 VARIABLE = "EXPLORER_CHECK_DECLARATIONS"

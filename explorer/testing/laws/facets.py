@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.gradients import grad

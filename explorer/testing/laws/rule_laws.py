@@ -16,8 +16,7 @@ import numpy as np
 
 from explorer.core import registry
 from explorer.core.errors import ExplorerError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.tensor_type import Array

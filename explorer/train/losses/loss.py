@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import Array, Shape

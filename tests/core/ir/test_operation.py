@@ -12,7 +12,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.ir.kernel_registry import kernel_of
+from explorer.core.ir.expr import kernel_of
 from explorer.ops.creation.constants import Full
 from tests.support.refusals import refused
 
@@ -180,7 +180,7 @@ def test_unknown_operations_list_the_near_ones() -> None:
     with pytest.raises(ex.UnknownNameError, match="softmax"):
         registry.function("sofmax")
     with pytest.raises(ex.UnknownNameError, match="conv2d"):
-        registry.operation("conv2")
+        ex.operation("conv2")
 
 
 def test_operands_live_on_one_device() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import explorer as ex
+from explorer.core.ir.expr import runs_on
 from explorer.core.ir.function import Body, Call, Item
-from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.traversal import reachable
 from explorer.core.types.custom_dtypes import element_of
 from explorer.core.types.tensor_type import TupleType

@@ -200,7 +200,7 @@ def no_kernel(claim: Claim) -> Facts:
     (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
     answer: Any = rule.match(node, PlanGraph([node]))
     fresh = [each for each in _reached(answer.new) if each.uid > node.uid]
-    missing = next(each for each in fresh if not ex.core.ir.kernel_registry.runs_on(each.operation, each.type.device))
+    missing = next(each for each in fresh if not ex.core.ir.expr.runs_on(each.operation, each.type.device))
     return {"operation": kind(missing), "device": missing.type.device.name, "node": node.operation.label}
 
 

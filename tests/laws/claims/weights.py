@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import explorer as ex
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
 from explorer.ops.elementwise.unary import Negative
 from explorer.ops.linalg.matmul import Matmul

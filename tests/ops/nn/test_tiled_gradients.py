@@ -11,7 +11,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import explorer as ex
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.nn.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
 from explorer.ops.nn.kernels.window import Padding, Pair

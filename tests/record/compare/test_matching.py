@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Operation
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare, counterparts
 from explorer.record.compare.matching import align, graphs, match

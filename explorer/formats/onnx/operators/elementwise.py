@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.registry import function
 from explorer.formats.onnx.operators.base.operator_inputs import First
 from explorer.formats.onnx.operators.base.table import operator

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.cuda import Cuda
+from explorer.core.types.device import Cuda
 from explorer.core.types.device import device as find_device
 from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.elementwise.arithmetic import add_n

@@ -8,8 +8,7 @@ the declarations of all registered operations against their kernels, since a wro
 
 from __future__ import annotations
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.ops.elementwise.unary import Absolute, Negative, Reciprocal
 from explorer.ops.nn.pooling import MaxPool2d
 from explorer.ops.reduction.reduce import Max, Min

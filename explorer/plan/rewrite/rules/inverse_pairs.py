@@ -10,8 +10,7 @@ known by structure alone (matchers.py), since no plan depends on values.
 
 from __future__ import annotations
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.ops.elementwise.arithmetic import Multiply
 from explorer.ops.elementwise.trigonometric_and_logs import Arcsinh, Arctanh, Sinh
 from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square, Tanh, absolute

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, Shape

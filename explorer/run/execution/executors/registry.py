@@ -16,7 +16,7 @@ import numpy as np
 from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.interrupts import interrupt_behind
-from explorer.core.registry_base import Registry
+from explorer.core.registry import Registry
 from explorer.record.reasons import counted_text
 from explorer.run.execution.executors.dag import run_async, run_dag
 from explorer.run.execution.executors.dask import run_dask

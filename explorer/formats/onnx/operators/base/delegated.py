@@ -17,9 +17,8 @@ from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import item
-from explorer.core.ir.operation import Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 from explorer.formats.onnx.operators.base.operator_inputs import dtype_by

@@ -11,8 +11,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, integers
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.operator_inputs import first

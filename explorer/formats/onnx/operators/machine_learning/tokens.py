@@ -9,8 +9,7 @@ from typing import cast
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.table import operator

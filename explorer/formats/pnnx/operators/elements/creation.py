@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.operation import as_operands
+from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import as_shape
 from explorer.formats.common.operator_checks import range_length
