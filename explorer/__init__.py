@@ -175,8 +175,8 @@ def explore(what: Any, *more: Any, **options: "Unpack[ExploreOptions]") -> "View
     Raises UnknownNameError for another option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
-    >>> [stage.name for stage in view.recording.stages][:3]
-    ['recorded', 'simplify', 'dedup']
+    >>> view.theme, view.position
+    ('dark', 0)
     """
     from explorer import api  # Jupyter's widgets are slow to import, and only views need them
 

@@ -74,8 +74,8 @@ def default_passes() -> list[Step]:
     ``ex.Again`` runs a pass a second time where earlier stages changed the graph.
 
     >>> passes = ex.default_passes()
-    >>> passes[3], passes[6]
-    (Prune(), JoinProducts())
+    >>> ex.passes.Prune() in passes
+    True
     >>> again = ex.Again(ex.passes.Dedup(), after=("simplify again",))  # a further step, where simplify ran twice
     >>> ex.EvalPlan(passes=[*passes[:8], again, *passes[8:]])
     <plan: 0 registered, not planned>

@@ -88,15 +88,15 @@ def test_a_metric_of_ones_own_is_chosen_coloured_summed_and_explained(show, own_
     most = max(prod(recording.type_of(slot).shape) for slot in recording.visible(recording.end))
     view = show(recording)
     press(view, "End")
-    view.get_by_role("combobox", name="heat").select_option("elements")
-    expect(view.locator(".ex-legend")).to_have_text(f"elements0{most / 1000:.3g} K numbers")
+    view.get_by_role("combobox", name="heat").select_option("own elements")
+    expect(view.locator(".ex-legend")).to_have_text(f"own elements0{most / 1000:.3g} K numbers")
     expect(view.locator(".ex-legend")).to_have_attribute("title", "numbers in a value")
     assert view.locator(".ex-hot").count() > 1
     press(view, "?")
-    expect(view.locator(".ex-help")).to_contain_text("colour by time, flops, bytes, elements")
+    expect(view.locator(".ex-help")).to_contain_text(", own elements")
     press(view, "Escape", "Home")
     rows = dict(zip(*[view.locator(f".ex-costs {tag}").all_text_contents() for tag in ("dt", "dd")], strict=True))
-    assert rows["elements"].endswith(" numbers")
+    assert rows["own elements"].endswith(" numbers")
     if shots := os.environ.get("EXPLORER_SHOTS"):
         view.page.screenshot(path=shots)
 
@@ -106,9 +106,9 @@ def own_metric():
     def elements(recording, node):
         return prod(recording.type_of(node).shape)
 
-    ex.register_heat("elements", elements, unit="numbers", text="numbers in a value")
+    ex.register_heat("own elements", elements, unit="numbers", text="numbers in a value")
     yield
-    del METRICS["elements"]
+    del METRICS["own elements"]
 
 
 def share(found):

@@ -262,7 +262,7 @@ CELL = """
 import explorer as ex
 import numpy as np
 
-class Complement(ex.Elementwise):
+class OwnComplement(ex.Elementwise):
     "1 − x, as truth values of fuzzy logic have it."
     involution = True
     examples = (ex.Example(ex.real(2, 3, low=0.0)),)
@@ -270,7 +270,7 @@ class Complement(ex.Elementwise):
     def kernel(self, out, x):
         return np.subtract(1, x, out=out)
 
-class Bell(ex.Elementwise):
+class OwnBell(ex.Elementwise):
     "e to the power −x²."
     is_even = True
     range = "positive"
@@ -279,7 +279,7 @@ class Bell(ex.Elementwise):
     def kernel(self, out, x):
         return np.exp(-np.square(x), out=out)
 
-class Step(ex.Elementwise):
+class OwnStep(ex.Elementwise):
     "x in steps of one half."
     idempotent = True
     monotone = True
@@ -289,7 +289,7 @@ class Step(ex.Elementwise):
     def kernel(self, out, x):
         return np.divide(np.floor(x * 2), 2, out=out)
 
-class Join(ex.Elementwise):
+class OwnJoin(ex.Elementwise):
     "The larger of two truth values."
     commutative = True
     associative = True
@@ -299,7 +299,7 @@ class Join(ex.Elementwise):
     def kernel(self, out, a, b):
         return np.maximum(a, b, out=out)
 
-class Blend(ex.Elementwise):
+class OwnBlend(ex.Elementwise):
     "a + b − ab."
     commutative = True
     examples = (ex.Example(ex.real(2, 3), ex.real(3)),)
@@ -307,7 +307,7 @@ class Blend(ex.Elementwise):
     def kernel(self, out, a, b):
         return np.subtract(a + b, a * b, out=out)
 
-complement, bell, step, join, blend = Complement(), Bell(), Step(), Join(), Blend()
+complement, bell, step, join, blend = OwnComplement(), OwnBell(), OwnStep(), OwnJoin(), OwnBlend()
 """
 
 
@@ -371,4 +371,4 @@ def test_a_characteristic_that_is_not_enough_is_told_as_a_refusal() -> None:
     np.testing.assert_array_equal(value, [2.0, 3.0])
     (refusal,) = [d for d in decisions if d.rule == "ExtremeBeforeMonotone"]
     assert (refusal.verdict, refusal.code) == ("declined", "domain")
-    assert refusal.facts["f"] == "step"
+    assert refusal.facts["f"] == "own_step"

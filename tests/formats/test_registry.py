@@ -122,13 +122,11 @@ def test_what_is_taken_is_replaced_on_purpose_alone(name: str, ending: str, name
 
 
 def test_what_is_no_format_is_refused() -> None:
+    before = endings()
     for wrong in (("", ".a", read_words), ("a", "a", read_words), ("a", (), read_words), ("a", ".a", None)):
         with refused(ex.DeclarationError):
             ex.register_format(*wrong)  # type: ignore[arg-type]
     with refused(ex.UnknownNameError, "pnnx", "onnx", "explorer"):
         ex.register_format("a", ".a", read_words, operators="onxx")
     assert "a" not in FORMATS
-    assert endings() == (
-        ".pnnx.param", ".param", ".onnx", ".tflite", ".lite", ".pt2", ".json", ".safetensors",
-        ".safetensors.index.json", ".gguf", ".npz", ".npy",
-    )  # fmt: skip
+    assert endings() == before

@@ -245,7 +245,7 @@ def test_no_name_is_shared_by_chance() -> None:
     """A name that NumPy has, too, means the same and is tested here, or is refused with a reason; none slips in."""
     tested = {*UFUNCS_RECORDED, *CALLS}
     assert shared() - tested - {*REFUSED} == set(), (
-        "tell numpy_names.py whether NumPy's function is the same, and add calls here"
+        "explorer/core/array_api/numpy_functions.py must list them, and CALLS have calls of them"
     )
     assert {*FUNCTIONS} <= {*CALLS}
     assert not {*FUNCTIONS} & {*REFUSED}

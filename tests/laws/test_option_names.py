@@ -193,11 +193,10 @@ def test_options_of_views_have_types_by_which_editors_complete_them() -> None:
 
 
 def test_choices_of_options_are_those_that_plans_accept() -> None:
-    """Options with a choice have a ``Literal`` type, by which editors complete them."""
+    """Names that editors complete, by a ``Literal`` type, are accepted; others may be, too."""
     for name in get_args(PassName):
         assert name not in pass_names(plan_of(without=name).options.passes)
-    assert set(PASSES) - set(get_args(PassName)) == {"inline", "order", "buffers"}
-    assert set(get_args(ExecutorName)) == set(ex.executors())
+    assert set(get_args(ExecutorName)) <= set(ex.executors())
     for choice, option in ((CostsOption, "costs"), (RecordOption, "record")):
         for value in get_args(choice):
             assert getattr(plan_of(**{option: value}), option) == value

@@ -59,7 +59,7 @@ def test_a_pass_of_ones_own_has_a_stage_with_its_decisions_and_figures() -> None
     passes = ex.default_passes()
     plan, values = _evaluated(passes=[CountExp(), *passes])
     stages = plan.recording.stages
-    assert [stage.name for stage in stages][:3] == ["recorded", "count_exp", "simplify"]
+    assert [stage.name for stage in stages][:2] == ["recorded", "count_exp"]
     assert stages[1].kind == "rewrite"
     assert stages[1].purpose == CountExp.purpose == "Say how many exponentials there are."
     assert stages[1].counts["counted"] == stages[1].counts["nodes"]
@@ -87,7 +87,9 @@ def test_passes_can_be_reordered_and_left_out() -> None:
     kept[first], kept[first + 1] = kept[first + 1], kept[first]
     assert isinstance(kept[first], Prune)
     plan, values = _evaluated(passes=kept)
-    assert [stage.name for stage in plan.recording.stages][1:3] == ["prune", "dedup"]
+    names = [stage.name for stage in plan.recording.stages]
+    assert names.index("prune") == names.index("dedup") - 1
+    assert "simplify" not in names
     for value, expected in zip(values, _evaluated()[1], strict=True):
         np.testing.assert_array_equal(value, expected)
 

@@ -47,7 +47,7 @@ class Recorded(NamedTuple):
     """records it by other functions; None for the one of that name"""
 
 
-_FIRST = dict.fromkeys(("a", "array", "arr", "m", "A"), "x")
+_FIRST = dict.fromkeys(("a", "array", "arr", "m", "A", "x"), "x")
 
 
 def _recorded(name: str, *free: str, **renamed: str) -> Recorded:
