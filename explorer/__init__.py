@@ -175,8 +175,8 @@ def explore(what: Any, *more: Any, **options: "Unpack[ExploreOptions]") -> "View
     Raises UnknownNameError for another option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
-    >>> view.theme, view.position
-    ('dark', 0)
+    >>> view.theme
+    'dark'
     """
     from explorer import api  # Jupyter's widgets are slow to import, and only views need them
 

@@ -14,7 +14,6 @@ from explorer.core.argument_checks import has_options
 from explorer.core.errors import ExplorerError
 from explorer.core.ir.view_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict
-from explorer.plan.options import PASSES
 from explorer.plan.pipeline import PassName, pass_names
 from explorer.reports import ExplorableComparison
 from explorer.run.diagnosis.what_if import WhatIf

@@ -126,7 +126,7 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
     for a, b, c in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, result, others)], strict=True):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-6)
-    with pytest.raises(ex.UnknownNameError, match="known: .*dag.*simple"):
+    with pytest.raises(ex.UnknownNameError, match=r"known: .*dag.*simple"):
         net.run(*given, executor="slow")
 
 
