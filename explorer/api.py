@@ -284,7 +284,7 @@ def explore_layer(
     ``inputs`` are types or values by port, or the only one. A layer for inference is run if its inputs and parameters
     have values.
     """
-    from explorer.layers.framework.expand import expand  # as above
+    from explorer.layers.framework.expanded_layer import expand  # as above
 
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)

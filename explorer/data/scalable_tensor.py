@@ -21,7 +21,7 @@ from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_shape, whole
-from explorer.data.user_data import ExprLike
+from explorer.data.custom_data import ExprLike
 from explorer.ops.manipulation.concat import stack
 
 _LEAST = 4

@@ -5,7 +5,9 @@ body takes inputs, residuals and upstream gradients, and returns the gradients o
 gradient would record it again for every call and lose the boxes of the function.
 
 The gradient of a mapped call is a mapped call of the vjp body. Operands that are the same for all members get the sum
-of the members' gradients, and so do values that the body computes from such operands alone.
+of the members' gradients, and so do its *invariants*, values that the body computes from such operands only, such as a
+transposed weight: the body is split before it is differentiated, and gradients are summed over the members before they
+go through such values. One product then takes the place of as many as there are members.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import TupleType
 from explorer.gradients.backward import backward
-from explorer.gradients.invariants import split_invariants
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.reduction.reduce import Sum
 
@@ -174,7 +175,7 @@ def call_gradient(
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
     """Record the gradients of a call's operands, hidden ones included; None for those that are not ``wanted``."""
-    if isinstance(call, MappedCall) and (parts := split_invariants(call.body, call.batched)) is not None:
+    if isinstance(call, MappedCall) and (parts := _split_invariants(call.body, call.batched)) is not None:
         return _split_gradient(call, *parts, upstream, result, operands, wanted)
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
     seeded = tuple([seed is not None for seed in seeds])
@@ -254,3 +255,57 @@ def _output(value: Expr, index: int) -> Expr:
 
 
 call_rules.gradient = call_gradient
+
+
+def _split_invariants(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
+    """Return two bodies that compute a mapped body one after the other; None where no value is an invariant.
+
+    The first one takes its operands and returns the invariants that the rest reads. The second one takes the operands
+    and these. Made once for each combination of ``batched`` operands.
+    """
+    key = "invariants", batched
+    if key not in body.derived:
+        body.derived.setdefault(key, _split_body(body, batched))
+    parts: tuple[Body, Body] | None = body.derived[key]
+    return parts
+
+
+def _split_body(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:
+    inputs = (*body.parameters, *body.captured)
+    varying = {node.uid for node, is_batched in zip(inputs, batched, strict=True) if is_batched}
+    borders = {node.uid for node in inputs}
+    inside: dict[int, Expr] = {}
+    read: dict[int, Expr] = {}
+    """invariants that other nodes read, or that are results"""
+    for node in body.nodes:
+        if node.uid in borders or not node.operands:
+            continue
+        # An operation with a side effect is not moved: it takes place once for each member.
+        if node.operation.pure and not any(operand.uid in varying for operand in node.operands):
+            inside[node.uid] = node
+            continue
+        varying.add(node.uid)
+        read.update({operand.uid: operand for operand in node.operands if operand.uid in inside})
+    read.update({node.uid: node for node in body.outputs if node.uid in inside})
+    if not read:
+        return None
+    first = body.outputs[0]
+    with recording_at(body.scope, first.code, first.instruction):
+        # A body's own nodes are parameters to it: each part has its own.
+        copies = [{node.uid: Parameter(node.type, node.operation.label)() for node in inputs} for _ in range(2)]
+        stand_ins = {node.uid: Parameter(node.type, node.operation.label)() for node in read.values()}
+    before = rebuild(inside.values(), copies[0], lambda node: node.scope)
+    rest = [node for node in body.nodes if node.uid not in borders and node.uid not in inside]
+    after = rebuild(rest, {**copies[1], **stand_ins}, lambda node: node.scope)
+    parameters = [tuple([images[node.uid] for node in inputs]) for images in copies]
+    return (
+        make_body(body.name, parameters[0], (), tuple([before[uid] for uid in read]), body.scope),
+        make_body(
+            body.name,
+            (*parameters[1], *stand_ins.values()),
+            (),
+            tuple([after[node.uid] for node in body.outputs]),
+            body.scope,
+            body.structure,
+        ),
+    )

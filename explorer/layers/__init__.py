@@ -6,7 +6,11 @@ The names below are the whole public surface. Layers are optional: a net or an e
 from typing import TYPE_CHECKING
 
 from explorer.core.policy import Minor, Policies, Policy, PolicyClass, Sub
-from explorer.layers.framework.any_object import (
+from explorer.layers.framework.composite import Composite, Feedback
+from explorer.layers.framework.fillers import Constant, Filler, Gaussian, Uniform, VarScale, VarScalePolicy
+from explorer.layers.framework.initializer import Initializer
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.layer_functions import (
     feed_backward,
     feed_forward,
     grad_collect,
@@ -15,10 +19,6 @@ from explorer.layers.framework.any_object import (
     neutral_invariant,
     save_weights,
 )
-from explorer.layers.framework.composite import Composite, Feedback
-from explorer.layers.framework.fillers import Constant, Filler, Gaussian, Uniform, VarScale, VarScalePolicy
-from explorer.layers.framework.initializer import Initializer
-from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource, ValueSource
 from explorer.layers.framework.parameters import GradCollector, Parameter
 from explorer.layers.framework.policy_classes import (

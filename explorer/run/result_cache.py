@@ -25,7 +25,7 @@ from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import STORED, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.data.user_data import UserData
+from explorer.data.custom_data import UserData
 from explorer.plan.passes import Recall
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure

@@ -13,7 +13,7 @@ from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import interpolate
 from explorer.ops.linalg.tensordot import tensordot
 from explorer.ops.manipulation.reshape import transpose
-from explorer.ops.nn.losses import nll_loss
+from explorer.ops.nn.nll_loss import nll_loss
 from explorer.ops.nn.softmax import softmax
 
 

@@ -11,8 +11,8 @@ from explorer.ops.control.scan import *
 from explorer.ops.control.while_loop import *
 from explorer.ops.creation.constants import *
 from explorer.ops.elementwise.arithmetic import *
-from explorer.ops.elementwise.binary import *
 from explorer.ops.elementwise.erf import *
+from explorer.ops.elementwise.hypot_copysign_gcd import *
 from explorer.ops.elementwise.rounding_and_bits import *
 from explorer.ops.elementwise.trigonometric_and_logs import *
 from explorer.ops.elementwise.unary import *
@@ -31,7 +31,7 @@ from explorer.ops.manipulation.rearrange import *
 from explorer.ops.manipulation.reshape import *
 from explorer.ops.manipulation.slicing import *
 from explorer.ops.mapping.fold_trees import *
-from explorer.ops.mapping.mapping import *
+from explorer.ops.mapping.map import *
 from explorer.ops.nn.activation import *
 from explorer.ops.nn.adaptive_pooling import *
 from explorer.ops.nn.attention import *
@@ -39,7 +39,7 @@ from explorer.ops.nn.conv import *
 from explorer.ops.nn.conv_transpose import *
 from explorer.ops.nn.deform_conv import *
 from explorer.ops.nn.fold_unfold import *
-from explorer.ops.nn.losses import *
+from explorer.ops.nn.nll_loss import *
 from explorer.ops.nn.normalization import *
 from explorer.ops.nn.pooling import *
 from explorer.ops.nn.resize import *

@@ -14,7 +14,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
-from explorer.ops.elementwise.binary import hypot, over
+from explorer.ops.elementwise.hypot_copysign_gcd import hypot, over
 from explorer.ops.elementwise.unary import square
 
 __all__ = [

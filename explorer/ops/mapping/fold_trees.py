@@ -24,7 +24,7 @@ from explorer.core.types.tensor_type import Array
 from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.gather import Take
 from explorer.ops.manipulation.slicing import Slice
-from explorer.ops.mapping.mapping import Group, Members, check_function, column, groups, mapped, name_of
+from explorer.ops.mapping.map import Group, Members, check_function, column, groups, mapped, name_of
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 

@@ -35,7 +35,7 @@ from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.padding import padded
 from explorer.ops.manipulation.reshape import expand_dims, transpose
 from explorer.ops.manipulation.slicing import Index0, part_of
-from explorer.ops.nn.kernels import conv_unfolded
+from explorer.ops.nn.kernels import conv_any_device
 from explorer.ops.nn.kernels.conv_filter_gradient import FilterGradient
 from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan, pack
 from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
@@ -133,7 +133,7 @@ class Conv2d(Adjustable, Convolution):
 
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
         if not isinstance(out, np.ndarray):
-            return conv_unfolded.forward(out, images, filters, self.window(filters.shape), self.groups)
+            return conv_any_device.forward(out, images, filters, self.window(filters.shape), self.groups)
         compute(self.tiles(out, self.pack_operand(filters), images, filters))
         return out
 
@@ -206,7 +206,7 @@ class Conv2dImageGradient(Convolution):
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
         if not isinstance(out, np.ndarray):
-            return conv_unfolded.image_gradient(out, g, filters, self.window(filters.shape), self.groups)
+            return conv_any_device.image_gradient(out, g, filters, self.window(filters.shape), self.groups)
         compute(self.tiles(out, self.pack_operand(filters), g, filters))
         return out
 
@@ -260,7 +260,7 @@ class Conv2dFilterGradient(Convolution):
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
         if not isinstance(out, np.ndarray):
-            return conv_unfolded.filter_gradient(out, g, images, self.window(self.shape), self.groups)
+            return conv_any_device.filter_gradient(out, g, images, self.window(self.shape), self.groups)
         compute(self.tiles(out, None, g, images))
         return out
 

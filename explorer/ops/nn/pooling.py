@@ -22,7 +22,7 @@ from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import broadcast_to, float_dtype, reshape
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
-from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
+from explorer.ops.nn.kernels.pooling_tiles import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
 from explorer.ops.nn.kernels.window import Lengths, Padding, Window, window_of
 
 __all__ = ["avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool3d"]

@@ -20,8 +20,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise.unary import exp
-from explorer.ops.reduction.reduce import Sum
-from explorer.ops.reduction.reduction import reduce_array
+from explorer.ops.reduction.reduce import Sum, reduce_array
 from explorer.ops.reduction.row_extremes import row_extremes
 
 __all__ = ["log_softmax", "logsumexp", "softmax", "softmax_gradient"]

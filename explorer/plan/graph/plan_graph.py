@@ -23,7 +23,7 @@ from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.traversal import reachable
-from explorer.data.dynamic_data import Dynamic
+from explorer.data.type_erasure import Dynamic
 from explorer.plan.graph.decisions import NodeGroup, PlanDecision, PlanStage
 from explorer.plan.graph.numerics import Level
 from explorer.plan.graph.reasons import Decider, Facts, Reason, RuleInfo

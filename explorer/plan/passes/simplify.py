@@ -21,7 +21,7 @@ from explorer.core.ir.expr import Expr, runs_on
 from explorer.core.ir.function import Call
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.traversal import reachable
-from explorer.data.dynamic_data import Dynamic
+from explorer.data.type_erasure import Dynamic
 from explorer.ops.creation.constants import Zero
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import kernel_cost

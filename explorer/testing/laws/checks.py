@@ -20,7 +20,7 @@ from explorer.core.types.tensor_type import Array, TensorType
 from explorer.gradients import grad
 from explorer.layers import Layer
 from explorer.ops.elementwise.arithmetic import add_n
-from explorer.ops.mapping.mapping import map as map_over
+from explorer.ops.mapping.map import map as map_over
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.rewrite.rule import Rule
 from explorer.testing.laws.cases import cases_of

@@ -17,7 +17,7 @@ from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import maximum, not_equal, where
 from explorer.ops.elementwise.unary import log, softplus
 from explorer.ops.manipulation.one_hot import one_hot
-from explorer.ops.nn.losses import nll_loss
+from explorer.ops.nn.nll_loss import nll_loss
 from explorer.ops.nn.softmax import log_softmax
 from explorer.train.losses.loss import ReducedLoss
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.data.dynamic_data import Dynamic
+from explorer.data.type_erasure import Dynamic
 from explorer.ops.creation.constants import Full, Literal, OneHot, Structured, Zero
 from explorer.ops.manipulation.one_hot import OneHotEncoding
 from explorer.ops.manipulation.reshape import Transpose

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer import layers
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.traversal import reachable, rebuild
-from explorer.layers.framework.expand import expand
+from explorer.layers.framework.expanded_layer import expand
 from explorer.record import Layer, Policy, Recording, from_json, to_json
 from explorer.view.export.text import text
 

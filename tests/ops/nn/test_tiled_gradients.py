@@ -64,7 +64,7 @@ def pieces(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._FLOPS", 8)
         monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._BLOCK", 1500)
     monkeypatch.setattr("explorer.ops.nn.kernels.conv_filter_gradient._CHANNELS", 2)
-    monkeypatch.setattr("explorer.ops.nn.kernels.pooling_windows.TILE_BYTES", 300)
+    monkeypatch.setattr("explorer.ops.nn.kernels.pooling_tiles.TILE_BYTES", 300)
 
 
 def convolution(images: Any, filters: Any, operation: Conv2d, upstream: Any) -> tuple[Any, Any]:

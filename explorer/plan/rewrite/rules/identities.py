@@ -22,8 +22,7 @@ from explorer.ops.manipulation.reshape import BroadcastTo, Cast, Reshape, Transp
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.nn.activation import Clip
 from explorer.ops.nn.adaptive_pooling import AdaptiveAvgPool2d
-from explorer.ops.reduction.reduce import All, AnyOf, Max, Mean, Min, Prod, Sum
-from explorer.ops.reduction.reduction import Reduction
+from explorer.ops.reduction.reduce import All, AnyOf, Max, Mean, Min, Prod, Reduction, Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import (
     CONSTANTS,

@@ -41,7 +41,7 @@ from explorer.ops.manipulation.gather import Take, TakeAlong
 from explorer.ops.manipulation.one_hot import OneHotEncoding
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
-from explorer.ops.nn.losses import NllLoss, NllLossGradient
+from explorer.ops.nn.nll_loss import NllLoss, NllLossGradient
 from explorer.ops.nn.softmax import LogSoftmax, LogSumExp, Softmax, SoftmaxGradient
 from explorer.ops.reduction.reduce import Mean, Sum
 from explorer.plan.graph.plan_graph import PlanGraph

@@ -231,7 +231,7 @@ def test_the_gradient_of_nll_of_softmax_keeps_the_weights_sum_that_metann_forget
 @pytest.mark.spec("P-1", "M-E6")
 def test_the_gradient_through_another_softmax_keeps_its_value() -> None:
     x, t = ex.tensor(X[2:3]), ex.tensor(TRUTH[2:3])
-    from explorer.ops.nn.losses import NllLossGradient
+    from explorer.ops.nn.nll_loss import NllLossGradient
     from explorer.ops.nn.softmax import SoftmaxGradient
 
     upstream = NllLossGradient()(ex.tensor(1.0), t, ex.softmax(x * 2.0))

@@ -24,7 +24,7 @@ from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.arithmetic import minimum
-from explorer.ops.elementwise.binary import fmax
+from explorer.ops.elementwise.hypot_copysign_gcd import fmax
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.nn.activation import clip
 

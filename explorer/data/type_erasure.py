@@ -16,8 +16,8 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.data.constructors import BiasVector, TrivialTensor, ZeroTensor
-from explorer.data.rank_categories import category as category_of
-from explorer.data.user_data import Data
+from explorer.data.custom_data import Data
+from explorer.data.rank import category as category_of
 from explorer.ops.creation.constants import Full, OneHot, Zero
 
 _STRUCTURED = {ZeroTensor: Zero, TrivialTensor: Full, BiasVector: OneHot}
