@@ -93,7 +93,7 @@ class Reduction(Operation, abstract=True):
 
     def result_shape(self, x: TensorType) -> Shape:
         """Return the shape without the reduced axes, or with size 1 there."""
-        if any(not 0 <= axis < x.rank for axis in self.axes):
+        if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
             raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}")
         if self.keepdims:
             return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
