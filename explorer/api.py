@@ -25,8 +25,7 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.save_view import save
 from explorer.view.layout.direction import DIRECTIONS
-from explorer.view.model.heat import METRICS, HeatMetric
-from explorer.view.model.overlay import overlay, time_difference
+from explorer.view.model.heat import METRICS, HeatMetric, overlay, time_difference
 from explorer.view.payload.view_payload import THEMES
 from explorer.view.widget.widget import GraphView
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from explorer.site.build import build_site
-from explorer.view.model.overlay import overlay
+from explorer.view.model.heat import overlay
 from tests.browser.notebook import Notebook
 from tests.browser.player import press
 from tests.support import hostile_names

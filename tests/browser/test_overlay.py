@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
-from explorer.view.model.overlay import overlay
+from explorer.view.model.heat import overlay
 from tests.browser.player import node
 from tests.view import sample
 

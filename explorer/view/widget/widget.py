@@ -25,8 +25,7 @@ from explorer.view.export.why_text import why, why_pair
 from explorer.view.export.writers import WRITERS, ViewState
 from explorer.view.layout.box_layout import draw
 from explorer.view.layout.direction import DIRECTIONS, check_direction
-from explorer.view.model.heat import HeatMetric
-from explorer.view.model.overlay import overlay
+from explorer.view.model.heat import HeatMetric, overlay
 from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.payload.view_payload import THEMES, answer, payload

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.model.overlay import overlay, time_difference
+from explorer.view.model.heat import overlay, time_difference
 
 
 @pytest.fixture
