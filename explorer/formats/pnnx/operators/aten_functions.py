@@ -20,7 +20,7 @@ from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.formats.pnnx.operators.places.indexing import coordinates
 from explorer.formats.pnnx.operators.reduce import axes_of
-from explorer.formats.pnnx.operators.reshape import chunked
+from explorer.formats.pnnx.operators.reshape import chunk
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import Count
 from explorer.ops.base import broadcast_to, cast
@@ -95,7 +95,7 @@ def argwhere(op: OperatorContext) -> Expr:
 @file_operator("aten::unsafe_chunk", operands=Count(2, 3))
 def unsafe_chunk(op: OperatorContext) -> tuple[Expr, ...]:
     """An axis in so many parts of equal size, the last one smaller."""
-    return chunked(op.x, integer(op, 1, "chunks"), integer(op, 2, "dim", 0))
+    return chunk(op.x, integer(op, 1, "chunks"), integer(op, 2, "dim", 0))
 
 
 @file_operator("aten::unfold", "Tensor.unfold", operands=Count(1, 4))

@@ -1,24 +1,24 @@
 """Functions and methods of tensors: shapes, axes, parts, comparisons.
 
 Sizes are torch's: −1 stands for the size that is left, and negative axes count from the end. What pnnx writes as an
-expression (``size(@0,1)``) is evaluated before a builder sees it.
+expression (``size(@0,1)``) is evaluated before a function is called.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import integer, integers, value
+from explorer.formats.pnnx.operators.base.arguments import InPlace, Number
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import modular, promoted, real
-from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Ints, Names
 from explorer.ops.base import broadcast_to
-from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
 from explorer.ops.nn.activation import Clip, clip
@@ -28,122 +28,122 @@ _NO_INDEX = 2**31 - 1
 
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
-def reshape_(op: OperatorContext) -> Expr:
+def reshape_(input: Expr, shape: Ints) -> Expr:
     """The same elements in another shape."""
-    return reshape(op.x, op.integers("shape"))
+    return reshape(input, shape)
 
 
 @file_operator("aten::ravel")
-def ravel(op: OperatorContext) -> Expr:
+def ravel(input: Expr) -> Expr:
     """All elements along one axis."""
-    return reshape(op.x, (op.x.size,))
+    return reshape(input, (input.size,))
 
 
 @file_operator("Tensor.expand", "torch.expand", "aten::broadcast_to", "torch.broadcast_to", "Tensor.broadcast_to")
-def expand(op: OperatorContext) -> Expr:
+def expand(input: Expr, shape: Annotated[Ints, Names("sizes", "size", "shape")]) -> Expr:
     """Axes of size 1 repeated; −1 keeps a size."""
-    name = next((name for name in ("sizes", "size", "shape") if op.has(name)), "shape")
-    x, sizes = op.x, integers(op, 1, name)
-    extra = len(sizes) - x.ndim
-    # new axes are in front: an axis of x is `extra` places further back in the result
-    kept = [x.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(sizes)]
-    return broadcast_to(x, tuple(kept))
+    extra = len(shape) - input.ndim
+    # new axes are in front: axis i of the input is axis i + extra of the result
+    kept = [input.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(shape)]
+    return broadcast_to(input, tuple(kept))
 
 
 @file_operator("Tensor.permute", "torch.permute")
-def permute(op: OperatorContext) -> Expr:
+def permute(input: Expr, dims: Ints) -> Expr:
     """The axes in another order."""
-    return transpose(op.x, op.integers("dims"))
+    return transpose(input, dims)
 
 
 @file_operator("aten::view_as", "Tensor.view_as", "aten::reshape_as", "Tensor.reshape_as")
-def view_as(op: OperatorContext) -> Expr:
+def view_as(input: Expr, other: Expr) -> Expr:
     """The same elements in the shape of another tensor."""
-    return reshape(op.x, op.tensor(1, "other").shape)
+    return reshape(input, other.shape)
 
 
-@file_operator("aten::numpy_T", "Tensor.T")
-def reversed_axes(op: OperatorContext) -> Expr:
+@file_operator("aten::numpy_T", "Tensor.T", "torch.t", "Tensor.t")
+def reversed_axes(input: Expr) -> Expr:
     """The axes in reverse order."""
-    return op.x.T
+    return input.T
 
 
 @file_operator("torch.transpose", "Tensor.transpose")
-def transpose_(op: OperatorContext) -> Expr:
+def transpose_(input: Expr, dim0: int, dim1: int) -> Expr:
     """Two axes exchanged."""
-    x = op.x
-    first, second = (normalize_axis(op.integer(name), x.ndim, "transpose") for name in ("dim0", "dim1"))
-    axes = [*range(x.ndim)]
+    first, second = (normalize_axis(axis, input.ndim, "transpose") for axis in (dim0, dim1))
+    axes = [*range(input.ndim)]
     axes[first], axes[second] = second, first
-    return transpose(x, tuple(axes))
-
-
-@file_operator("torch.t", "Tensor.t")
-def matrix_transpose(op: OperatorContext) -> Expr:
-    """A matrix with rows for columns."""
-    return op.x.T
+    return transpose(input, tuple(axes))
 
 
 @file_operator("torch.unsqueeze", "Tensor.unsqueeze")
-def unsqueeze(op: OperatorContext) -> Expr:
+def unsqueeze(input: Expr, dim: int) -> Expr:
     """A new axis of size 1."""
-    return expand_dims(op.x, op.integer("dim"))
+    return expand_dims(input, dim)
 
 
 @file_operator("torch.squeeze", "Tensor.squeeze")
-def squeeze_(op: OperatorContext) -> Expr:
+def squeeze_(input: Expr, dim: Ints | None = None) -> Expr:
     """Axes of size 1 dropped; as torch has it, those of another size are kept."""
-    x = op.x
-    if op.argument("dim", None) is None:
-        return squeeze(x)
-    axes = [normalize_axis(axis, x.ndim, "squeeze") for axis in op.integers("dim")]
-    return squeeze(x, tuple([axis for axis in axes if x.shape[axis] == 1]))
+    if dim is None:
+        return squeeze(input)
+    axes = [normalize_axis(axis, input.ndim, "squeeze") for axis in dim]
+    return squeeze(input, tuple([axis for axis in axes if input.shape[axis] == 1]))
 
 
 @file_operator("Tensor.select", "torch.select")
-def select(op: OperatorContext) -> Expr:
+def select(input: Expr, dim: int, index: int) -> Expr:
     """The part at one index of an axis."""
-    x = op.x
-    axis = normalize_axis(op.integer("dim"), x.ndim, "select")
-    return x[(*[slice(None)] * axis, op.integer("index"))]
+    return input[(*[slice(None)] * normalize_axis(dim, input.ndim, "select"), index)]
 
 
 @file_operator("torch.narrow", "Tensor.narrow", "aten::narrow")
-def narrow(op: OperatorContext) -> Expr:
-    """So many parts of an axis from a start, which counts from the end where it is negative."""
-    x = op.x
-    axis = normalize_axis(integer(op, 1, "dim"), x.ndim, "narrow")
-    start, length, size = integer(op, 2, "start"), integer(op, 3, "length"), x.shape[axis]
+def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
+    """A number of parts of an axis from a start, which counts from the end where it is negative."""
+    axis = normalize_axis(dim, input.ndim, "narrow")
+    size = input.shape[axis]
     first = start + size if start < 0 else start
     if not 0 <= first <= first + length <= size:
         raise OperandError(
-            f"start={start}, length={length} along {size} parts",
-            rule=f"{op.definition.type}: the range must lie within the axis",
+            f"start={start}, length={length} along {size} parts", rule="the range must be within the axis"
         )
-    return x[(*[slice(None)] * axis, slice(first, first + length))]
+    return input[(*[slice(None)] * axis, slice(first, first + length))]
 
 
 @file_operator("Tensor.slice", "torch.slice")
-def slice_(op: OperatorContext) -> Expr:
+def slice_(
+    input: Expr,
+    *,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+    select: int | None = None,
+    dims: Ints | None = None,
+    starts: Ints = (),
+    ends: Ints = (),
+    steps: Ints = (),
+    selects: Ints = (),
+) -> Expr:
     """Ranges of axes, or the parts at one index of each; an end beyond the axis is its end."""
-    return op.x[part(op, op.x)]
+    if dims is None:
+        return input[part(input, dim, start, end, step, select)]
+    return input[parts(input, dims, starts, ends, steps, selects)]
 
 
-def part(op: OperatorContext, x: Expr) -> tuple[Any, ...]:
-    """Return the index of the part of x that an operator's ranges name."""
-    if not op.has("dims"):
-        axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
-        start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
-        step = op.integer("step", 1)
-        # beside an index stands an empty range, start=0 end=0 step=0
-        index = None if op.argument("select", None) is None else op.integer("select")
-        return (*[slice(None)] * axis, slice(start, end, step) if index is None else index)
-    axes = [normalize_axis(axis, x.ndim, "slice") for axis in op.integers("dims")]
-    ranges = [op.integers(name) for name in ("starts", "ends", "steps", "selects")]
+def part(x: Expr, dim: int, start: int | None, end: int | None, step: int, select: int | None) -> tuple[Any, ...]:
+    """Return the index of a range of one axis of x, or of one index of it."""
+    axis = normalize_axis(dim, x.ndim, "slice")
+    # with an index, the range is empty: start=0 end=0 step=0
+    return (*[slice(None)] * axis, slice(start, end, step) if select is None else select)
+
+
+def parts(x: Expr, dims: Ints, *ranges: Ints) -> tuple[Any, ...]:
+    """Return the index of ranges of several axes of x: their starts, ends, steps and indices."""
+    axes = [normalize_axis(axis, x.ndim, "slice") for axis in dims]
     if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
         raise OperandError(
-            f"dims={tuple(axes)}, starts, ends, steps, selects={tuple(ranges)}",
-            rule=f"{op.definition.type}: each axis must be there once, with one start, end, step and index",
+            f"dims={tuple(axes)}, starts, ends, steps, selects={ranges}",
+            rule="each axis must be there once, with one start, end, step and index",
         )
     items: list[Any] = [slice(None)] * x.ndim
     for axis, start, end, step, index in zip(axes, *ranges, strict=True):
@@ -152,41 +152,34 @@ def part(op: OperatorContext, x: Expr) -> tuple[Any, ...]:
 
 
 @file_operator("torch.cat", "torch.concat")
-def cat(op: OperatorContext) -> Expr:
+def cat(*tensors: Expr, dim: int = 0) -> Expr:
     """Tensors joined along an axis."""
-    return concatenate(promoted(op.tensors()), op.integer("dim", 0))
+    return concatenate(promoted(tensors), dim)
 
 
 @file_operator("torch.stack")
-def stack_(op: OperatorContext) -> Expr:
+def stack_(*tensors: Expr, dim: int = 0) -> Expr:
     """Tensors as the members of a new axis."""
-    return stack(promoted(op.tensors()), op.integer("dim", 0))
+    return stack(promoted(tensors), dim)
 
 
 @file_operator("torch.split", "Tensor.split")
-def split(op: OperatorContext) -> tuple[Expr, ...]:
+def split(
+    input: Expr, split_size: Annotated[int | Ints, Names("split_size_or_sections", "split_size")], dim: int = 0
+) -> tuple[Expr, ...]:
     """Parts of given sizes along an axis; one number is the size of all but the last."""
-    x = op.x
-    axis = normalize_axis(op.integer("dim", 0), x.ndim, "split")
-    name = "split_size_or_sections" if op.has("split_size_or_sections") else "split_size"
-    lengths = op.argument(name)
-    several = isinstance(lengths, tuple)
-    sizes = [*op.integers(name)] if several else _steps(x.shape[axis], op.integer(name))
-    return _parts(x, axis, sizes)
+    axis = normalize_axis(dim, input.ndim, "split")
+    sizes = _steps(input.shape[axis], split_size) if isinstance(split_size, int) else [*split_size]
+    return _parts(input, axis, sizes)
 
 
 @file_operator("torch.chunk", "Tensor.chunk")
-def chunk(op: OperatorContext) -> tuple[Expr, ...]:
-    """An axis in so many parts of equal size, the last one smaller."""
-    return chunked(op.x, op.integer("chunks"), op.integer("dim", 0))
-
-
-def chunked(x: Expr, count: int, dim: int) -> tuple[Expr, ...]:
-    """Return an axis in so many parts; raises OperandError for less than one."""
-    axis = normalize_axis(dim, x.ndim, "chunk")
-    if count < 1:
-        raise OperandError(f"chunks={count}", rule="torch.chunk must make at least one part")
-    return _parts(x, axis, _steps(x.shape[axis], max(1, -(-x.shape[axis] // count))))
+def chunk(input: Expr, chunks: int, dim: int = 0) -> tuple[Expr, ...]:
+    """An axis in a number of parts of equal size, the last one smaller."""
+    axis = normalize_axis(dim, input.ndim, "chunk")
+    if chunks < 1:
+        raise OperandError(f"chunks={chunks}", rule="torch.chunk must make at least one part")
+    return _parts(input, axis, _steps(input.shape[axis], max(1, -(-input.shape[axis] // chunks))))
 
 
 def _steps(length: int, step: int) -> list[int]:
@@ -208,34 +201,36 @@ def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     return tuple(parts)
 
 
-@file_operator("torch.clamp", "Tensor.clamp", "F.hardtanh", "nn.Hardtanh", ignored=("inplace",))
-def clamp(op: OperatorContext) -> Expr:
+@file_operator("torch.clamp", "Tensor.clamp")
+def clamp(input: Expr, min: Expr | float | None = None, max: Expr | float | None = None) -> Expr:
     """Elements kept between two numbers, of which one may be absent."""
-    hard = op.definition.type.endswith(("Hardtanh", "hardtanh"))
-    low, high = (
-        op.argument(name + "_val" * hard, (-1.0, 1.0)[i] if hard else None) for i, name in enumerate(("min", "max"))
+    return clip(real(input) if isinstance(min, float) or isinstance(max, float) else input, min, max)
+
+
+@file_operator("F.hardtanh", "nn.Hardtanh")
+def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplace: InPlace) -> Expr:
+    """Elements kept between two numbers, with a gradient at both."""
+    return Clip(min_val, max_val, True)(
+        real(input) if isinstance(min_val, float) or isinstance(max_val, float) else input
     )
-    x = real(op.x) if any(isinstance(each, float) for each in (low, high)) else op.x
-    return Clip(low, high, True)(x) if hard else clip(x, low, high)
 
 
-def _enter_bound(name: str, records: str) -> None:
-    @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
-    def bound(op: OperatorContext) -> Expr:
-        bounded: Expr = function(records)(*promoted([op.x, value(op, 1, name.removeprefix("clamp_"))]))
-        return bounded
-
-    bound.__doc__ = f"The {records} of each element and a bound."
+@file_operator("torch.clamp_min", "Tensor.clamp_min", "aten::clamp_min")
+def clamp_min(input: Expr, min: Expr | Number) -> Expr:
+    """The maximum of each element and a bound."""
+    return maximum(*promoted([input, min]))
 
 
-_enter_bound("clamp_min", "maximum")
-_enter_bound("clamp_max", "minimum")
+@file_operator("torch.clamp_max", "Tensor.clamp_max", "aten::clamp_max")
+def clamp_max(input: Expr, max: Expr | Number) -> Expr:
+    """The minimum of each element and a bound."""
+    return minimum(*promoted([input, max]))
 
 
 def _enter_comparison(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
-    def comparison(op: OperatorContext) -> Expr:
-        compared: Expr = function(records)(*modular([op.x, value(op, 1, "other")]))
+    def comparison(input: Expr, other: Expr | Number) -> Expr:
+        compared: Expr = function(records)(*modular([input, other]))
         return compared
 
     comparison.__doc__ = f"{records}, element by element."
@@ -248,6 +243,6 @@ for _torch, _ours in {
 
 
 @file_operator("torch.where")
-def where_(op: OperatorContext) -> Expr:
+def where_(condition: Expr, input: Expr | Number, other: Expr | Number) -> Expr:
     """One of two values by a condition."""
-    return where(op.tensor(0, "condition"), *promoted([value(op, 1, "input"), value(op, 2, "other")]))
+    return where(condition, *promoted([input, other]))

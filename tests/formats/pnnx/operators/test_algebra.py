@@ -41,9 +41,9 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::block_diag", [ROWS[None], ROWS], ["operands 1×2×3 float32, 2×3 float32", "there must be matrices"]),
         ("aten::dsplit", [ROWS, 2], ["axis 2"]),
         ("aten::vsplit", [ROWS, 0], ["sections=0", "at least one part"]),
-        ("aten::clamp_min", [ROWS, "low"], ["a str", "explorer computes with numbers"]),
+        ("aten::clamp_min", [ROWS, "low"], ["min is 'low'", "min must be a tensor of numbers"]),
         ("aten::dist", [ROWS, ROWS, "far"], ["p='far'", "p must be a number"]),
-        ("aten::fliplr", [ROW], ["aten::fliplr: the operand must have 2 axes or more"]),
+        ("aten::fliplr", [ROW], ["(aten::fliplr): an operand", "the operand must have 2 axes or more"]),
         ("aten::rot90", [ROWS, 1, (0, -2)], ["dims=(0, 0)", "there must be two axes"]),
     ],
 )
@@ -66,7 +66,7 @@ def test_repetitions_are_whole_numbers_of_0_or_more() -> None:
         with refused(ex.ExplorerError, "repeats must be an integer of 0 or more, or one for each part"):
             net.run(ROWS, repeats)
     large = net_of("torch.repeat_interleave", 2, {"dim": 0}, names={"input": "x0", "repeats": "x1"})
-    with refused(ex.ExplorerError, "places of repeated parts claims a constant of"):
+    with refused(ex.ExplorerError, "indices of repeated parts claims a constant of"):
         large.run(ROWS, np.array([2**62, 2**62]))
 
 

@@ -29,7 +29,7 @@ WHOLE = np.array([1, 2, 3])
         ("aten::cosine_similarity", [WHOLE, WHOLE, 0], ["vectors 3 int64 and 3 int64", "real numbers"]),
         ("aten::cosine_similarity", [ROW, ROWS[:, :2], 0], ["must be of real numbers and broadcast together"]),
         ("aten::cosine_similarity", [ROW, ROW, 3], ["axis 3"]),
-        ("aten::narrow", [ROW, 0, 2, 2], ["start=2, length=2 along 3 parts", "the range must lie within the axis"]),
+        ("aten::narrow", [ROW, 0, 2, 2], ["start=2, length=2 along 3 parts", "the range must be within the axis"]),
         ("aten::narrow", [ROW, 0, -4, 2], ["start=-4"]),
         ("aten::narrow", [ROW, 0, 1, -1], ["length=-1"]),
         ("aten::diagonal", [ROWS, 0, 1, -1], ["dim1=1, dim2=-1", "the axes must be two"]),

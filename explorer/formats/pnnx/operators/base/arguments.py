@@ -25,6 +25,8 @@ _DTYPES = {
     "torch.complex64": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
 """torch's names of dtypes"""
+Number = bool | int | float | complex
+Real = bool | int | float
 InPlace = Unused
 """without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
 StackLevel = Unused

@@ -14,14 +14,11 @@ from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import as_shape
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.pnnx.operators.base.arguments import Placement, as_dtype, in_dtype
+from explorer.formats.pnnx.operators.base.arguments import Number, Placement, Real, as_dtype, in_dtype
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.signature import Ints, Unused
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full
-
-Number = bool | int | float | complex
-Real = bool | int | float
 
 
 def _default(number: Any) -> str:
