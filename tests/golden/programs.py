@@ -86,10 +86,10 @@ PROGRAMS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
 }
 
 
-def recorded(name: str) -> ex.Recording:
-    """The recording of a program, planned and not run."""
+def recorded(name: str, **further: Any) -> ex.Recording:
+    """The recording of a program, planned and not run; ``further`` are more options of its plan."""
     build, options = PROGRAMS[name]
-    plan = ex.EvalPlan(title=name, **options)
+    plan = ex.EvalPlan(title=name, **options, **further)
     with recording_at(None, Place("golden", 1, name)):
         roots = build()
     for root in roots:

@@ -1,15 +1,20 @@
-"""The rows of a recording without prose, times and places in the code: what a golden file holds."""
+"""The rows of a recording that a reader would miss: without prose, times, places in the code, and idle passes.
+
+A stage is there if it changed something or decided something, and decisions name their stage, so that another pass, or
+another rule, changes only the rows that it changes.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import explorer as ex
 from explorer.record import to_json
 
-PROSE = {"stages": ("purpose", "micros"), "decisions": ("reason", "location")}
-"""Table → the columns that a golden file leaves out: sentences, times, and the module of a decision's rule."""
+LEFT_OUT = {"stages": ("purpose", "micros", "first", "last"), "decisions": ("reason", "location", "rule_index")}
+"""Table → the columns that a golden file leaves out: sentences, times, and numbers that other passes or rules shift."""
 
 
 def rows(recording: ex.Recording) -> dict[str, Any]:
@@ -17,11 +22,23 @@ def rows(recording: ex.Recording) -> dict[str, Any]:
     tables = to_json(recording)
     tables.pop("explanations", None)
     tables.pop("source_texts", None)
-    for table, columns in PROSE.items():
+    for decision in tables["decisions"]:
+        decision["stage"] = tables["stages"][decision["stage"]]["name"]
+    tables["stages"] = list(_working(tables["stages"]))
+    for table, columns in LEFT_OUT.items():
         for row in tables[table]:
             for column in columns:
                 del row[column]
     return tables
+
+
+def _working(stages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The stages that decided something, or after which the graph is another one."""
+    counts = None
+    for stage in stages:
+        if stage["first"] < stage["last"] or stage["counts"] != counts:
+            yield stage
+        counts = stage["counts"]
 
 
 def as_text(recording: ex.Recording) -> str:

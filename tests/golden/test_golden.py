@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+import explorer as ex
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.record import from_json, json_schema, to_json
 from explorer.view.export.text import text
 from tests.golden.programs import PROGRAMS, recorded
-from tests.golden.rows import PROSE, as_text
+from tests.golden.rows import LEFT_OUT, as_text, rows
 
 HERE = Path(__file__).parent
 MAKE = "if the change is meant: python tests/golden/make.py"
@@ -44,6 +46,36 @@ def test_other_words_and_places_change_no_golden_file(name: str) -> None:
     assert as_text(recording) != before
 
 
+@pytest.mark.spec("P-14")
+def test_decisions_of_rules_have_the_place_of_the_rule_in_the_chain() -> None:
+    recording = recorded("inverse_pair")
+    simplify = [stage.name for stage in recording.stages].index("simplify")
+    asked = [decision for decision in recording.decisions if decision.stage == simplify]
+    assert {decision.verdict for decision in asked} == {"applied", "declined"}
+    assert [ex.Rule.rules[decision.rule_index].name for decision in asked] == [decision.rule for decision in asked]
+
+
+@dataclass(frozen=True)
+class Idle(ex.Pass):
+    """Change nothing."""
+
+    name = "idle"
+
+    def run(self, graph: PlanGraph) -> None:
+        """Decide nothing."""
+
+
+@pytest.mark.spec("P-14")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_pass_that_changes_nothing_changes_no_golden_file(name: str) -> None:
+    passes = ex.default_passes()
+    recording = recorded(name, passes=[Idle(), *passes[:4], Idle(), *passes[4:]])
+    assert "idle" in [stage.name for stage in recording.stages]
+    before, after = rows(recorded(name)), rows(recording)
+    assert after.pop("options") == {**before.pop("options"), "passes": [*recording.options["passes"]]}
+    assert after == before
+
+
 @pytest.mark.spec("P-16")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_holds_to_its_schema_and_is_read_back(name: str) -> None:
@@ -59,6 +91,6 @@ def test_golden_files_are_those_of_the_programs_and_hold_no_prose() -> None:
     assert {path.name for path in HERE.iterdir() if path.suffix in (".json", ".txt")} == {f"{n}.json" for n in PROGRAMS}
     for name in PROGRAMS:
         tables = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
-        for table, columns in PROSE.items():
+        for table, columns in LEFT_OUT.items():
             assert tables[table]
             assert not any(column in row for row in tables[table] for column in columns)
