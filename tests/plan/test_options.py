@@ -54,3 +54,13 @@ def test_bodies_of_closed_calls_have_the_options_of_one_kernel() -> None:
     changed = Options(lanes=4, inline=Inline(network=network), update=UpdateInPlace(((x, x + 1.0),)), numerics="fast")
     assert changed.of_bodies == Options(numerics="fast")
     assert changed.of_bodies.of_bodies is changed.of_bodies
+
+
+@pytest.mark.spec("P-9")
+def test_options_are_checked() -> None:
+    with pytest.raises(ex.UnknownNameError, match="fusing"):
+        Options(without=("fusing",))
+    with pytest.raises(ex.OperandError, match="order"):
+        Options(without=("order",))
+    with pytest.raises(ex.UnknownNameError, match="opne"):
+        ex.EvalPlan(opne=Inline(3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from assets import seeded
+from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TupleType
 from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
@@ -21,10 +21,12 @@ from explorer.net import Net
 from explorer.plan import Options, Plan, plan
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
-from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Placement, Schedule
+from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Placement, Schedule, align_up
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
-from tests.support.execution import without_reuse
+from tests.support.decisions import codes, facts
+from tests.support.execution import run, without_reuse
+from tests.support.interpreter import reference
 from tests.support.programs import programs, sized
 
 MODELS = Path(__file__).parents[3] / "assets" / "models"
@@ -209,12 +211,6 @@ def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> N
     assert_same_apart(plan(roots))
 
 
-def run(planned: Plan) -> Iterable[Any]:
-    program = Program(planned)
-    run_simple(program)
-    return program.take()
-
-
 @pytest.mark.spec("P-8", headline=True)
 @pytest.mark.parametrize("batch", [1, 8])
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open"])
@@ -369,3 +365,71 @@ def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None
     assert step.placement.reuses is b
     result, *_ = run(planned)
     np.testing.assert_allclose(result, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)
+
+
+x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
+
+
+@pytest.mark.spec("P-8")
+def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place() -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=(50, 50)))
+    y = a
+    for _ in range(10):
+        y = ex.tanh(y @ a)
+    planned = plan([y], Options(without=("fuse",)))
+    assert codes(planned, "buffers") == ["reused", "reused", "in_place"]
+    schedule = planned.schedule
+    assert len(schedule.buffers) == 2
+    in_place = facts(planned, "in_place")
+    assert (in_place["count"], in_place["saved_bytes"]) == (9, 9 * 20_000)
+    assert [getattr(node, "operation", node) for node in in_place["written"]][-1] == "6 more"
+    assert [written.operands[0] for written in in_place["written"][:3]] == in_place["operands"][:3]
+    assert (schedule.peak_lower_bound, schedule.peak_without_reuse) == (40_000, 19 * align_up(20_000) + 20_000)
+    assert schedule.arena == sum(schedule.buffers) == 2 * align_up(20_000)
+    assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own
+    assert max(placement.live for placement in schedule.placements) == schedule.peak_lower_bound
+    np.testing.assert_array_equal(run(planned)[0], reference([y])[0])
+
+
+@pytest.mark.spec("P-8")
+def test_no_operand_is_overwritten_while_a_view_of_it_is_read() -> None:
+    """Operands of more than a block: a result written over one of them would be read by the blocks that follow."""
+    side = 300
+    assert side * side * 8 > BLOCK_BYTES
+    a = ex.tensor(np.random.default_rng(0).normal(size=(side, side)) / side)
+    hidden, other, third = a @ a, ex.tanh(a @ a + 1.0), a @ a @ a
+    roots = [
+        ((hidden + ex.transpose(hidden)) * 2.0 - 1.0) @ a,
+        ((other[::-1] * other) * 2.0 - 1.0) @ a,
+        (ex.tanh(third - ex.transpose(third)) + third) @ a,
+    ]
+    for without in ((), ("fuse",), ("fuse", "simplify"), ("dedup",)):
+        for result, expected in zip(run(plan(roots, Options(without=without))), reference(roots), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.spec("P-7")
+def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
+    """A weight that is transposed or reshaped takes no step of the schedule; a view of an input or a result does."""
+    parameter = Parameter(x.type, "input")()
+    program = ex.tanh(x.T.reshape(2, 6)) + ex.transpose(ex.exp(parameter)).reshape(2, 6)
+    planned = plan([program])
+    assert [leaf.operation.name for leaf in planned.schedule.leaves] == ["tensor", "transpose", "reshape", "parameter"]
+    names = [kernel.result.operation.name for kernel in planned.schedule.kernels]
+    assert sorted(names) == ["add", "exp", "reshape", "tanh", "transpose"]
+
+
+@pytest.mark.spec("P-8")
+def test_temporaries_of_kernels_count_in_the_peak() -> None:
+    images, filters = ex.tensor(np.ones((2, 3, 16, 16))), ex.tensor(np.ones((4, 3, 3, 3)))
+    y = ex.conv2d(images, filters)
+    schedule = plan([y]).schedule
+    (kernel,), (placement,) = schedule.kernels, schedule.placements
+    columns = y.operation.workspace(images.type, filters.type)
+    assert columns >= 3 * 9 * 14 * 8  # the windows of a row at least
+    assert (kernel.cost.workspace, placement.live) == (columns, columns + y.type.nbytes)
+    (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
+    assert fused.cost.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
+    chain = plan([ex.square(y).sum() + images.sum()]).schedule
+    assert chain.peak_lower_bound == columns + y.type.nbytes
+    assert chain.peak_lower_bound <= chain.peak <= chain.peak_without_reuse

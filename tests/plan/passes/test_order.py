@@ -192,3 +192,29 @@ def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
     assert kernels["cos"].runs_until == 1
     assert kernels["sin"].runs_until >= 2
     assert [kernel.runs_until for kernel in alone(*roots).values()] == [0, 1, 2, 3]
+
+
+@pytest.mark.spec("P-7")
+def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_is_kept() -> None:
+    """Of the ready kernels the one recorded first is picked; what else was ready, and why this one, is kept."""
+    late, early = ex.tensor(np.ones((3, 3))), ex.tensor(np.ones((3, 3)))
+    first, second, third = early @ early, late @ late, early @ late
+    planned = plan([third @ (second @ first)])
+    kernels, picks = planned.schedule.kernels, planned.schedule.picks
+    assert [kernel.result.uid for kernel in kernels] == sorted(kernel.result.uid for kernel in kernels)
+    assert planned.schedule.levels == (1, 1, 1, 2, 3)
+    assert [(pick.ready_count, pick.reason) for pick in picks] == [
+        (3, "earliest"), (2, "earliest"), (2, "earliest"), (1, "only"), (1, "only")
+    ]  # fmt: skip
+    assert [len(pick.candidates) for pick in picks] == [3, 2, 2, 1, 1]
+    assert [min(pick.candidates)[2] for pick in picks] == [kernel.result.uid for kernel in kernels]
+
+
+@pytest.mark.spec("P-7")
+def test_a_run_of_single_child_kernels_is_one_chain() -> None:
+    a = ex.tensor(np.ones((3, 3)))
+    left, right = ((a @ a) @ a) @ a, (a + 1.0) @ a
+    planned = plan([left @ right])
+    chains = planned.schedule.chains
+    assert len(set(chains)) == 3
+    assert max(chains.count(chain) for chain in chains) == 3

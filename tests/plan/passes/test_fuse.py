@@ -1,0 +1,121 @@
+"""Fuse: chains, trees and epilogues become one kernel; each refusal has its reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.plan import Options, plan
+from tests.support.decisions import codes, facts
+from tests.support.execution import run
+from tests.support.interpreter import reference
+from tests.support.programs import prepared
+
+x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
+
+
+@pytest.mark.spec("P-6", headline=True)
+def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
+    """Fuse elementwise chains and trees, epilogues into products, producers into reductions, with the bytes saved."""
+    w, b = ex.tensor(np.ones((4, 5))), ex.tensor(np.ones(5))
+    planned = plan([ex.relu(x @ w + b), ex.exp(ex.tanh(x) * ex.sin(x))])
+    assert codes(planned, "fuse") == ["epilogue", "chain"]
+    assert facts(planned, "epilogue")["count"] == 3
+    assert facts(planned, "epilogue")["saved_bytes"] == 2 * 3 * 5 * 8
+    assert (facts(planned, "chain")["count"], facts(planned, "chain")["temporaries"]) == (4, 3)
+    assert facts(planned, "chain")["saved_bytes"] == 3 * x.size * 8
+    reduced = plan([(ex.tanh(x) * ex.sin(x)).sum(axis=1)])
+    (code,) = codes(reduced, "fuse")
+    assert facts(reduced, code)["saved_bytes"] == 3 * x.size * 8
+    assert [len(kernel.nodes) for kernel in reduced.schedule.kernels] == [4]
+    assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
+
+
+@pytest.mark.spec("P-6", "P-15")
+def test_each_refusal_to_fuse_has_its_code() -> None:
+    w = ex.tensor(np.ones((4, 4)))
+    asked, shared, row = ex.tanh(x), ex.sin(x), ex.cos(ex.square(x)[0])
+    planned = plan(
+        [asked, ex.exp(asked), ex.exp(shared) + ex.log1p(shared), x * row, (x @ w) * (x @ (w + 1.0)), x.sum() + x]
+    )
+    declined = codes(planned, "fuse", applied=False)
+    assert sorted(declined) == [
+        "asked_for",
+        "other_consumers",
+        "other_consumers",
+        "producer",
+        "producer",
+        "reader",
+        "reader",
+        "second_product",
+        "shape",
+    ]
+    shared_by = [choice.facts for choice in planned.graph.decisions if choice.code == "other_consumers"]
+    assert [(each["reader"], each["consumers"]) for each in shared_by] == [("exp", 2), ("log1p", 2)]
+    assert (facts(planned, "shape")["before"], facts(planned, "shape")["after"]) == ("4", "3×4")
+
+
+@pytest.mark.spec("P-6", "P-15")
+def test_a_second_product_is_refused_by_the_names_of_both_products() -> None:
+    """The declined decision names the product that the kernel holds and the one that the operand comes from."""
+    w, v = ex.tensor(np.ones((4, 4))), ex.tensor(np.ones((4, 4)) * 2)
+    first, second = x @ w, x @ v
+    through = ex.tanh(second)
+    named = facts(plan([ex.relu(first) + through]), "second_product")
+    assert (named["operand"], named["first"], named["second"]) == (through, first, second)
+    itself = facts(plan([ex.relu(first) + second]), "second_product")
+    assert itself["operand"] is itself["second"] is second
+
+
+@pytest.mark.spec("P-6", "P-17")
+def test_values_inside_a_kernel_are_not_counted_as_written() -> None:
+    """The bytes written fall by what each fusion says it saves, and are those of the kernels' results."""
+    small = ex.tensor(np.ones((300, 400), np.float32))
+    w = ex.tensor(np.ones((400, 400), np.float32))
+    roots = [ex.tanh(small * 2 + 1) @ w - 3, ex.square(small).sum(axis=1)]
+    plan = prepared(*roots).recording
+    written = {stage.name: stage.counts["bytes"] for stage in plan.stages}
+    saved = [d.facts["saved_bytes"] for d in plan.decisions if d.code in ("chain", "epilogue", "reduction")]
+    assert len(saved) == 3
+    assert written["fuse"] == written["prune"] - sum(saved)
+    assert plan.schedule is not None
+    assert written["buffers"] == sum(kernel.bytes for kernel in plan.schedule.kernels)
+    apart = prepared(*roots, without=["fuse"]).recording
+    assert apart.stages[-1].counts["bytes"] == written["prune"]
+
+
+@pytest.mark.spec("P-6")
+def test_a_product_that_needs_memory_of_its_own_is_not_told_as_saved() -> None:
+    """A product of another dtype than the result is made whole, beside the result: no memory is saved."""
+    single = ex.tensor(np.ones((30, 40), np.float32))
+    w = ex.tensor(np.ones((40, 50), np.float32))
+    planned = plan([ex.cast(single @ w, "float64")])
+    assert (facts(planned, "epilogue")["temporaries"], facts(planned, "epilogue")["saved_bytes"]) == (0, 0)
+    assert planned.schedule.kernels[-1].cost.workspace >= 30 * 50 * 4
+
+
+@pytest.mark.spec("P-6")
+def test_a_sum_that_grows_term_by_term_is_fused_in_linear_time() -> None:
+    total = ex.tanh(x)
+    for _ in range(20_000):
+        total = total + ex.sin(x)
+    planned = plan([total], Options(without=("dedup",)))
+    assert len(planned.schedule.kernels) == 1
+    np.testing.assert_allclose(run(planned)[0], np.tanh(x.array) + 20_000 * np.sin(x.array), rtol=1e-11)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    "shape", [(100_000,), (3, 70_000), (70_000, 3), (2, 3, 20_000), (1, 1), (0, 5), (5, 0), (), (20_000, 1)]
+)
+def test_fused_blocks_cover_every_element(shape: tuple[int, ...]) -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=shape))
+    last = ex.tensor(np.random.default_rng(1).normal(size=shape[-1:]))
+    turned = ex.transpose(ex.tensor(np.random.default_rng(2).normal(size=shape[::-1])))
+    first = ex.tensor(np.random.default_rng(3).normal(size=(1, *shape[1:])[: len(shape)]))
+    roots = [ex.tanh(a * 2.0 - 1.0) * a, ex.tanh(a * last) - last, ex.tanh(a - turned) * turned, ex.exp(a) * first - a]
+    planned = plan(roots)
+    assert all(len(kernel.nodes) > 1 for kernel in planned.schedule.kernels if kernel.nodes[-1].operation.elementwise)
+    for result, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(result, expected)

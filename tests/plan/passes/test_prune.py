@@ -1,0 +1,28 @@
+"""Prune: what no root needs is left out, and counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.plan import plan
+from tests.support.decisions import codes, facts
+
+x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
+
+
+@pytest.mark.spec("P-3", headline=True)
+def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
+    """Drop what no root needs; the decision has the number of nodes and what read them."""
+    planned = plan([ex.log(ex.exp(x + 1))])
+    assert codes(planned, "prune") == ["unneeded"]
+    assert facts(planned, "unneeded")["count"] == 1
+    assert [node.operation.name for node in facts(planned, "unneeded")["readers"]] == ["log"]
+
+
+@pytest.mark.spec("P-3")
+def test_the_gradient_of_what_the_loss_does_not_need_is_told() -> None:
+    w = ex.tensor(np.ones(4))
+    planned = plan([ex.grad(x.sum(), w)])
+    assert codes(planned, "simplify") == ["unreached"]
