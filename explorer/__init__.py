@@ -46,9 +46,6 @@ from explorer.core.errors import ReaderError as ReaderError
 from explorer.core.errors import RunError as RunError
 from explorer.core.errors import StateError as StateError
 from explorer.core.errors import UnknownNameError as UnknownNameError
-from explorer.core.ir.examples import Example as Example
-from explorer.core.ir.examples import integers as integers
-from explorer.core.ir.examples import real as real
 from explorer.core.ir.expr import Expr as Expr
 from explorer.core.ir.expr import Operation as Operation
 from explorer.core.ir.expr import OperationRedefined as OperationRedefined
@@ -59,6 +56,9 @@ from explorer.core.ir.expr import operation as operation
 from explorer.core.ir.hooks import ComparedPlans as ComparedPlans
 from explorer.core.ir.hooks import View as View
 from explorer.core.ir.hooks import hooks as _hooks
+from explorer.core.ir.operation_examples import Example as Example
+from explorer.core.ir.operation_examples import integers as integers
+from explorer.core.ir.operation_examples import real as real
 from explorer.core.ir.policy_operations import Adjustable as Adjustable
 from explorer.core.ir.policy_operations import policies as policies
 from explorer.core.ir.recording_context import scope as scope
@@ -140,7 +140,7 @@ if TYPE_CHECKING:
     from explorer import testing as testing
     from explorer import train as train
     from explorer.api import register_heat as register_heat
-    from explorer.core.ir.view_options import ExploreOptions
+    from explorer.core.ir.explore_options import ExploreOptions
     from explorer.core.progress import ProgressCallback
     from explorer.course import exercise as exercise
     from explorer.formats.open_save import save as save

@@ -11,10 +11,10 @@ from explorer.cell_outputs import preview
 from explorer.core.argument_checks import check_name, check_type, named, named_methods, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, OperandError, class_text
+from explorer.core.ir.explore_options import RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.ir.recording_context import operator_of
-from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.pytree import flatten
 from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from explorer.core.argument_checks import named_methods
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.core.exact_keys import exact
 
 Major = TypeVar("Major", bound="PolicyClass")
 

@@ -1,7 +1,7 @@
 """The shape that a user reads: a tuple that also tells length, rows, columns and channels, as its category has them.
 
 Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` makes one of these for the user.
-Keys and attributes take them for the tuples that they are (core/bit_keys.py).
+Keys and attributes take them for the tuples that they are (core/exact_keys.py).
 """
 
 from __future__ import annotations

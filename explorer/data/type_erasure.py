@@ -12,8 +12,8 @@ from typing import Any
 
 from explorer.core.argument_checks import named
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.data.constructors import BiasVector, TrivialTensor, ZeroTensor
 from explorer.data.custom_data import Data

@@ -18,13 +18,13 @@ import numpy as np
 
 from explorer.core.argument_checks import check_name, named_methods
 from explorer.core.errors import ExplorerError, OperandError
+from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor, stored_tensor
-from explorer.core.ir.view_options import ViewOptions
 from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import long_running
 from explorer.core.types.custom_dtypes import dtype_name

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_dtype, as_shape
 from explorer.ops.base import EXPENSIVE

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, TypeAlias, Un
 
 from explorer.core.argument_checks import check_name, check_type, named_methods
 from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
+from explorer.core.ir.explore_options import RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
-from explorer.core.ir.view_options import RecordOption, ViewOptions
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array

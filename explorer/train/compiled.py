@@ -16,7 +16,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.types.device import cpu
-from explorer.core.types.device_values import copied, fill, on_host
+from explorer.core.types.device_copies import copied, fill, on_host
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.plan.options import Options
 from explorer.plan.passes import UpdateInPlace

@@ -21,7 +21,7 @@ from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.device_values import on_host
+from explorer.core.types.device_copies import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.gradients import grad
 from explorer.ops.nn.learning_rates import LearningRate

@@ -14,7 +14,7 @@ import numpy as np
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.device_values import on_host
+from explorer.core.types.device_copies import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 

@@ -16,7 +16,7 @@ from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.recording_context import recording_at, scope
-from explorer.core.types.device_values import on_host
+from explorer.core.types.device_copies import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.gradients import grad
 from explorer.layers.framework.parameters import Parameter as LayerParameter

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.core.ir.examples import Integers
 from explorer.core.ir.function import Parameter
+from explorer.core.ir.operation_examples import Integers
 from explorer.core.ir.tensor import Stored
 from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.testing.laws.cases import Case

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.api import ExpressionView
 from explorer.core.argument_checks import has_options
 from explorer.core.errors import ExplorerError
-from explorer.core.ir.view_options import ExploreOptions, RecordOption, ViewOptions
+from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict
 from explorer.plan.pipeline import PassName, pass_names
 from explorer.reports import ExplorableComparison

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 import explorer as ex
-from explorer.core.ir.examples import Example, Integers, Real, integers, real
 from explorer.core.ir.expr import Operation
+from explorer.core.ir.operation_examples import Example, Integers, Real, integers, real
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 from explorer.testing.laws.cases import Case, floating

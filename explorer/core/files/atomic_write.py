@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from explorer.core.errors import FileError
-from explorer.core.postponed_interrupts import Postponed
+from explorer.core.interrupts import Postponed
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

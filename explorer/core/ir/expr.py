@@ -41,16 +41,15 @@ from explorer.core.array_api.numpy_protocol import NumpyProtocol
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.attributes import check_names, stands_for_expression
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, OperandError, StateError
-from explorer.core.ir.call_chain import CalledCode, function_code
-from explorer.core.ir.examples import Example
+from explorer.core.exact_keys import exact
+from explorer.core.ir.explore_options import ExploreOptions
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
+from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import Scope, line_of, state
-from explorer.core.ir.source_location import Place, place_of
+from explorer.core.ir.source_location import CalledCode, Place, function_code, place_of
 from explorer.core.ir.tiles import Tile
-from explorer.core.ir.view_options import ExploreOptions
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import Registry, functions
 from explorer.core.shape import Sizes

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from explorer.core.errors import StateError
-from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import reachable, rebuild
 from explorer.core.policy import Minor, Policy

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 if TYPE_CHECKING:
-    from explorer.core.ir.view_options import ExploreOptions
+    from explorer.core.ir.explore_options import ExploreOptions
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
     from explorer.record.lanes import Lane

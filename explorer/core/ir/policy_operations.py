@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar, cast
 
 from explorer.core.argument_checks import refuse_option
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
+from explorer.core.exact_keys import exact
 from explorer.core.ir.expr import Expr, Operation, as_operands, record
 from explorer.core.ir.recording_context import state
 from explorer.core.policy import MISSING, NO_POLICIES, Items, Minor, Policies, Policy, Sub

@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from explorer.core.argument_checks import named
-from explorer.core.ir.call_chain import IN_FUNCTION, CalledCode, with_callers
-from explorer.core.ir.source_location import INTERNAL
+from explorer.core.ir.source_location import IN_FUNCTION, INTERNAL, CalledCode, with_callers
 from explorer.core.types.device import Device, cpu
 from explorer.record.escape import visible
 

@@ -18,17 +18,16 @@ from explorer.core.argument_checks import named, named_methods
 from explorer.core.attributes import stands_for_expression
 from explorer.core.errors import ExplorerError, OperandError, StateError, class_text
 from explorer.core.ir.assigned_names import assigned_name
-from explorer.core.ir.call_chain import function_code
-from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, Operation, assign_identity
 from explorer.core.ir.hooks import hooks
+from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import state
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import Place, function_code
 from explorer.core.ir.storage import Storage
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, as_device, cpu
-from explorer.core.types.device_values import copied
+from explorer.core.types.device_copies import copied
 from explorer.core.types.tensor_type import Array, TensorType, as_dtype, as_shape
 from explorer.record.reasons import counted_text
 

@@ -22,7 +22,7 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictiona
 
 import numpy as np
 
-from explorer.core.bit_keys import exact
+from explorer.core.exact_keys import exact
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read
 from explorer.core.ir.storage import Storage

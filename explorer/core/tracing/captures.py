@@ -38,8 +38,8 @@ from weakref import ReferenceType
 import numpy as np
 
 from explorer.core.attributes import class_attribute, stands_for_expression
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
+from explorer.core.exact_keys import exact
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.identity_comparison import Read, Watched
 from explorer.core.ir.source_location import INTERNAL

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from explorer.core.argument_checks import named_methods
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, class_text
+from explorer.core.exact_keys import exact
 from explorer.core.ir.expr import Expr, as_operands, record_typed
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.identity_comparison import Watched, unchanged

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any, ClassVar, get_origin
 
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
+from explorer.core.exact_keys import exact
 from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.ports import Ports
 

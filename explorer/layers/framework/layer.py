@@ -18,8 +18,8 @@ import numpy as np
 
 from explorer.core.argument_checks import named_methods
 from explorer.core.attributes import check_names
-from explorer.core.bit_keys import attribute_key
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
+from explorer.core.exact_keys import attribute_key
 from explorer.core.ir.expr import WEAK, Expr, as_operands
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.hooks import View, hooks

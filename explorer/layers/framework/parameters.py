@@ -17,7 +17,7 @@ from explorer.core.ir.tensor import Tensor, tensor, tensor_of_values
 from explorer.core.tracing.captures import note
 from explorer.core.types.custom_dtypes import converted, dtype_name, numbers_of
 from explorer.core.types.device import Device
-from explorer.core.types.device_values import on_host
+from explorer.core.types.device_copies import on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.ops.elementwise.arithmetic import add_n
 

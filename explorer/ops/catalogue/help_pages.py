@@ -17,8 +17,8 @@ import numpy as np
 
 from explorer.core import registry
 from explorer.core.errors import ExplorerError
-from explorer.core.ir.examples import Example, Integers
 from explorer.core.ir.expr import Operation
+from explorer.core.ir.operation_examples import Example, Integers
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.ops.catalogue.formulas import formula

@@ -12,8 +12,8 @@ import numpy as np
 
 from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import WEAK, Expr, Operation, record
+from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public

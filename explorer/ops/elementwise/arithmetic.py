@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import WEAK, Expr
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import Array, Number, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc

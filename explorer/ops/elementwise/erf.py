@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype
 from explorer.ops.elementwise.unary import exp, square

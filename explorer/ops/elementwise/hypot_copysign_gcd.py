@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.ops.base import Ufunc
 from explorer.ops.elementwise.arithmetic import APART, logical_or, where
 from explorer.ops.elementwise.unary import isnan, signbit

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc

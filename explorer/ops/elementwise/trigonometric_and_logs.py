@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc

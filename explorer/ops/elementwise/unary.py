@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype

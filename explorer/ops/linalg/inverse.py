@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.base import float_dtype

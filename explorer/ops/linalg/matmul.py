@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, cut, even, scratch
 from explorer.core.policy import Policies

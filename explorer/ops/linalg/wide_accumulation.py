@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.recording_context import state
 from explorer.core.types.custom_dtypes import is_floating

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, as_operands, record
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import Array, TensorType, normalize_axis
 from explorer.ops.base import broadcast_to

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
 from explorer.ops.base import broadcast_to, reshape

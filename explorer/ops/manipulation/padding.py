@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, whole
 from explorer.ops.base import broadcast_to

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr, as_operands
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.registry import public

@@ -17,8 +17,8 @@ from typing import Any, cast
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operators
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import function, public
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.ops.manipulation.reshape import Movement, Reshape

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import WEAK, Expr, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.core.types.tensor_type import Array, Number, normalize_axis

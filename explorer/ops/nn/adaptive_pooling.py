@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items

@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, count, longest, scratch, slices
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType

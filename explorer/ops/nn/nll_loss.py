@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape

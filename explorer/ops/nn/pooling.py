@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import Index
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import is_floating

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, longest, scratch
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes, whole

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes
 from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr, Operation, as_operands
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.ir.policy_operations import Adjustable
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import function, public

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.core.ir.call_chain import CalledCode, differing, function_code
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.recording_context import Scope as Box
-from explorer.core.ir.source_location import CodePlace, Place, place_of
+from explorer.core.ir.source_location import CalledCode, CodePlace, Place, differing, function_code, place_of
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full

@@ -17,10 +17,9 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType
 
 from explorer.core.ir.assigned_names import WholeValue, parsed, whole_value
-from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Body, Call, Item
-from explorer.core.ir.source_location import cell_name
+from explorer.core.ir.source_location import CalledCode, cell_name, function_code
 from explorer.core.registry import functions
 from explorer.core.types.tensor_type import TensorType
 from explorer.record import Recording, SourceText

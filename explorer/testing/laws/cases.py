@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.core.errors import ExplorerError, OperandError
-from explorer.core.ir.examples import Example, Real, real
 from explorer.core.ir.expr import Operation
+from explorer.core.ir.operation_examples import Example, Real, real
 from explorer.core.types.tensor_type import Array, TensorType
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((2, 3), (3, 3), (4,), (), (2, 3, 4), (1, 2, 5, 5))

@@ -14,10 +14,10 @@ import numpy as np
 
 from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.interrupts import Postponed
 from explorer.core.ir.expr import Expr
-from explorer.core.postponed_interrupts import Postponed
 from explorer.core.tracing.captures import note
-from explorer.core.types.device_values import copied, fill, on_host
+from explorer.core.types.device_copies import copied, fill, on_host
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.nn.learning_rates import LearningRate

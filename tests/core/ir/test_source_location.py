@@ -9,9 +9,8 @@ import numpy as np
 
 import explorer as ex
 from explorer.core.ir.assigned_names import assigned_name
-from explorer.core.ir.call_chain import CalledCode, function_code
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import CalledCode, Place, function_code
 
 
 def here() -> int:

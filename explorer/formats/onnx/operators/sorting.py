@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis
 from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, integers
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.tflite.operators.fixed_point import BITS, Numbers, divided, high, multiplied, saturated
 from explorer.formats.tflite.operators.integer_arithmetic import of_bytes, single

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, scratch
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import reshape

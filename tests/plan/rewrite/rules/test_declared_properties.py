@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.examples import Example, real
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import function
 from explorer.ops.base import Ufunc
 from tests.plan.rewrite.rules.asking import applied, close, decision, declined, simplified, values

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Operation
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 EQUAL, NAN_GOES_TRUE = 1, 2

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.core.bit_keys import exact
+from explorer.core.exact_keys import exact
 
 
 class Pair(NamedTuple):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.call_chain import CalledCode, differing
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import CalledCode, Place, differing
 from explorer.record import Recording, Source
 from explorer.record.json_form.codec import from_json, to_json
 
