@@ -221,7 +221,7 @@ UNSEEN = """() => {
     const { camera, placement, prediction } = window.view;
     const [x, y, wide, high] = camera.sight();
     const isSeen = ([left, top, w, h]) => left >= x && top >= y && left + w <= x + wide && top + h <= y + high;
-    return [...prediction.marked().slots.keys()].filter((slot) => !isSeen(placement.shows(slot)));
+    return [...prediction.exercise.marked().slots.keys()].filter((slot) => !isSeen(placement.shows(slot)));
 }"""
 
 

@@ -141,7 +141,7 @@ export class View {
     const { lineage, gradientLinks, compositions } = this.parts.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
     const linked = new Map([...compositions.lit(node), ...gradientLinks.lit(node, box, this.scene.moment.position)]);
-    const asked = this.prediction.marked();
+    const asked = this.prediction.exercise?.marked();
     const lit = asked?.slots ?? this.parts.source.lit(traced?.slots ?? linked);
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
@@ -188,7 +188,7 @@ export class View {
     this.callbacks.onMoment?.(moment);
     this.show(motion);
     this.selection.follow(enters);
-    this.prediction.seek();
+    this.prediction.exercise?.seek();
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
 
@@ -206,7 +206,7 @@ export class View {
 
   /** Go some steps forward or back, or to another question; from a stage as a whole, the first one forward is the stage's first about the selection. */
   step(by) {
-    if (this.prediction.step(by)) return;
+    if (this.prediction.exercise?.step(by)) return;
     const { whole, step, stage } = this.now;
     if (!whole || stage < 0) return this.go(step + by);
     if (by < 0) return this.go(this.timeline.stageOf(step) === stage ? step + by : step);

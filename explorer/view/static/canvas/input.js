@@ -46,7 +46,7 @@ export function listenToPointer(view) {
 
 /** Take a click: as an answer, while a reader predicts. */
 function choose(view, key, edge, isSecond) {
-  if (view.prediction.isOn) view.prediction.take(key, key[0] === "n" ? "" : edge);
+  if (view.prediction.isOn) view.prediction.exercise.take(key, key[0] === "n" ? "" : edge);
   else view.selection[isSecond ? "pair" : "pick"](key);
 }
 
@@ -105,15 +105,15 @@ export function listenToKeys(view) {
     F: () => view.sizes.turnFullScreen(),
     w: () => view.sizes.turnPanel(),
     g: () => view.prediction.toggle(),
-    m: () => view.prediction.hint(),
+    m: () => view.prediction.exercise?.hint(),
     s: () => view.parts.turnTree(),
     l: () => view.parts.turnSource(),
     h: () => view.heat.next(),
     i: () => view.selection.trace("inputs"),
     r: () => view.selection.trace("outputs"),
-    n: () => view.prediction.judge(false) || view.parts.search.walk(1),
+    n: () => view.prediction.exercise?.judge(false) || view.parts.search.walk(1),
     N: () => view.parts.search.walk(-1),
-    y: () => (view.prediction.isOn ? view.prediction.judge(true) : view.stage.contains(document.activeElement) && view.selection.pair(view.focus.key)),
+    y: () => (view.prediction.isOn ? view.prediction.exercise.judge(true) : view.stage.contains(document.activeElement) && view.selection.pair(view.focus.key)),
     e: () => view.opening.all(true),
     c: () => view.opening.all(false),
     "?": () => view.parts.turnHelp(),
@@ -156,7 +156,7 @@ function enterOrToggle(view, key) {
 /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
 function activate(view) {
   const key = view.focus.key;
-  if (view.prediction.isOn) return view.prediction.take(key);
+  if (view.prediction.isOn) return view.prediction.exercise.take(key, "");
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
   if (mark && mark.node !== view.selection.node) view.selection.select(mark.node);
   else if (key) enterOrToggle(view, key);

@@ -38,7 +38,7 @@ export class Sentence {
   /** Say a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} it as plain text */
   show(moment, parts) {
     const { trace, timeline, prediction } = this.view;
-    const { place, verdict, fragments } = prediction.isOn ? prediction.saying() : saying(trace, timeline, moment, parts.summary);
+    const { place, verdict, fragments } = prediction.exercise?.saying() ?? saying(trace, timeline, moment, parts.summary);
     const name = timeline.stages[moment.stage]?.name ?? "";
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
     const words = parts.decisionCard.words(fragments);

@@ -17,7 +17,7 @@ export class Prediction {
     this.gradients = new GradientExercise(view);
     /** @type {import("./exercise.js").Exercise[]} the possible ones, that for any other stage first */
     this.exercises = [this.order, this.fusion, this.buffers, this.gradients].filter(({ isPossible }) => isPossible);
-    /** @type {import("./exercise.js").Exercise | null} the one that is on */ this.exercise = null;
+    /** @type {import("./exercise.js").Exercise | null} the one that is on, which answers for the canvas and the panel */ this.exercise = null;
   }
 
   get isOn() {
@@ -63,44 +63,5 @@ export class Prediction {
     this.exercise = null;
     this.view.callbacks.onPredict?.(false);
     return moment;
-  }
-
-  /** Bring the open question into sight. */
-  seek() {
-    this.exercise?.seek();
-  }
-
-  hint() {
-    this.exercise?.hint();
-  }
-
-  /** Go to another question; false where a step goes to another moment. @param {number} by */
-  step(by) {
-    return this.exercise?.step(by) ?? false;
-  }
-
-  /** Answer yes or no; false where that is no answer. @param {boolean} isYes */
-  judge(isYes) {
-    return this.exercise?.judge(isYes) ?? false;
-  }
-
-  /** The slots and edges of the open question. */
-  marked() {
-    return this.exercise?.marked();
-  }
-
-  /** Take an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" @param {string} [edge] */
-  take(key, edge = "") {
-    this.exercise?.take(key, edge);
-  }
-
-  /** The line over the canvas, in the place of a moment's sentence: it is read out. */
-  saying() {
-    return this.exercise.saying();
-  }
-
-  /** Content of the panel. */
-  content() {
-    return this.exercise.content();
   }
 }

@@ -31,7 +31,7 @@ export class Panel {
     this.parts.kept.begin();
     const isSelected = selected >= 0 || box >= 0;
     const ofSelection = () => (other >= 0 || otherBox >= 0 ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : selected >= 0 ? this.nodePanel.content(selected) : this.boxPanel.content(box));
-    const content = prediction.isOn ? prediction.content() : isSelected ? [this.#back(), ...ofSelection()] : this.momentPanel.content();
+    const content = prediction.isOn ? prediction.exercise.content() : isSelected ? [this.#back(), ...ofSelection()] : this.momentPanel.content();
     const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${otherBox} ${prediction.isOn}`;
     const isSame = subject === this.subject;
     this.subject = subject;
