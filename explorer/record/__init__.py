@@ -1,6 +1,5 @@
 """Recordings: plans and runs as plain data. They need neither NumPy nor the engine, and views read nothing else."""
 
-from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.json_form.codec import SCHEMA, from_json, json_schema, loads, to_json
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
@@ -8,6 +7,7 @@ from explorer.record.reasons import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
     Body,
+    Composition,
     Decision,
     Explanation,
     FileOperator,

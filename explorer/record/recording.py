@@ -8,10 +8,9 @@ Nodes are columns and not objects, because a hundred thousand of them are writte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from explorer.record.composition_rows import Composition
 from explorer.record.dimension_names import DimensionNames, shape_text
 from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
@@ -19,6 +18,7 @@ from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
     UNKNOWN,
     Body,
+    Composition,
     Decision,
     Explanation,
     FileOperator,
@@ -230,3 +230,24 @@ class Recording:
     def decisions_of(self, node: int) -> list[Decision]:
         """Return the decisions of which a node is a subject or a product, in order."""
         return [d for d in self.decisions if node in d.subjects or node in d.produced]
+
+
+def unmeasured(recording: Recording) -> Recording:
+    """Return a recording without its run and the times in its decisions; its values stay, as values of nodes.
+
+    Notebooks keep it: outputs of a cell that is run again must not change where the program has not.
+    """
+    if recording.run is None:
+        return recording
+    return replace(
+        recording,
+        run=None,
+        stages=[stage for stage in recording.stages if stage.kind != "run"],
+        decisions=[
+            replace(decision, facts={name: fact for name, fact in decision.facts.items() if name != "measured_us"})
+            if "measured_us" in decision.facts
+            else decision
+            for decision in recording.decisions
+        ],
+        leaf_values={**recording.leaf_values, **recording.run.values},
+    )

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.pairs import accounts, decisions_between
+from explorer.record.node_decisions import accounts, decisions_between
 from explorer.view.payload.view_payload import payload
 from tests.browser.player import node, press
 from tests.golden.programs import recorded

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from explorer.core.ir.explore_options import ExploreOptions
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
-    from explorer.record.lanes import Lane
+    from explorer.record.worker_lanes import Lane
 
 Way: TypeAlias = Literal["inputs", "outputs"]
 """from a node to all that it is computed from, or to all that is computed from it"""
@@ -165,7 +165,7 @@ class Compare(Protocol):
 
 
 class LanesPicture(Protocol):
-    """SVG of what workers do when (``record.lanes``), over a time in µs."""
+    """SVG of what workers do when (``record.worker_lanes``), over a time in µs."""
 
     def __call__(self, lanes: Sequence[Lane], micros: float, /) -> str: ...
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from explorer.record.composition_rows import Composition
 from explorer.record.compositions.algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
 from explorer.record.compositions.table import Formula, signature, table
+from explorer.record.rows import Composition
 
 if TYPE_CHECKING:
     from explorer.record.recording import Recording
@@ -39,15 +39,15 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
     for row in rows:
         by_kind.setdefault(type(formulas.terms[row.value]), []).append(row)
     values = RecordedValues(recording, numbers)
-    matchers = {tolerance: Match(formulas, values, tolerance) for tolerance in (_USUAL, *_TOLERANCE.values())}
+    matchers = {tolerance: Match(formulas, values.algebra, tolerance) for tolerance in (_USUAL, *_TOLERANCE.values())}
     labels: list[Composition] = []
     for node, value in values.of.items():
         if node in values.same or recording.nodes.kind[node] != "operation":
             continue
-        known = by_kind.get(type(values.terms[value]))
+        known = by_kind.get(type(values.algebra.terms[value]))
         if known is None:
             continue
-        parts = signature(values, value)
+        parts = signature(values.algebra, value)
         for row in known:
             # A test of sets first: matching tries all assignments of terms, and most values are no known function.
             if row.parts <= parts:
@@ -78,7 +78,7 @@ def _ends(
     recording: Recording, values: RecordedValues, matcher: Match, node: int, operand: int
 ) -> tuple[int, tuple[int, ...]] | None:
     """Return the node of an operand, and the operations from it to a result; None if there are too few or many."""
-    term = values.terms[operand]
+    term = values.algebra.terms[operand]
     parts = {
         value
         for value, _ in (term.factors if isinstance(term, Product) else term.terms if isinstance(term, Sum) else ())
@@ -255,14 +255,14 @@ SAME = frozenset({"cast", "positive", "stop_gradient", "to_device"})
 _POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
-class RecordedValues(Algebra):
-    """Values of the recorded nodes: ``of`` is node → value, ``first`` is value → its first node.
+class RecordedValues:
+    """Values of the recorded nodes in an algebra: ``of`` is node → value, ``first`` is value → its first node.
 
     ``numbers`` are the values of leaves of one element, by node.
     """
 
     def __init__(self, recording: Recording, numbers: Mapping[int, float]) -> None:
-        super().__init__()
+        self.algebra = Algebra()
         self._recording, self._nodes = recording, recording.nodes
         self._lengths: dict[int, tuple[int, ...]] = {}
         """reduction → shape of its operand"""
@@ -282,22 +282,22 @@ class RecordedValues(Algebra):
         if operation == "full":
             number = _number(nodes.attributes.get(node, {}).get("value", ""))
         if number is not None and math.isfinite(number):
-            return self.enter(Number(number))
+            return self.algebra.enter(Number(number))
         # An operand outside of the recorded nodes, such as one that a pass produced.
         if not operands or any(operand not in self.of for operand in operands):
-            return self.enter(Atom(node))
+            return self.algebra.enter(Atom(node))
         values = [self.of[operand] for operand in operands]
         if operation in SAME:
             self.same.add(node)
             return values[0]
         if operation in FUNCTIONS:
-            return self.enter(Applied(operation, values[0]))
+            return self.algebra.enter(Applied(operation, values[0]))
         if operation in REDUCTIONS:
             return self._reduction(node, operation, values[0])
         if operation == "reshape":
             return self._reshaped(node, values[0])
         value = self._arithmetic(operation, values)
-        return self.enter(Atom(node)) if value is None else value
+        return self.algebra.enter(Atom(node)) if value is None else value
 
     def _arithmetic(self, operation: str, values: list[int]) -> int | None:
         """Return the value of an operation of the algebra, None of another one."""
@@ -305,20 +305,20 @@ class RecordedValues(Algebra):
             case "add" | "add_n":
                 total = values[0]
                 for value in values[1:]:
-                    total = self.add(total, value)
+                    total = self.algebra.add(total, value)
                 return total
             case "subtract":
-                return self.add(values[0], values[1], -1.0)
+                return self.algebra.add(values[0], values[1], -1.0)
             case "negative":
-                return self.multiply(values[0], self.enter(Number(-1.0)))
+                return self.algebra.multiply(values[0], self.algebra.enter(Number(-1.0)))
             case "multiply":
-                return self._scaled(self.multiply(*values))
+                return self._scaled(self.algebra.multiply(*values))
             case "divide":
-                return self._scaled(self.multiply(values[0], self.power(values[1], -1.0)))
+                return self._scaled(self.algebra.multiply(values[0], self.algebra.power(values[1], -1.0)))
             case "power":
-                exponent = self.terms[values[1]]
-                return self.power(values[0], exponent.value) if isinstance(exponent, Number) else None
-        return self.power(values[0], _POWERS[operation]) if operation in _POWERS else None
+                exponent = self.algebra.terms[values[1]]
+                return self.algebra.power(values[0], exponent.value) if isinstance(exponent, Number) else None
+        return self.algebra.power(values[0], _POWERS[operation]) if operation in _POWERS else None
 
     def _reduction(self, node: int, operation: str, operand: int) -> int:
         attributes, nodes = self._nodes.attributes.get(node, {}), self._nodes
@@ -326,36 +326,38 @@ class RecordedValues(Algebra):
             [int(axis) for axis in attributes.get("axes", "").strip("()").split(",") if axis.strip().isdigit()]
         )
         keeps = attributes.get("keepdims") == "True" or not self._recording.type_of(node).shape
-        value = self.enter(Reduction(operation, axes, keeps, operand))
+        value = self.algebra.enter(Reduction(operation, axes, keeps, operand))
         self._lengths[value] = self._recording.type_of(nodes.operands[node][0]).shape
         return value
 
     def _scaled(self, value: int) -> int:
         """Return a value, for a sum divided by the number of its elements their mean."""
-        term = self.terms[value]
+        term = self.algebra.terms[value]
         if isinstance(term, Product) and len(term.factors) == 1 and term.factors[0][1] == 1:
             ((inner, _),) = term.factors
-            total = self.terms[inner]
+            total = self.algebra.terms[inner]
             if isinstance(total, Reduction) and total.function == "sum":
                 count = math.prod([self._lengths[inner][axis] for axis in total.axes])
                 if math.isclose(term.coefficient * count, 1, rel_tol=1e-3):
-                    mean = self.enter(Reduction("mean", total.axes, total.keeps, total.operand))
+                    mean = self.algebra.enter(Reduction("mean", total.axes, total.keeps, total.operand))
                     self._lengths[mean] = self._lengths[inner]
                     return mean
         return value
 
     def _reshaped(self, node: int, value: int) -> int:
         """Return the value of a reshape; a reduction keeps its axes, or drops them, by one, too."""
-        term, shape = self.terms[value], self._recording.type_of(node).shape
+        term, shape = self.algebra.terms[value], self._recording.type_of(node).shape
         if isinstance(term, Reduction):
             lengths = list(enumerate(self._lengths[value]))
             kept = tuple([1 if axis in term.axes else length for axis, length in lengths])
             dropped = tuple([length for axis, length in lengths if axis not in term.axes])
             if shape in (kept, dropped):
-                reshaped = self.enter(Reduction(term.function, term.axes, shape == kept or not shape, term.operand))
+                reshaped = self.algebra.enter(
+                    Reduction(term.function, term.axes, shape == kept or not shape, term.operand)
+                )
                 self._lengths[reshaped] = self._lengths[value]
                 return reshaped
-        return self.enter(Atom(node))
+        return self.algebra.enter(Atom(node))
 
 
 def _number(text: str) -> float | None:

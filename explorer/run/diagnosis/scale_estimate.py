@@ -25,8 +25,8 @@ from explorer.plan.schedule.task_assignment import (
     assign,
     critical_path,
 )
-from explorer.record.lanes import Lane, Span, lanes_text
 from explorer.record.reasons import bytes_text, counted_text, micros_text
+from explorer.record.worker_lanes import Lane, Span, lanes_text
 from explorer.run.diagnosis.replan import recorded_input, replan
 
 MOST = 100_000

@@ -7,8 +7,7 @@ from collections.abc import Sequence, Set
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
-from explorer.record.history import decisions_about
-from explorer.record.pairs import accounts, decisions_between
+from explorer.record.node_decisions import accounts, decisions_about, decisions_between
 from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line

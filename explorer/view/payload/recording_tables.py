@@ -10,10 +10,9 @@ from typing import Any
 
 from explorer.record import Decision, Layer, Recording, Template, shape_text
 from explorer.record.escape import visible
-from explorer.record.history import declined_before
 from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
-from explorer.record.pairs import ACCOUNTS
+from explorer.record.node_decisions import ACCOUNTS, declined_before
 from explorer.record.reasons import FIELD, fact_text, fields, plural_of
 from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.model.labels import group_titles

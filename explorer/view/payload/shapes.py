@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from explorer.record.composition_rows import Composition
 from explorer.record.layer_rows import Gradient
 from explorer.record.rows import (
     Body,
+    Composition,
     FileOperator,
     InterfaceRow,
     Nodes,
@@ -114,7 +114,7 @@ class DecisionTable(TypedDict):
     subjects: tuple[int, ...]
     produced: tuple[int, ...]
     before: list[int]
-    """declined decisions that belong before it (record/history.py)"""
+    """declined decisions that belong before it (record/node_decisions.py)"""
     cost: float
     """estimated µs that it costs to decline, which is not among the facts unless the sentence names it"""
 
@@ -182,7 +182,7 @@ class RecordingTables(TypedDict):
     declined_readers: list[tuple[int, int, int]]
     """decision, operand, reader: the few declined edges that have no such indices"""
     accounts: dict[str, str]
-    """kind → sentence about {node}, of two nodes that no decision is about (record/pairs.py)"""
+    """kind → sentence about {node}, of two nodes that no decision is about (record/node_decisions.py)"""
     marks: dict[int, dict[int, str]]
     """decision → node → text behind its name, of sentences with nodes of equal names"""
     groups: list[GroupTable]

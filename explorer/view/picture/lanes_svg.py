@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.record.lanes import Lane
 from explorer.record.reasons import counted_text, micros_text
+from explorer.record.worker_lanes import Lane
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import page_colours
 

@@ -17,7 +17,7 @@ import traitlets
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
-from explorer.record.unmeasured import unmeasured
+from explorer.record.recording import unmeasured
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
 from explorer.view.export.text import text

@@ -17,7 +17,7 @@ from explorer.plan import plan
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.chain_tasks import chain_tasks
 from explorer.plan.schedule.task_assignment import HOME, Network, Task, assign, critical_path
-from explorer.record.lanes import Lane, Span, lanes_text
+from explorer.record.worker_lanes import Lane, Span, lanes_text
 from tests.support.programs import programs
 from tests.support.refusals import refused
 

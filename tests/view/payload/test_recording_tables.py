@@ -14,8 +14,8 @@ from explorer import layers
 from explorer.core.policy import Policy, Sub
 from explorer.record import Recording
 from explorer.record.escape import visible
-from explorer.record.history import decisions_about, declined_before
 from explorer.record.layer_rows import layer_lines
+from explorer.record.node_decisions import decisions_about, declined_before
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why
 from explorer.view.payload.recording_tables import recording_tables

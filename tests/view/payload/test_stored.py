@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record.unmeasured import unmeasured
+from explorer.record.recording import unmeasured
 from explorer.view.payload import stored as stored_views
 from explorer.view.payload.stored import MIME, restored, stored
 from explorer.view.payload.view_payload import payload

@@ -1,4 +1,4 @@
-// Answers to "why not these two?": the decisions about two nodes, or what became of each. record/pairs.py is the counterpart.
+// Answers to "why not these two?": the decisions about two nodes, or what became of each. record/node_decisions.py is the counterpart.
 
 import { grouped } from "./number_format.js";
 

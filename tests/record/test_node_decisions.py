@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record.pairs import accounts
+from explorer.record.node_decisions import accounts
 from tests.golden.programs import recorded
 
 

@@ -1,7 +1,8 @@
-"""Decisions about two nodes: why they run apart, or together.
+"""Decisions about nodes: what was declined before a decision, and why two nodes run apart or together.
 
-``plan.why(a, b)`` and the panel, with two nodes selected, ask for it. Where no decision is about both, the accounts say
-where each of them runs, which is an answer too.
+Why a node was changed is often answered by the rules that were asked before and declined. Panel, text and
+``plan.explain`` show them together; ``plan.why(a, b)`` and the panel, with two nodes selected, ask about two. Where no
+decision is about both, the accounts say where each of them runs, which is an answer too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,39 @@ ACCOUNTS = {
 """sentences about one node, or about two in two kernels, where no decision is about both"""
 _NAMED = 5
 """nodes between two that are named; more are counted"""
+_MOST = 40
+"""number of declined decisions that are kept before one decision: the last ones"""
+
+
+def declined_before(recording: Recording) -> list[tuple[int, ...]]:
+    """Return for each decision the declined ones of its stage that came before it, about the nodes that it changed.
+
+    Only applied decisions have any. Beyond 40, the last ones are kept: a value that thousands of operations read is
+    the subject of thousands of decisions.
+    """
+    before: list[tuple[int, ...]] = [()] * len(recording.decisions)
+    for stage in recording.stages:
+        declined: dict[int, list[int]] = {}
+        for number in range(stage.first, stage.last):
+            decision = recording.decisions[number]
+            if decision.verdict == "declined":
+                for node in decision.subjects:
+                    declined.setdefault(node, []).append(number)
+            elif declined:
+                earlier = {refusal for node in decision.subjects for refusal in declined.get(node, ())[-_MOST:]}
+                before[number] = tuple(sorted(earlier)[-_MOST:])
+    return before
+
+
+def decisions_about(recording: Recording, node: int) -> list[int]:
+    """Return the numbers of the decisions about a node, each after the declined ones that belong before it."""
+    own = [
+        number
+        for number, decision in enumerate(recording.decisions)
+        if node in decision.subjects or node in decision.produced
+    ]
+    before = declined_before(recording) if own else []
+    return sorted({*own, *[earlier for number in own for earlier in before[number]]})
 
 
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
