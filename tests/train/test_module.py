@@ -1,25 +1,25 @@
-"""Modules: the order of their building, both ways to train, conventions, release."""
+"""Modules: built in order, trained by one plan, shown and checked."""
 
 from __future__ import annotations
 
 import copy
 import gc
 import pickle
-import signal
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 
 import explorer as ex
 from explorer.layers import PNoUpdate, Sub
-from explorer.train.training_step import TrainingStep
 from tests.support.refusals import refused
 
 T = ex.train
+
+
 HANDWRITING = Path(__file__).parents[2] / "assets" / "handwriting.npz"
 
 
@@ -39,6 +39,13 @@ def data(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
     """Samples of 2 × 3 elements, and labels of 2."""
     generator = np.random.default_rng(5)
     return generator.normal(size=(count, 2, 3)), generator.normal(size=(count, 2))
+
+
+def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
+    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1), dtype=dtype, samples=samples)
+    node = module.add_node(layer)
+    module.attach()
+    return node
 
 
 @pytest.mark.spec("T-1", headline=True)
@@ -146,171 +153,6 @@ def test_a_module_of_float64_computes_in_it_throughout() -> None:
     np.testing.assert_allclose(node.backward(upstream), upstream @ weight.T, rtol=1e-14)
     dtypes = {type_.dtype for type_ in module.plan(x, label).recording.types if not type_.parts}
     assert {dtype for dtype in dtypes if dtype.startswith("float")} == {"float64"}
-
-
-@pytest.mark.spec("T-8", "T-12", headline=True)
-def test_samples_may_lie_last() -> None:
-    """Train with samples first, or last by a switch: outputs and losses are the same."""
-    x, label = data()
-    first, last = built(dtype="float64"), built(dtype="float64", samples="last")
-    turned, turned_label = x.transpose(1, 2, 0), label.T
-    for _ in range(3):
-        np.testing.assert_allclose(last.predict(turned), first.predict(x).T, rtol=1e-12)
-        assert last.train_on(turned, turned_label) == pytest.approx(first.train_on(x, label), rel=1e-12)
-    with pytest.raises(ex.DeclarationError, match="along one axis"):
-        T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1)).add_node(T.Linear("a", 1, 1, "last"))
-
-
-@pytest.mark.spec("T-8")
-@pytest.mark.parametrize("loss", [ex.train.CrossEntropy, ex.train.MeanSquaredError])
-@pytest.mark.parametrize("rows", [True, False])
-def test_a_loss_reads_classes_beside_samples_that_lie_last(loss: Any, rows: bool) -> None:
-    """Outputs (classes, samples) have the loss and the gradients of outputs (samples, classes)."""
-    if not rows and loss is T.MeanSquaredError:
-        return
-    generator = np.random.default_rng(4)
-    x, numbers = generator.normal(size=(7, 5)), generator.integers(3, size=7)
-    label = np.eye(3)[numbers] if rows else numbers
-    modules = []
-    for samples in ("first", "last"):
-        module = T.Module("m", loss=loss(), optimizer=T.SGD(0.1), dtype="float64", samples=samples)
-        module.add_node(T.Linear("l", 5, 3, samples))
-        module.attach(seed=1)
-        modules.append(module)
-    first, last = modules
-    turned = label.T if rows else label
-    assert last.train_on(x.T, turned) == pytest.approx(first.train_on(x, label), rel=1e-12)
-    last.forward(x.T)
-    first.forward(x)
-    assert last.backward(turned) == pytest.approx(first.backward(label), rel=1e-12)
-    for name, gradient in first.gradients.items():
-        np.testing.assert_allclose(last.gradients[name], gradient, rtol=1e-12)
-
-
-@pytest.mark.spec("T-12", "T-8", headline=True)
-def test_a_linear_layer_with_samples_last_is_the_texts() -> None:
-    """Compute a linear layer with samples last: Wᵀ I + b, dW = I Gᵀ, db = Σ G over samples, dI = W G."""
-    generator = np.random.default_rng(0)
-    node = _node(T.Linear("l", 6, 2, "last"), "last")
-    w, b = (node.parameters[name].array for name in ("l/weight", "l/bias"))
-    x, g = generator.normal(size=(2, 3, 4)), generator.normal(size=(2, 4))
-    merged = x.reshape(6, 4)
-    assert w.shape == (6, 2)
-    assert b.shape == (2,)
-    np.testing.assert_allclose(node.forward(x), w.T @ merged + b[:, None], rtol=1e-12)
-    np.testing.assert_allclose(node.backward(g), (w @ g).reshape(x.shape), rtol=1e-12)
-    np.testing.assert_allclose(node.gradients["l/weight"], merged @ g.T, rtol=1e-12)
-    np.testing.assert_allclose(node.gradients["l/bias"], g.sum(1), rtol=1e-12)
-    for samples, axis in (("last", "the last axis"), ("first", "the first axis")):
-        layer = T.Linear("l", 6, 2, samples)
-        layer.init(ex.layers.Initializer(filler=ex.layers.Constant(0.0)))
-        with pytest.raises(ex.OperandError, match=rf"linear layer of 6 inputs with .*, 8 elements a sample\n.*{axis}"):
-            layer(np.ones((2, 4, 4) if samples == "last" else (4, 2, 4), np.float32))
-
-
-def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
-    module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1), dtype=dtype, samples=samples)
-    node = module.add_node(layer)
-    module.attach()
-    return node
-
-
-@pytest.mark.spec("T-4")
-def test_whole_numbers_have_a_gradient_of_zeros() -> None:
-    """The parameters behind them have gradients; those of the numbers are real, as all gradients of the module."""
-    node = _node(T.Linear("l", 3, 2))
-    node.forward(np.array([[3, 1, 3]]))
-    gradient = node.backward(np.ones((1, 2)))
-    np.testing.assert_array_equal(gradient, np.zeros((1, 3)))
-    assert gradient.dtype == np.float64
-    np.testing.assert_array_equal(node.gradients["l/weight"], [[3, 3], [1, 1], [3, 3]])
-
-
-@pytest.mark.spec("T-7", headline=True)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_relu_masks_and_keeps_the_shape(dtype: str) -> None:
-    """Keep what is above 0 in ReLU, and multiply the gradient by that mask; the shape stays."""
-    node = _node(ex.relu, dtype=dtype)
-    x = np.array([[-1.0, 0.0, 2.0], [3.0, -4.0, 0.5]], dtype)
-    output = node.forward(x)
-    assert output.dtype == dtype
-    assert output.tolist() == [[0, 0, 2], [3, 0, 0.5]]
-    assert node.backward(np.full((2, 3), 5.0, dtype)).tolist() == [[0, 0, 5], [5, 0, 5]]
-    assert node.parameters == {}
-    assert node.input_size == node.output_size == 3
-    assert node.type == "relu"
-
-
-@pytest.mark.spec("T-5", headline=True)
-def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
-    """Keep a layer's last input and a copy of its last output from one forward to the next."""
-    node = _node(T.Linear("l", 6, 2))
-    assert node.last_input is None
-    assert node.last_output is None
-    assert (node.input_size, node.output_size) == (6, 2)
-    x, _ = data()
-    given = ex.tensor(x)
-    output = node.forward(given)
-    assert node.last_input is given
-    before = output.copy()
-    node.backward(np.ones((8, 2)))
-    assert node.last_input is given
-    assert (node.last_output == before).all()
-    node.forward(data()[0] + 1)
-    assert (output == before).all()
-    node.forward(data(3)[0])
-    assert node.last_output.shape == (3, 2)
-    with pytest.raises(ex.OperandError, match="must have 6 elements"):
-        node.forward(np.ones((2, 5)))
-
-
-@pytest.mark.spec("T-14", headline=True)
-def test_a_training_tensor_is_one_contiguous_block() -> None:
-    """Keep training tensors as one contiguous block with strides in elements; a view is copied first."""
-    node = _node(T.Linear("l", 6, 2))
-    whole = np.arange(24.0).reshape(6, 4)
-    node.forward(whole.T)
-    kept = node.last_input
-    assert kept.array.flags.c_contiguous
-    assert not np.shares_memory(kept.array, whole)
-    assert (kept.shape, kept.strides) == ((4, 6), (6, 1))
-    assert ex.tensor(np.zeros((2, 3, 4), "float32")).strides == (12, 4, 1)
-    assert ex.tensor(1.0).strides == ()
-
-
-@pytest.mark.spec("T-5")
-def test_a_tensor_that_was_taken_over_is_not_used_again() -> None:
-    node = _node(T.Linear("l", 6, 2))
-    given = ex.tensor(data()[0])
-    node.forward(given)
-    with pytest.raises(ex.StateError, match="taken it over"):
-        node.forward(given)
-    array = data()[0]
-    assert (node.forward(array) == node.forward(array)).all(), "an array is copied"
-
-
-@pytest.mark.spec("T-6", headline=True)
-def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
-    """Compute new gradients in backward from an upstream gradient of the right size, which is only read."""
-    node = _node(T.Linear("l", 6, 2))
-    x, g = data()
-    with pytest.raises(ex.StateError, match="not fed forward"):
-        node.backward(g)
-    node.forward(x)
-    before = g.copy()
-    for upstream in (ex.tensor(g), g):
-        one = node.backward(upstream)
-        kept = one.copy()
-        two = node.backward(2 * g)
-        assert not np.shares_memory(one, two)
-        assert (one == kept).all()
-        np.testing.assert_allclose(two, 2 * one, rtol=1e-12)
-        assert (np.asarray(upstream) == before).all(), "the upstream gradient is only read"
-    node.backward(g)
-    assert one.shape == x.shape
-    assert {name: array.shape for name, array in node.gradients.items()} == {"l/bias": (2,), "l/weight": (6, 2)}
-    with pytest.raises(ex.OperandError, match="last output's shape"):
-        node.backward(np.ones((8, 3)))
 
 
 @pytest.mark.spec("T-2", headline=True)
@@ -512,26 +354,6 @@ def test_handwritten_digits_are_learned_from_scratch() -> None:
     assert history[-1].loss < 0.1 * history[0].loss
 
 
-def test_an_interrupt_leaves_a_whole_step() -> None:
-    """Ctrl-C while new parameters are taken over waits until all of them are: no step is half made."""
-    x, label = data()
-    module, other = built(T.Momentum(0.1)), built(T.Momentum(0.1))
-    memory = module.optimizer.memory
-    commit = memory.commit
-
-    def interrupted() -> None:
-        signal.raise_signal(signal.SIGINT)
-        commit()
-
-    memory.commit = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        module.train_on(x, label)
-    memory.commit = commit
-    other.train_on(x, label)
-    assert module.optimizer.iteration == 1
-    assert module.train_on(x, label) == other.train_on(x, label)
-
-
 def test_several_threads_may_train_and_predict() -> None:
     x, label = data()
     module = built()
@@ -549,129 +371,6 @@ def test_batches_of_ever_new_lengths_keep_few_plans() -> None:
         module.train_on(*data(count))
         module.predict(data(count)[0])
     assert len(module._steps) == len(module._predictions) == 16
-
-
-def step_decisions(module: Any) -> dict[str, list[str]]:
-    """What the plan of a step says of its updates: the code of each decision, and the labels of its subjects."""
-    x, label = data()
-    recording = module.plan(x, label).recording
-    texts: dict[str, list[str]] = {}
-    for decision in recording.decisions:
-        if recording.stages[decision.stage].name == "update":
-            texts.setdefault(decision.code, []).extend(map(recording.label, decision.subjects))
-    return texts
-
-
-@pytest.mark.spec("T-4")
-def test_parameters_are_updated_in_place_where_that_is_proved() -> None:
-    """A step writes new parameters and state over the old ones; the stage *update* says which, and why others not."""
-    assert {code: len(subjects) for code, subjects in step_decisions(built(T.Adam(0.1))).items()} == {"in_place": 12}
-    decisions = step_decisions(built(T.SGD(0.1)))
-    assert (len(decisions["in_place"]), len(decisions["not_elementwise"])) == (2, 2)
-    x, label = data()
-    module = built(T.Adam(0.1))
-    stages = {stage.name: stage.counts for stage in module.plan(x, label).recording.stages}
-    apart = {stage.name: stage.counts for stage in module.plan(x, label, without=["update"]).recording.stages}
-    assert "update" not in apart
-    sizes = 3 * sum(held.array.nbytes for held in module.parameters.values())
-    assert apart["buffers"]["peak"] - stages["buffers"]["peak"] == sizes
-    module.train_on(x, label)
-    assert not module.optimizer.spares
-
-
-@pytest.mark.parametrize("executor", ["simple", "dag", "async"])
-@pytest.mark.parametrize("make", [T.SGD, T.Momentum, T.Adam, T.Adagrad, T.RMSProp, T.Ftrl])
-def test_updates_in_place_change_no_value(make: Any, executor: str) -> None:
-    """With and without the pass a training gives the same bits."""
-    x, label = data()
-
-    class Beside(TrainingStep):  # type: ignore[misc]
-        options: ClassVar = {"without": ("update",)}
-
-    module, beside = built(make(0.1), executor=executor), built(make(0.1), executor=executor)
-    beside.set_step(Beside)
-    for _ in range(4):
-        assert module.train_on(x, label) == beside.train_on(x, label)
-    for name, held in module.parameters.items():
-        assert held.array.tobytes() == beside.parameters[name].array.tobytes()
-    assert {k: v.tobytes() for k, v in module.optimizer.state().items()} == {
-        k: v.tobytes() for k, v in beside.optimizer.state().items()
-    }
-    assert len(beside.optimizer.spares) == 4 + len(beside.optimizer.state())
-
-
-class Interrupted(BaseException):
-    """An interrupt."""
-
-
-@pytest.mark.spec("T-4")
-@pytest.mark.parametrize("make", [T.SGD, T.Adam])
-def test_a_step_that_is_stopped_at_any_kernel_leaves_all_parameters_old(make: Any) -> None:
-    """Whichever kernel of a step fails or is interrupted, parameters and state are those before it."""
-    x, label = data()
-    module, whole = built(make(0.1)), built(make(0.1))
-    module.train_on(x, label)
-    whole.train_on(x, label)
-    (step,) = module._steps.values()
-    program = step._compiled._program
-    before = [held.array.copy() for held in module.parameters.values()]
-    state = module.optimizer.state()
-    runners = program.runners
-    assert len(runners) > 5
-    assert program._updates
-    for at, (_, slot) in enumerate(runners):
-        for error in (Interrupted, ZeroDivisionError):
-
-            def stop(values: Any, error: Any = error) -> Any:
-                raise error
-
-            program.runners = [*runners[:at], (stop, slot), *runners[at + 1 :]]
-            with pytest.raises((Interrupted, ex.RunError)):
-                module.train_on(x, label)
-            assert all((old == held.array).all() for old, held in zip(before, module.parameters.values(), strict=True))
-            assert all((module.optimizer.state()[key] == array).all() for key, array in state.items())
-            assert module.optimizer.iteration == 1
-    program.runners = runners
-    assert module.train_on(x, label) == whole.train_on(x, label)
-    assert module.train_on(x, label) == whole.train_on(x, label)
-
-
-def test_an_interrupt_among_updates_waits_until_all_are_made() -> None:
-    x, label = data()
-    module, whole = built(T.Adam(0.1)), built(T.Adam(0.1))
-    for each in (module, whole):
-        each.train_on(x, label)
-    (step,) = module._steps.values()
-    program = step._compiled._program
-    updates = program._updates
-    for at, (runner, slot) in enumerate(updates):
-
-        def interrupted(values: Any, runner: Any = runner) -> Any:
-            signal.raise_signal(signal.SIGINT)
-            return runner(values)
-
-        program._updates = [*updates[:at], (interrupted, slot), *updates[at + 1 :]]
-        with pytest.raises(KeyboardInterrupt):
-            module.train_on(x, label)
-        whole.train_on(x, label)
-        assert module.optimizer.iteration == whole.optimizer.iteration
-        for name, held in module.parameters.items():
-            assert (held.array == whole.parameters[name].array).all()
-
-
-def test_memory_that_runs_out_among_updates_is_told() -> None:
-    x, label = data()
-    module = built(T.Adam(0.1))
-    module.train_on(x, label)
-    (step,) = module._steps.values()
-
-    def full(values: Any) -> Any:
-        raise MemoryError("no more")
-
-    program = step._compiled._program
-    program._updates = [*program._updates[:2], (full, program._updates[2][1]), *program._updates[3:]]
-    with pytest.raises(ex.RunError, match=r"update in place.*no more"):
-        module.train_on(x, label)
 
 
 def test_outputs_of_steps_stay_as_they_were() -> None:
@@ -713,23 +412,6 @@ def test_whole_numbers_that_a_layer_reads_are_trained_on() -> None:
     output = module.forward(rows)
     np.testing.assert_allclose(output, module.predict(rows), rtol=1e-6)
     assert module.backward(label) == pytest.approx(module.train_on(rows, label), rel=1e-6)
-
-
-@pytest.mark.spec("T-1")
-@pytest.mark.parametrize("samples", ["first", "last"])
-def test_a_batch_without_samples_is_refused(samples: str) -> None:
-    """Its loss is no number, which would be that of the whole epoch; a prediction of no samples has none."""
-    module = built(samples=samples)
-    x = np.ones((0, 6) if samples == "first" else (6, 0))
-    label = np.ones((0, 2) if samples == "first" else (2, 0))
-    assert module.predict(x).shape == label.shape
-    for call in (lambda: module.train_on(x, label), lambda: module.fit([(x, label)])):
-        with pytest.raises(ex.OperandError, match="at least one sample"):
-            call()
-    module.forward(x)
-    with pytest.raises(ex.OperandError, match="at least one sample"):
-        module.backward(label)
-    assert module.require_optimizer().iteration == 0
 
 
 @pytest.mark.spec("T-9")
