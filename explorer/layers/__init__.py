@@ -46,24 +46,31 @@ from explorer.layers.framework.policy_classes import (
 )
 from explorer.layers.framework.ports import Container, Ports
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
-from explorer.layers.library.binary_layers import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
 from explorer.layers.library.conv import Conv2d
-from explorer.layers.library.elementwise_layers import (
+from explorer.layers.library.linear import Bias, Linear, SingleLayerPerceptron, Weight
+from explorer.layers.library.operation_layers import (
     Absolute,
+    Add,
     Arccos,
     Arccosh,
     Arcsin,
     Arcsinh,
     Cos,
+    Dot,
     Elementwise,
+    Interpolate,
+    Multiply,
+    NLLLoss,
+    Permute,
     Relu,
     Sigmoid,
     Sin,
+    Softmax,
     Square,
+    Subtract,
     Tan,
     Tanh,
 )
-from explorer.layers.library.linear import Bias, Linear, SingleLayerPerceptron, Weight
 from explorer.layers.library.recurrent import GRUStep, Recurrent
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself

@@ -14,7 +14,7 @@ from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.policy_classes import PerceptronPolicy
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
-from explorer.layers.library.binary_layers import Add, Dot
+from explorer.layers.library.operation_layers import Add, Dot
 
 
 class Weight(Composite):

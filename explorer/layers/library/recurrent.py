@@ -16,9 +16,8 @@ from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.policy_classes import GRUPolicy, RecurrentPolicy
 from explorer.layers.framework.topology import Clause, InConnect, InternalConnect, OutConnect, Sublayer, Topology
-from explorer.layers.library.binary_layers import Add, Interpolate, Multiply
-from explorer.layers.library.elementwise_layers import Sigmoid, Tanh
 from explorer.layers.library.linear import Linear, Weight
+from explorer.layers.library.operation_layers import Add, Interpolate, Multiply, Sigmoid, Tanh
 from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.reshape import StopGradient
 

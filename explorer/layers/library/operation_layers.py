@@ -1,8 +1,12 @@
-"""Layers that combine several inputs, or rearrange one."""
+"""Layers that apply one operation.
+
+Those without options of their own are rows of a table: a class, the operation, and its ports.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 from explorer.core.errors import DeclarationError, OperandError
@@ -10,41 +14,64 @@ from explorer.core.ir.expr import Expr
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.policy_classes import DimensionPolicy, InputPolicy
 from explorer.ops.base import reshape
-from explorer.ops.elementwise.arithmetic import interpolate
+from explorer.ops.elementwise.arithmetic import add, interpolate, multiply, subtract
+from explorer.ops.elementwise.trigonometric_and_logs import arccos, arccosh, arcsin, arcsinh
+from explorer.ops.elementwise.unary import absolute, cos, relu, sigmoid, sin, square, tan, tanh
 from explorer.ops.linalg.tensordot import tensordot
 from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.nll_loss import nll_loss
 from explorer.ops.nn.softmax import softmax
 
 
-class Add(Layer):
-    """Sum, left + right; a broadcast operand's gradient is summed back to its shape, as in all layers here."""
+class Elementwise(Layer):
+    """Base of layers that apply ``operation`` to each element of ``input``, or of several inputs in their order."""
 
-    inputs: ClassVar[tuple[str, ...]] = ("left", "right")
+    operation: ClassVar[Callable[..., Expr] | None] = None
 
-    def forward(self, left: Expr, right: Expr) -> Expr:
-        """Record the sum."""
-        return left + right
-
-
-class Subtract(Layer):
-    """Difference, left − right."""
-
-    inputs: ClassVar[tuple[str, ...]] = ("left", "right")
-
-    def forward(self, left: Expr, right: Expr) -> Expr:
-        """Record the difference."""
-        return left - right
+    def forward(self, **inputs: Expr) -> Expr:
+        """Record the operation's result."""
+        operation = type(self).operation
+        if operation is None:
+            raise DeclarationError(
+                f"the elementwise layer class {type(self).__name__} without an operation",
+                rule="the class must set operation, a function of one expression",
+                fix="operation = ex.tanh, for instance",
+            )
+        return operation(*[inputs[port] for port in self.inputs])
 
 
-class Multiply(Layer):
-    """Elementwise product, left · right."""
+def _layer(
+    name: str, operation: Callable[..., Expr], doc: str, inputs: tuple[str, ...] = ("input",)
+) -> type[Elementwise]:
+    """Return the layer class of an operation."""
+    return type(
+        name, (Elementwise,), {"__doc__": doc, "__module__": __name__, "operation": operation, "inputs": inputs}
+    )
 
-    inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
-    def forward(self, left: Expr, right: Expr) -> Expr:
-        """Record the product."""
-        return left * right
+Absolute = _layer("Absolute", absolute, "Absolute value, |x|.")
+Arccos = _layer("Arccos", arccos, "Inverse cosine: the angle, in radians, whose cosine is x.")
+Arccosh = _layer("Arccosh", arccosh, "Inverse hyperbolic cosine.")
+Arcsin = _layer("Arcsin", arcsin, "Inverse sine: the angle, in radians, whose sine is x.")
+Arcsinh = _layer("Arcsinh", arcsinh, "Inverse hyperbolic sine.")
+Cos = _layer("Cos", cos, "Cosine of x in radians.")
+Sin = _layer("Sin", sin, "Sine of x in radians.")
+Tan = _layer("Tan", tan, "Tangent of x in radians.")
+Square = _layer("Square", square, "Square, x².")
+Sigmoid = _layer("Sigmoid", sigmoid, "Logistic sigmoid, 1 / (1 + e⁻ˣ).")
+Tanh = _layer("Tanh", tanh, "Hyperbolic tangent.")
+Relu = _layer("Relu", relu, "Rectified linear unit: x if positive, else 0.")
+Add = _layer(
+    "Add",
+    add,
+    "Sum, left + right; a broadcast operand's gradient is summed back to its shape, as in all layers here.",
+    ("left", "right"),
+)
+Subtract = _layer("Subtract", subtract, "Difference, left − right.", ("left", "right"))
+Multiply = _layer("Multiply", multiply, "Elementwise product, left · right.", ("left", "right"))
+Interpolate = _layer(
+    "Interpolate", interpolate, "Interpolation, first · weight + second · (1 − weight).", ("first", "second", "weight")
+)
 
 
 class Dot(Layer):
@@ -75,16 +102,6 @@ def _row(x: Expr) -> Expr:
             fix="leave PRowVecInput out to multiply all rows",
         )
     return reshape(x, (1, x.shape[-1]))
-
-
-class Interpolate(Layer):
-    """Interpolation, first · weight + second · (1 − weight)."""
-
-    inputs: ClassVar[tuple[str, ...]] = ("first", "second", "weight")
-
-    def forward(self, first: Expr, second: Expr, weight: Expr) -> Expr:
-        """Record the interpolated value."""
-        return interpolate(first, second, weight)
 
 
 class Softmax(Layer):
