@@ -195,7 +195,7 @@ def test_a_batch_norm_inside_another_layer_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda: T.BatchNorm("n", 0), "a whole number of 1 or more"),
+        (lambda: T.BatchNorm("n", 0), "channels must be an integer of 1 or more"),
         (lambda: T.BatchNorm("n", 2, momentum=1.5), "momentum must be a number of 0 or more, and 1 at most"),
         (lambda: T.BatchNorm("n", 2, epsilon=-1e-5), "epsilon must be a number of 0 or more"),
         (lambda: T.BatchNorm("n", 2, samples="middle"), "samples"),

@@ -174,7 +174,8 @@ def test_a_mask_is_part_of_the_steps_plan() -> None:
 
 @pytest.mark.parametrize("wrong", [{"ratio": 1.0}, {"ratio": -0.1}, {"ratio": True}, {"seed": -1}, {"seed": 0.5}])
 def test_numbers_of_a_dropout_are_checked(wrong: dict[str, Any]) -> None:
-    with refused(ex.DeclarationError, "ratio must be at least 0 and less than 1"):
+    rule = "seed must be an integer of 0 or more" if "seed" in wrong else "ratio must be at least 0 and less than 1"
+    with refused(ex.DeclarationError, rule):
         T.Dropout("drop", **wrong)
 
 

@@ -63,8 +63,8 @@ def test_numbers_of_no_row_are_refused() -> None:
     for wrong in (6, -1):
         with pytest.raises(ex.RunError, match=f"label {wrong} with 6 classes"):
             module.train_on(np.full((1, 3), wrong), LABELS[:1])
-    with refused(ex.OperandError, "must be whole numbers"):
+    with refused(ex.OperandError, "must be integers"):
         module.predict(np.ones((2, 3)))
     for count, features in ((0, 4), (3, 1.5)):
-        with refused(ex.DeclarationError, "whole numbers of 1 or more"):
+        with refused(ex.DeclarationError, "integer of 1 or more"):
             T.Embedding("words", count, features)  # type: ignore[arg-type]

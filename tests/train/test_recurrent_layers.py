@@ -101,8 +101,12 @@ def test_what_is_no_sequence_is_refused() -> None:
     for wrong in (np.ones((4, 3)), np.ones((4, 5, 2)), np.ones((4, 0, 3))):
         with refused(ex.OperandError, "a recurrent layer of 3 features", "(N, steps, features)"):
             module.predict(wrong)
-    for make in (lambda: T.LSTM("m", 0, 4), lambda: T.GRU("m", 3, 4, last=1), lambda: T.LSTM("m", 3, 2.0)):
-        with refused(ex.DeclarationError, "whole numbers of 1 or more"):
+    for make, rule in (
+        (lambda: T.LSTM("m", 0, 4), "features must be an integer of 1 or more"),
+        (lambda: T.GRU("m", 3, 4, last=1), "last must be True or False"),
+        (lambda: T.LSTM("m", 3, 2.0), "hidden must be an integer of 1 or more"),
+    ):
+        with refused(ex.DeclarationError, rule):
             make()
     last = T.Module(loss=T.CrossEntropy(), optimizer=T.SGD(0.1), samples="last")
     with refused(ex.DeclarationError, "samples must lie along one axis"):

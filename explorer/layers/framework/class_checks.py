@@ -83,6 +83,18 @@ def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[
     return bound.arguments
 
 
+def check_integers(layer: Any, *names: str, least: int = 1) -> None:
+    """Raise DeclarationError unless these arguments of a layer are integers of ``least`` or more."""
+    for name in names:
+        number = getattr(layer, name)
+        if type(number) is not int or number < least:
+            raise DeclarationError(
+                f"{type(layer).__name__}({vars(layer)['_name']!r}, …, {name}={number!r})",
+                rule=f"{name} must be an integer of {least} or more",
+                fix=f"{name}={max(least, 1)}",
+            )
+
+
 def check_hashable(layer: Any) -> None:
     """Raise DeclarationError for an argument that is not hashable, since its value could change."""
     for field in layer.fields:

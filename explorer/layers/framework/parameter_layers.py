@@ -11,8 +11,10 @@ from typing import ClassVar, Self
 
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
+from explorer.core.policy import ResolvedPolicy
 from explorer.core.tracing.captures import note
 from explorer.core.types.tensor_type import TensorType
+from explorer.layers.framework.fillers import Filler
 from explorer.layers.framework.initializer import Buffer, Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
@@ -25,6 +27,8 @@ class Source(Layer):
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
+    begins_with: ClassVar[Filler | None] = None
+    """filler of a class's values where no policy sets one"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
 
     def prepare(self) -> None:
@@ -37,6 +41,8 @@ class Source(Layer):
                 rule="a shape must be a tuple of whole numbers of 0 or more",
                 fix="write (3,) for three elements, () for one",
             )
+        if self.begins_with is not None:
+            self.policies.given.setdefault(ParameterPolicy.filler, ResolvedPolicy(self.begins_with, "its beginning"))
         self.held: Parameter | None = None
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:

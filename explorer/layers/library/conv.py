@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
+from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
@@ -52,14 +53,8 @@ class Conv2d(Composite):
 
     def prepare(self) -> None:
         """Check the numbers, then make the sublayers."""
-        numbers = {name: getattr(self, name) for name in ("in_channels", "out_channels", "size", "stride", "groups")}
-        for name, number in {**numbers, "padding": self.padding}.items():
-            if type(number) is not int or number < (0 if name == "padding" else 1):
-                raise DeclarationError(
-                    f"Conv2d({self.name!r}, …, {name}={number!r})",
-                    rule=f"{name} must be a whole number of {0 if name == 'padding' else 1} or more",
-                    fix=f"{name}=1",
-                )
+        check_integers(self, "in_channels", "out_channels", "size", "stride", "groups")
+        check_integers(self, "padding", least=0)
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise DeclarationError(
                 f"Conv2d({self.name!r}, {self.in_channels}, {self.out_channels}, groups={self.groups})",

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.policy import ResolvedPolicy
+from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.fillers import Constant
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource, ValueSource
-from explorer.layers.framework.policy_classes import ParameterPolicy
 from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.ops.nn.hyperparameters import plain
@@ -25,21 +24,16 @@ from explorer.train.layers.linear_module import SAMPLES
 from explorer.train.layers.training_layers import Trained, Training
 
 
-class _Ones:
-    """Part of sources that begin with ones, unless they are given a value or a filler."""
-
-    def prepare(self: Any) -> None:
-        """Choose the filler."""
-        super().prepare()  # type: ignore[misc]  # a source is the other base
-        self.policies.given.setdefault(ParameterPolicy.filler, ResolvedPolicy(Constant(1.0), "its beginning"))
-
-
-class Scale(_Ones, ParamSource):
+class Scale(ParamSource):
     """Source of scales, ones before training."""
 
+    begins_with = Constant(1.0)
 
-class Variance(_Ones, ValueSource):
+
+class Variance(ValueSource):
     """Source of stored variances, ones before training."""
+
+    begins_with = Constant(1.0)
 
 
 class Normalize(Layer):
@@ -89,12 +83,7 @@ class BatchNorm(Composite):
     def prepare(self) -> None:
         """Check the numbers, then make the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
-        if type(self.channels) is not int or self.channels < 1:
-            raise DeclarationError(
-                f"BatchNorm({self.name!r}, {self.channels!r})",
-                rule="the number of channels, axis 1 of the input, must be a whole number of 1 or more",
-                fix=f"BatchNorm({self.name!r}, 16)",
-            )
+        check_integers(self, "channels")
         for name, most in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
             number = plain(getattr(self, name))
             setattr(self, name, number)

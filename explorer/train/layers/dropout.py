@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
+from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.layer import Layer
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.hyperparameters import plain
@@ -33,13 +34,13 @@ class Dropout(Layer):
     def prepare(self) -> None:
         """Check the numbers."""
         self.ratio = plain(self.ratio)
-        is_share = type(self.ratio) in (int, float) and 0 <= self.ratio < 1
-        if not is_share or type(self.seed) is not int or self.seed < 0:
+        if type(self.ratio) not in (int, float) or not 0 <= self.ratio < 1:
             raise DeclarationError(
-                f"Dropout({self.name!r}, {self.ratio!r}, seed={self.seed!r})",
-                rule="ratio must be at least 0 and less than 1, seed a whole number of 0 or more",
+                f"Dropout({self.name!r}, {self.ratio!r})",
+                rule="ratio must be at least 0 and less than 1",
                 fix=f"Dropout({self.name!r}, 0.5)",
             )
+        check_integers(self, "seed", least=0)
         super().prepare()
 
     def forward(self, input: Expr) -> Expr:

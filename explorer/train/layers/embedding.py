@@ -1,12 +1,13 @@
-"""Embedding as a layer of modules: a row of numbers for each whole number, such as that of a word."""
+"""Embedding as a layer of modules: a row of numbers for each integer, such as the number of a word."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
@@ -16,16 +17,16 @@ from explorer.ops.manipulation.one_hot import Labels
 
 
 class Rows(Layer):
-    """Rows of a weight (count, features) by whole numbers (N, …), to (N, …, features)."""
+    """Rows of a weight (count, features) by integers (N, …), to (N, …, features)."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 
     def forward(self, input: Expr, weight: Expr) -> Expr:
-        """Record the rows; raises OperandError for numbers that are not whole."""
+        """Record the rows; raises OperandError for other numbers than integers."""
         if input.dtype.kind not in "iu":
             raise OperandError(
                 f"an Embedding with an input {input.type}",
-                rule="samples must be whole numbers, each that of a row",
+                rule="samples must be integers, each the index of a row",
                 fix="x.astype('int64')",
             )
         # Negative numbers would count from the end.
@@ -33,7 +34,7 @@ class Rows(Layer):
 
 
 class Embedding(Composite):
-    """Embedding: whole numbers from 0 to ``count`` − 1, (N, …), to rows of ``features`` numbers, (N, …, features).
+    """Embedding: integers from 0 to ``count`` − 1, (N, …), to rows of ``features`` numbers, (N, …, features).
 
     The rows are its one parameter, ``weight`` (count, features). A number of no row raises RunError.
 
@@ -54,12 +55,7 @@ class Embedding(Composite):
 
     def prepare(self) -> None:
         """Check the numbers, then make the sublayers."""
-        if not all(type(number) is int and number > 0 for number in (self.count, self.features)):
-            raise DeclarationError(
-                f"Embedding({self.name!r}, {self.count!r}, {self.features!r})",
-                rule="count and features must be whole numbers of 1 or more",
-                fix=f"Embedding({self.name!r}, 1000, 16)",
-            )
+        check_integers(self, "count", "features")
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:

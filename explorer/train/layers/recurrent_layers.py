@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import is_floating
+from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.composite import Composite
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import ParamSource
@@ -75,12 +76,12 @@ class RecurrentLayer(Composite):
 
     def prepare(self) -> None:
         """Check the numbers, then make the sublayers."""
-        whole = all(type(number) is int and number > 0 for number in (self.features, self.hidden))
-        if not whole or type(self.last) is not bool:
+        check_integers(self, "features", "hidden")
+        if type(self.last) is not bool:
             raise DeclarationError(
-                f"{type(self).__name__}({self.name!r}, {self.features!r}, {self.hidden!r}, last={self.last!r})",
-                rule="features and hidden must be whole numbers of 1 or more, last True or False",
-                fix=f"{type(self).__name__}({self.name!r}, 8, 32)",
+                f"{type(self).__name__}({self.name!r}, …, last={self.last!r})",
+                rule="last must be True or False",
+                fix="last=True",
             )
         super().prepare()
 
