@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.ir.expr import Expr
@@ -26,7 +26,7 @@ from explorer.plan.graph.kernels import BodySchedules
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
-from explorer.plan.passes import Recall
+from explorer.plan.passes.recall import HeldValues
 from explorer.plan.pipeline import pass_of
 from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Schedule
@@ -47,17 +47,19 @@ class Plan:
 
 
 @under({})
-def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall | None = None) -> Plan:
+def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues | None = None) -> Plan:
     """Plan the evaluation of expressions.
 
-    ``recall`` is the pass that takes values which earlier plans have computed, with these values. Raises StateError
-    where a pass reads what a later one makes, and DeclarationError where a rule or pass of a user breaks its contract.
+    ``held`` are values that earlier plans computed, which the pass recall takes. Raises StateError where a pass reads
+    what a later one makes, and DeclarationError where a rule or pass of a user breaks its contract.
 
     Example: ``plan([x @ w + b], Options(without=("fuse",))).schedule.kernels``.
     """
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots, options.numerics, options.inference)
+    if held is not None:
+        graph.note(held)
     purpose = (
         "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would "
         "take as it stands."
@@ -71,18 +73,17 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
         # Nothing changed that it could see: its stage would be empty.
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
-        if recall is not None and isinstance(planning_pass, Recall):
-            planning_pass = replace(recall, simplified=planning_pass.simplified)
         if not planning_pass.has_work(graph):
             continue
         name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name
         names.add(planning_pass.name)
         # A call that stayed closed is a kernel, whose working memory is what its body's schedule takes.
         if planning_pass.kind == "order":
-            graph.notes(BodySchedules).update(_schedules_of_bodies(graph, options))
+            graph.note(_schedules_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
             # By the name of the stage, so that a step can also run after a pass that ran "again".
             changed.add(name)
+    graph.note(HeldValues())  # those that were not taken must not live as long as the plan
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
@@ -103,14 +104,14 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     return cached
 
 
-def _schedules_of_bodies(graph: PlanGraph, options: Options) -> dict[int, Schedule]:
+def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
     """Plan the bodies of the calls that were not inlined; return their schedules by id of the body.
 
     Before the kernels are built: a call's kernel needs as working memory what the plan of its body says.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
     bodies = [body for call in calls for body in call.planned_bodies]
-    return {id(body): plan_closed(body, options)[0].schedule for body in bodies}
+    return BodySchedules({id(body): plan_closed(body, options)[0].schedule for body in bodies})
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:

@@ -21,7 +21,8 @@ from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
 from explorer.plan.options import OPTIONS, Options
-from explorer.plan.passes import Inline, Order, Recall
+from explorer.plan.passes import Inline, Order
+from explorer.plan.passes.recall import HeldValues
 from explorer.plan.pipeline import PIPELINE, PassName, pass_names
 from explorer.plan.planner import Plan, plan
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
@@ -55,8 +56,8 @@ class PlanRun(NamedTuple):
     roots: list[Expr]
     planned: Plan | None = None
     """None after a run of a cached program, or of held results only: these are planned when somebody asks"""
-    recalled: Recall | None = None
-    """the pass that recalls the results, where all of them were still held"""
+    recalled: HeldValues | None = None
+    """the results, where all of them were still held"""
     reused: bool = False
     """whether the program had been planned before, for a graph of the same structure"""
     interface: Sequence[InterfaceValue] = ()
@@ -205,7 +206,7 @@ class EvalPlan:
         was_running, self.running = self.running, True
         try:
             with gc_paused():
-                return plan(roots, self.options, recalled.as_pass() if recalled is not None else None)
+                return plan(roots, self.options, recalled.as_tensors() if recalled is not None else None)
         finally:
             self.running = was_running
 
@@ -266,7 +267,7 @@ class EvalPlan:
             cached = False  # a program of the whole structure would compute values that are held already
             values = recalled.roots(roots)
             if values is not None and prepared is None:
-                return [*values], PlanRun(roots, recalled=recalled.as_pass(), timing=Timing([], [], []))
+                return [*values], PlanRun(roots, recalled=recalled.as_tensors(), timing=Timing([], [], []))
         held = self._run_cached(roots, known, inputs) if known is not None and cached else None
         results, run = held or self._run_planned(
             prepared or PlanRun(roots, self._plan(roots, recalled)), known if cached else None, inputs

@@ -15,8 +15,9 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
-from explorer.plan.passes import Inline, Recall
+from explorer.plan.passes import Inline
 from explorer.plan.passes.buffers import Buffers
+from explorer.plan.passes.recall import HeldValues
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,
@@ -49,12 +50,12 @@ MODULES = (
 """they enter the checks"""
 
 
-def check(planned: Plan, recall: Recall | None = None) -> None:
+def check(planned: Plan, held: HeldValues | None = None) -> None:
     """Check each decision of a plan by its reason, and what is live at the end."""
     graph = planned.graph
     for number, decision in enumerate(graph.decisions):
         try:
-            verify(Claim(planned, number, recall))
+            verify(Claim(planned, number, held))
         except AssertionError as error:
             stage = graph.stages[decision.stage].name
             raise AssertionError(
@@ -95,8 +96,8 @@ def test_every_decision_about_a_golden_program_is_true(name: str) -> None:
 @pytest.mark.spec("P-15", "P-17")
 @pytest.mark.parametrize("reason", OCCASIONS, ids=lambda reason: reason.anchor)
 def test_each_claim_is_true_where_it_is_made(reason: Reason) -> None:
-    planned, recall = occasion(reason)
-    check(planned, recall)
+    planned, held = occasion(reason)
+    check(planned, held)
     assert reason in [decision.reason for decision in planned.graph.decisions]
 
 
@@ -154,7 +155,7 @@ def _changed(value: Any, nodes: list[ex.Expr]) -> Iterator[Any]:
         raise AssertionError(f"a fact of the kind {type(value).__name__}, of which no lie is known")
 
 
-def unnoticed(planned: Plan, recall: Recall | None, reason: Reason) -> Iterator[str]:
+def unnoticed(planned: Plan, held: HeldValues | None, reason: Reason) -> Iterator[str]:
     """The lies about decisions for a reason that their check does not notice."""
     graph = planned.graph
     nodes = [*graph.recorded, *[node for _, node in graph.added]]
@@ -162,7 +163,7 @@ def unnoticed(planned: Plan, recall: Recall | None, reason: Reason) -> Iterator[
         if decision.reason is not reason:
             continue
         for text, lie in lies(decision, nodes):
-            claim = Claim(planned, number, recall)
+            claim = Claim(planned, number, held)
             claim.choice = lie
             try:
                 verify(claim)
@@ -182,13 +183,13 @@ def test_a_lie_in_any_fact_is_noticed(reason: Reason) -> None:
 @pytest.mark.parametrize("reason", OCCASIONS, ids=lambda reason: reason.anchor)
 def test_another_reason_of_the_same_rule_is_noticed(reason: Reason) -> None:
     """A decision for another reason of its rule or pass than the one that holds is noticed."""
-    planned, recall = occasion(reason)
+    planned, held = occasion(reason)
     number = next(n for n, decision in enumerate(planned.graph.decisions) if decision.reason is reason)
     decision = planned.graph.decisions[number]
     mistaken = []
     for other in OWN:
         if other.owner is reason.owner and other is not reason and is_applied(other) is decision.applied:
-            claim = Claim(planned, number, recall)
+            claim = Claim(planned, number, held)
             claim.choice = replace(decision, reason=other)
             try:
                 verify(claim)

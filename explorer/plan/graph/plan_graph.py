@@ -132,6 +132,10 @@ class PlanGraph:
             found = self._notes[kind] = kind()
         return found
 
+    def note(self, made: object) -> None:
+        """Keep an object as the notes of its class."""
+        self._notes[type(made)] = made
+
     def resolve(self, node: Expr) -> Expr:
         """Return the node that stands for another one now, itself if it was not replaced.
 

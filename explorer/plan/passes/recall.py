@@ -24,6 +24,16 @@ _RISKY = (*POWERS, Power, Square)
 
 
 @dataclass(frozen=True)
+class HeldValues:
+    """Values that earlier evaluations computed and the program still holds; notes of a graph, from the planner."""
+
+    tensors: Mapping[int, Tensor] = field(default_factory=dict)
+    """uid of an expression → its value"""
+    equal: Set[int] = frozenset()
+    """uids of those that were not evaluated themselves, but an equal expression"""
+
+
+@dataclass(frozen=True)
 class Recall(Pass):
     """Take results that an earlier evaluation has computed.
 
@@ -32,10 +42,6 @@ class Recall(Pass):
     would compute past, simplify comes first, and only what it leaves is taken.
     """
 
-    values: Mapping[int, Tensor] = field(default_factory=dict, hash=False)
-    """uid of an expression → its value"""
-    equal: Set[int] = frozenset()
-    """uids of those that were not evaluated themselves, but an equal expression"""
     simplified: bool = False
     """whether simplify has run, so that nothing is left to it"""
     name = "recall"
@@ -67,8 +73,9 @@ class Recall(Pass):
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
         # By identity: two tensors are two values, whatever their elements are.
-        own = {id(tensor): uid for uid, tensor in self.values.items()}
-        equal = sum([own[id(tensor)] in self.equal for tensor in tensors])
+        held = graph.notes(HeldValues)
+        own = {id(tensor): uid for uid, tensor in held.tensors.items()}
+        equal = sum([own[id(tensor)] in held.equal for tensor in tensors])
         if equal:
             facts["equal"] = equal
         decision = graph.decide(
@@ -84,7 +91,7 @@ class Recall(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether values are held; once simplify has run, whether some that were left to it are still computed."""
-        return bool(self.values) and (not self.simplified or bool(self._simplified(graph)))
+        return bool(graph.notes(HeldValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """Return the nodes whose values are taken before simplify: all, or none where one may overflow."""
@@ -92,11 +99,13 @@ class Recall(Pass):
         # held.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
-        return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}
+        held = graph.notes(HeldValues).tensors
+        return {node: held[node.uid] for node in graph.live if node.uid in held}
 
     def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """Return the nodes that stand for evaluated ones now, if they are still computed."""
-        values_now = {graph.resolve(node): self.values[node.uid] for node in graph.recorded if node.uid in self.values}
+        held = graph.notes(HeldValues).tensors
+        values_now = {graph.resolve(node): held[node.uid] for node in graph.recorded if node.uid in held}
         return {node: tensor for node, tensor in values_now.items() if node.uid in graph.inputs and node.operands}
 
 

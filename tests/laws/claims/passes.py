@@ -31,9 +31,9 @@ def recalled(claim: Claim) -> Facts:
 @of_decision(Recall.recalled_equal)
 def recalled_equal(claim: Claim) -> Facts:
     """Some of the values are those of equal expressions."""
-    assert claim.recall is not None
-    own = {tensor: uid for uid, tensor in claim.recall.values.items()}
-    equal = sum(own[tensor] in claim.recall.equal for tensor in claim.choice.produced if isinstance(tensor, ex.Tensor))
+    assert claim.held is not None
+    own = {tensor: uid for uid, tensor in claim.held.tensors.items()}
+    equal = sum(own[tensor] in claim.held.equal for tensor in claim.choice.produced if isinstance(tensor, ex.Tensor))
     return {**recalled(claim), "equal": equal}
 
 
