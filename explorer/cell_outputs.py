@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.recorded_graph import watching
+from explorer.plan.planner import watching
 from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
 from explorer.run.recording.recorder import build_recorded

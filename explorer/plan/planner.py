@@ -11,8 +11,11 @@ replaced and never rebuilt (assets/decisions/0002-planning-replaces-it-does-not-
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.ir.expr import Expr
@@ -20,7 +23,6 @@ from explorer.core.ir.function import Body, Call, close_over
 from explorer.core.ir.policy_operations import under
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
-from explorer.plan import recorded_graph
 from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.kernels import BodySchedules
 from explorer.plan.graph.pass_base import Again, Pass
@@ -65,7 +67,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues
         "take as it stands."
     )
     _close_stage(graph, "recorded", "record", purpose, 0, started)
-    recorded_graph.report(graph)
+    _report_recorded(graph)
     names: set[str] = set()
     changed: set[str] = set()
     for step in options.passes:
@@ -112,6 +114,32 @@ def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
     bodies = [body for call in calls for body in call.planned_bodies]
     return BodySchedules({id(body): plan_closed(body, options)[0].schedule for body in bodies})
+
+
+Watcher: TypeAlias = Callable[[PlanGraph], None]
+
+_watcher: ContextVar[Watcher | None] = ContextVar("explorer_recorded_graph", default=None)
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Call ``watcher`` with the first graph that is planned inside the block, before any pass has run.
+
+    Planning takes longer than recording: a notebook can show the graph as it was recorded meanwhile.
+    """
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def _report_recorded(graph: PlanGraph) -> None:
+    """Call the watcher, if there is one that has not been called yet."""
+    watcher = _watcher.get()
+    if watcher is not None:
+        _watcher.set(None)  # bodies of functions are planned inside
+        watcher(graph)
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:

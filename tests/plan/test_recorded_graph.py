@@ -1,8 +1,7 @@
 import numpy as np
 
 import explorer as ex
-from explorer.plan.planner import plan
-from explorer.plan.recorded_graph import watching
+from explorer.plan.planner import plan, watching
 
 
 @ex.function

@@ -1,1 +1,1 @@
-"""The pass that batches: equal calls and operations become one over a leading axis."""
+"""Bodies of functions over many members at once, and mapped calls in parts for workers."""

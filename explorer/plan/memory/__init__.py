@@ -1,1 +1,1 @@
-"""The passes that choose memory formats and place buffers in one arena."""
+"""Memory of a plan: which buffer each result takes, where buffers lie in the arena, and which reshapes copy."""

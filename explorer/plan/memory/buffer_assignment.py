@@ -1,7 +1,7 @@
 """Buffers by number: a result whose operand dies is written over it, or takes the smallest free buffer that fits.
 
 One walk over the kernels in their order, with best fit: the buffer of a value that is dead goes back to a sorted list
-of free ones. Numbers come before offsets (plan/memory/offsets.py), since a plan is easier to follow, and to compare
+of free ones. Numbers come before offsets (plan/memory/arena.py), since a plan is easier to follow, and to compare
 with another one, where a result stays in one named buffer.
 """
 

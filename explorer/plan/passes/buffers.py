@@ -1,7 +1,7 @@
 """Buffers: results and scratch memory share one arena, whose bytes are used again once nothing reads them.
 
-The pass joins five steps of its room: reshapes that copy (copied_reshapes.py), live ranges and buffers by number
-(buffer_assignment.py), the bytes alive at each kernel, offsets (offsets.py), and where blocks cost more than they save.
+The pass joins the steps of plan/memory: reshapes that copy (copied_reshapes.py), live ranges and buffers by number
+(buffer_assignment.py), the bytes alive at each kernel, offsets (arena.py), and where blocks cost more than they save.
 The runtime then allocates the arena in one piece (run/runtime/memory.py): allocating each result would cost a run as
 much as a small kernel, and its peak would be known only afterwards.
 """
@@ -18,9 +18,9 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
+from explorer.plan.memory.arena import packed, side_by_side
 from explorer.plan.memory.buffer_assignment import BufferAssignment, assign_buffers
 from explorer.plan.memory.copied_reshapes import with_copies
-from explorer.plan.memory.offsets import packed, side_by_side
 from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule, align_up
 

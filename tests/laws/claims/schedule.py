@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Plan
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.memory import offsets
+from explorer.plan.memory import arena
 from explorer.plan.passes import Order
 from explorer.plan.passes.buffers import Buffers
 from explorer.plan.passes.memory_format import MemoryFormat
@@ -88,7 +88,7 @@ def steps(claim: Claim) -> list[tuple[Kernel, Placement]]:
 
 def side_by_side(planned: Plan) -> int:
     """Bytes of the same buffers without packing."""
-    with patch.object(offsets, "_MEETINGS", -(10**9)):
+    with patch.object(arena, "_MEETINGS", -(10**9)):
         return plan(planned.graph.recorded_roots, planned.options).schedule.arena
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.plan.memory.offsets import Span, most_alive, pack
+from explorer.plan.memory.arena import Span, most_alive, pack
 
 PLENTY = 10**6
 
