@@ -58,7 +58,7 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan
-from explorer.run.execution.copying_program import CopyingProgram
+from explorer.run.execution.binding import copying_binding
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
@@ -511,7 +511,8 @@ class Net(BuildableNet):
             if key in self._programs:
                 return self._programs[key]
         self._grant(build)
-        keep(self._programs, key, (CopyingProgram(self._plan(build, options)), build))
+        planned = self._plan(build, options)
+        keep(self._programs, key, (Program(planned, copying_binding(planned)), build))
         return self._programs[key]
 
     def _built_for(self, arrays: Mapping[str, Any], device: Device) -> Build:

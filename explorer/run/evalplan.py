@@ -32,6 +32,7 @@ from explorer.run.calibrate import measured_cost_model
 from explorer.run.diagnosis.reproducer import reproducer
 from explorer.run.diagnosis.scale_estimate import ScaleEstimate, scale_estimate
 from explorer.run.diagnosis.what_if import WhatIf, what_if
+from explorer.run.execution.binding import Binding
 from explorer.run.execution.executors import EXECUTORS, ExecutorName, run_program
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
@@ -304,7 +305,7 @@ class EvalPlan:
         """Return the results of a new program, which is cached as that of a known structure."""
         self._latest = run  # shown where the run fails
         assert run.planned is not None
-        program = Program(run.planned, reusable=known is not None)
+        program = Program(run.planned, Binding(rebound=known is not None))
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = run_program(self.executor, program, watch, self.record != "off")

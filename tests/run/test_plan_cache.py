@@ -15,6 +15,7 @@ import explorer as ex
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import tensor_of
 from explorer.plan.planner import plan
+from explorer.run.execution.binding import Binding
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import CachedProgram, PlanCache, cache, structure
 
@@ -307,7 +308,7 @@ def test_a_program_put_in_the_place_of_another_counts_once() -> None:
         root = ex.exp(ex.tensor(np.zeros(1 << 22)))
         known = structure([root], ex.EvalPlan().options)
         assert known is not None
-        program = Program(plan([root], ex.EvalPlan().options), reusable=True)
+        program = Program(plan([root], ex.EvalPlan().options), Binding(rebound=True))
         held.put(known.key, CachedProgram(program, known))
         assert len(held) == 1
     taken = held.take(known)

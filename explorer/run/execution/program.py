@@ -1,15 +1,25 @@
 """Programs: schedules made ready to run, with their memory; running one again allocates no intermediate value.
 
 Executors run them, the plan cache keeps them. A program is a flat list of (runner, slot) over one table of values: the
-loop that runs it does nothing but call and store, and everything that can be decided earlier has been.
+loop that runs it does nothing but call and store, and everything that can be decided earlier has been. Its binding
+(binding.py) says who holds the memory of operands and results.
+
+A training step writes over its parameters when nothing can fail any more: executors run all kernels but the updates,
+which the plan has put at the end (plan/passes/update_in_place.py). The caller then looks at the results, and calls
+``update``, or not. So a run that fails, is interrupted, or has a result that the caller refuses leaves all parameters
+as they were.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
+
+import numpy as np
 
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.ir.expr import Expr
@@ -18,15 +28,17 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.tiles import scratch_memory
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.device import cpu
+from explorer.core.types.device_copies import copied, fill
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
-from explorer.plan.schedule.schedule import Kernel, Placement
+from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
+from explorer.run.execution.binding import Binding
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.compiled_chain import chain_on_device
-from explorer.run.kernels.control_flow import BodyRun, call_runner
+from explorer.run.kernels.control_flow import BodyFunction, call_runner
 from explorer.run.kernels.elementwise_chain import ElementwiseChain, FixedView, fixed_view, in_blocks
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import BoundStep, ComputeOnce, Runner, Values, copy_into, single
@@ -37,97 +49,83 @@ from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.thread_pool import has_small_products
 from explorer.run.runtime.timing import Timing
 
+_DEFAULT = Binding()
+
 
 class Program:
-    """Runners in scheduled order over a table of values; only one thread at a time may run it.
+    """Runners in scheduled order over a table of values; only one thread at a time may run it."""
 
-    With ``reusable`` it can be run again for other tensors (run/plan_cache.py): values derived from leaves are then
-    computed in each run. ``held`` are arrays of parameters, whose values its caller writes there before a run, and of
-    results, which are written there, as in training: at one address, so that runners may cut their blocks once.
-    """
-
-    def __init__(
-        self,
-        planned: Plan,
-        within: Array | None = None,
-        reusable: bool = False,
-        held: Mapping[Expr, Array] | None = None,
-    ) -> None:
-        self.planned = planned
-        self._held = {node.uid: array for node, array in (held or {}).items()}
+    def __init__(self, planned: Plan, binding: Binding = _DEFAULT) -> None:
         schedule = planned.schedule
-        # A call's body runs in memory of its caller, which has been granted as a whole.
-        if within is None:
+        if binding.within is None:
             grant(schedule)
-        self.slots: dict[int, int] = {}
-        self.values: Values = []
-        self.parameters: list[Expr] = []
+        self.binding = binding
+        self._whole = planned
+        first = len(schedule.kernels) - binding.deferred
+        self.planned = _without_updates(planned, first) if binding.deferred else planned
+        """the plan, with all kernels but the deferred ones"""
+        self.memory = Memory(schedule, binding.within)
+        self._held = {node.uid: array for node, array in binding.memory.items()}
+        # Every result has a slot, placed or not: runners are lists of slots, made once.
+        nodes = [*schedule.leaves, *[kernel.result for kernel in schedule.kernels]]
+        self.slots = {node.uid: slot for slot, node in enumerate(nodes)}
+        self.values: Values = [None] * len(nodes)
+        self.parameters = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
+        self._views = self._store_leaves(schedule.leaves)
+        """leaves that are views of leaves"""
+        brought = schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._held]
+        self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
+        """uids of values at the same address in every run"""
         self._closed: dict[tuple[int, int], Program] = {}
         """programs of calls that were not inlined, by body and offset of their memory in ours"""
-        self._views: list[tuple[int, Runner]] = []
-        """leaves that are views of leaves"""
-        for leaf in schedule.leaves:
-            self._add(leaf, self._leaf(leaf))
-        for kernel in schedule.kernels:
-            # Every result has a slot, placed or not: runners are lists of slots, made once.
-            self._add(kernel.result, None)
-        self.memory = Memory(schedule, within)
-        passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)} - {*self._held}
-        # Each graph that a cached program runs brings tensors of its own, so no leaf keeps its address.
-        if reusable:
-            passing = {leaf.uid for leaf in schedule.leaves}
-        self.fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
-        """uids of values at the same address in every run"""
-        steps = [*zip(schedule.kernels, schedule.placements, strict=True)]
-        # In scheduled order: whether a runner's operands stay at one address is known from the runners before it.
-        self.runners: list[tuple[Runner, int]] = [
-            (self._runner(kernel, placement), self.slots[kernel.result.uid]) for kernel, placement in steps
-        ]
-        # Before runners are wrapped below: it looks for `ComputeOnce` among them.
-        self._let_go()
-        self.runners = freeing(self.runners, schedule, self.slots)
-        # A call's body is finished with its caller.
-        self._devices = devices_of(schedule) if within is None else []
+        runners = freeing(self._link(schedule), schedule, self.slots)
+        self.runners, self._updates = runners[:first], runners[first:]
+        self._bound_updates: BoundRun | None = None
+        # A body is finished with the program that calls it.
+        self._devices = devices_of(schedule) if binding.within is None else []
         self.waits = not self._devices
         """whether each kernel ends when its device has done the work"""
         self._other_runners: list[tuple[Runner, int]] = []
-        self.results = [self.slots[root.uid] for root in schedule.roots]
-        self.temporary = [
-            self.slots[kernel.result.uid] for kernel, _ in steps if kernel.result.uid not in self.fixed_memory
-        ]
-        """slots of values that are another object in each run"""
         self.bound: BoundRun | None = None
         """the calls of a run, once two runs on one thread have shown where everything lies"""
         self._ran_in: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
-        self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in self.runners) or (
+        self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
             not self._devices and has_small_products(schedule.kernels)
         )
         """whether BLAS has one thread in a run: workers take part, or no product is worth several"""
-        given = {parameter.uid for parameter in self.parameters}
-        self._written = {self.slots[root.uid] for root in schedule.roots if root.uid in self._held.keys() - given}
-        """slots of results in the caller's memory"""
-        self.borrowed = self._aliases_held(given) - self._written
-        """slots of results that are a parameter's value, or a view of one or of a written result"""
+        operands = [p for p in self.parameters if p.uid not in self._held]
+        self._operands = binding.operands if binding.operands is not None else operands
+        places = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
+        self._given = [(self.slots[node.uid], index) for node, index in places if node.uid not in self._held]
+        self._copied = [(_filling(node), self._held[node.uid], i) for node, i in places if node.uid in self._held]
+        self.temporary = [
+            *[self.slots[k.result.uid] for k in schedule.kernels if k.result.uid not in self.fixed_memory],
+            *[self.slots[parameter.uid] for parameter in operands],
+        ]
+        """slots of values that are another object in each run"""
+        self._results = [*zip(self._hand_out(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)]
+        self._new_values: list[Any] = []
+        """results of the last run of a step, until they are the values of parameters"""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
 
-    def _add(self, node: Expr, value: Any) -> None:
-        self.slots[node.uid] = len(self.values)
-        self.values.append(value)
-
-    def _leaf(self, leaf: Expr) -> Any:
-        if isinstance(leaf, Tensor):
-            leaf.mark_used()
-            return leaf.storage.array
-        if isinstance(leaf.operation, Parameter):
-            self.parameters.append(leaf)
-            return self._held.get(leaf.uid)
-        operands = self.planned.graph.inputs[leaf.uid]
-        run = single(leaf.operation, [self.slots[o.uid] for o in operands], leaf.type, None, [o.type for o in operands])
-        self._views.append((len(self.values), run))
-        return run(self.values)
+    def _store_leaves(self, leaves: Sequence[Expr]) -> list[tuple[int, Runner]]:
+        """Store the values of the leaves that have one now; return the views among them, by slot."""
+        views: list[tuple[int, Runner]] = []
+        for slot, leaf in enumerate(leaves):
+            if isinstance(leaf, Tensor):
+                leaf.mark_used()
+                self.values[slot] = leaf.storage.array
+            elif isinstance(leaf.operation, Parameter):
+                self.values[slot] = self._held.get(leaf.uid)
+            else:
+                operands = self.planned.graph.inputs[leaf.uid]
+                sources, types = [self.slots[o.uid] for o in operands], [o.type for o in operands]
+                views.append((slot, single(leaf.operation, sources, leaf.type, None, types)))
+                self.values[slot] = views[-1][1](self.values)
+        return views
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
         """Bind another graph's tensors, and parts of tensors without the whole, by slot, until ``release_leaves``."""
@@ -150,24 +148,35 @@ class Program:
         # Without parameters a program runs once: a packed copy would only take memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
-    def _runner(self, kernel: Kernel, placement: Placement) -> Runner:
-        slot, out = self.slots[kernel.result.uid], self.memory.result(kernel, placement)
-        operation = kernel.result.operation
-        if out is None and not (kernel.is_view or kernel.channels_last or isinstance(operation, Call)):
+    def _link(self, schedule: Schedule) -> list[tuple[Runner, int]]:
+        """Make the runners of all kernels, and note in ``fixed_memory`` whose results are at one address."""
+        drops = _last_reads(schedule)
+        runners: list[tuple[Runner, int]] = []
+        for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
+            slot, out = self.slots[kernel.result.uid], self._memory_of(kernel, placement)
+            runner = self._runner(kernel, placement, out)
+            # A constant, a result in the arena and a view of either lie at one address in every run: their readers may
+            # cut their blocks once. Everything else is another array each time.
+            fixed = True
+            if kernel.constant:
+                runner = ComputeOnce(runner, slot, [self.slots[uid] for uid in drops.get(index, ())])
+            elif out is not None:
+                self.values[slot] = out
+            elif (view := self._fixed_view(kernel, runner)) is not None:
+                self.values[slot], runner = view.value, view
+            else:
+                fixed = False
+            if fixed:
+                self.fixed_memory.add(kernel.result.uid)
+            runners.append((runner, slot))
+        return runners
+
+    def _memory_of(self, kernel: Kernel, placement: Placement) -> Any:
+        """Return the memory that a kernel writes its result to in every run, or None."""
+        out = self.memory.result(kernel, placement)
+        if out is None and not (kernel.is_view or kernel.channels_last or isinstance(kernel.result.operation, Call)):
             out = self._held.get(kernel.result.uid)
-        runner = self._running(kernel, placement, out)
-        # A constant, a result in the arena and a view of either lie at one address in every run: their readers may
-        # cut their blocks once. Everything else is another array each time.
-        if kernel.constant:
-            runner = ComputeOnce(runner, slot)
-        elif out is not None:
-            self.values[slot] = out
-        elif (fixed := self._fixed_view(kernel, runner)) is None:
-            return runner
-        else:
-            self.values[slot], runner = fixed.value, fixed
-        self.fixed_memory.add(kernel.result.uid)
-        return runner
+        return out
 
     def _fixed_view(self, kernel: Kernel, runner: Runner) -> FixedView | None:
         """Return the runner of a view of memory that is the same in every run; None for any other kernel."""
@@ -175,7 +184,7 @@ class Program:
             return None
         return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
-    def _running(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
+    def _runner(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
         """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
@@ -201,21 +210,6 @@ class Program:
         types = [operand.type for operand in inputs[result.uid]]
         return single(result.operation, sources, type_, out, types, fixed_memory)
 
-    def _let_go(self) -> None:
-        """Drop constants that only constants read, when the last of these has been computed."""
-        kernels = self.planned.schedule.kernels
-        last: dict[int, int] = {kernel.result.uid: -1 for kernel in kernels if kernel.constant}
-        for index, kernel in enumerate(kernels):
-            for read in kernel.reads:
-                if kernel.constant and read.uid in last:
-                    last[read.uid] = index
-                else:
-                    last.pop(read.uid, None)
-        for uid, index in last.items():
-            runner = self.runners[index][0] if index >= 0 else None
-            if isinstance(runner, ComputeOnce):
-                runner.drops.append(self.slots[uid])
-
     @functools.cached_property
     def chains(self) -> ExecutionChains:
         """Its execution chains and their dependencies."""
@@ -227,13 +221,23 @@ class Program:
         schedule = self.planned.schedule
         return chains(schedule, dependencies(schedule, drops))
 
-    def _aliases_held(self, given: set[int]) -> set[int]:
-        """Return the slots of results in the caller's memory, or views of it, through any number of views."""
-        base = given | self._held.keys()
-        for kernel in self.planned.schedule.kernels:
-            if kernel.is_view and kernel.reads and kernel.reads[0].uid in base:
-                base.add(kernel.result.uid)
-        return {self.slots[root.uid] for root in self.planned.schedule.roots if root.uid in base}
+    def _hand_out(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
+        """Return for each root the function by which its value becomes a result that no later run changes."""
+        parameters, new_values = {parameter.uid for parameter in self.parameters}, self.binding.new_values
+        written = self._held.keys() - parameters
+        kept, borrowed = _shown(schedule, self._held.keys()), _shown(schedule, parameters | self._held.keys())
+        results: list[Callable[[Any], Any]] = []
+        for index, root in enumerate(schedule.roots):
+            if root.uid in written and index >= len(schedule.roots) - new_values:
+                results.append(_unchanged)
+            elif root.uid in written and new_values and not root.tensor_type.shape:
+                # A NumPy number is a copy that nobody can change, for a tenth of the time.
+                results.append(_number)
+            elif root.uid in kept and root.type.device is not cpu:
+                results.append(functools.partial(copied, root.tensor_type))
+            else:
+                results.append(_sealed_copy if root.uid in borrowed else _sealed)
+        return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
         """Set the values of parameters; raises StateError for a missing one, OperandError for one that does not fit."""
@@ -245,9 +249,15 @@ class Program:
                     rule="only parameters can have values of a run",
                     fix="plan.eval({parameter: value})",
                 )
-        for parameter in self.parameters:
-            if parameter.uid not in self._held:
-                self.values[self.slots[parameter.uid]] = self._value_of(parameter, values_by_uid)
+        self.put([self._value_of(operand, values_by_uid) for operand in self._operands])
+
+    def put(self, operands: Sequence[Any]) -> None:
+        """Set the values of the binding's operands, in their order, as they are."""
+        values = self.values
+        for slot, index in self._given:
+            values[slot] = operands[index]
+        for write, memory, index in self._copied:
+            write(memory, operands[index])
 
     def _value_of(self, parameter: Expr, values: Mapping[int, Any]) -> Any:
         """Return the value of a parameter among values by uid, in its dtype."""
@@ -313,60 +323,151 @@ class Program:
         self._ran_in = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run, read-only; clear all values outside planned memory."""
-        results = self.read()
-        self.forget()
-        return results
+        """Return the results of the run; clear all values outside planned memory, but those that an update needs.
 
-    def read(self) -> list[Any]:
-        """Return the results of the run, read-only."""
+        Results are read-only, but for new values of parameters.
+        """
         for device in self._devices:
             finish(device)
-        values, borrowed = self.values, self.borrowed
-        return [
-            values[slot] if slot in self._written else read_only(values[slot], slot in borrowed)
-            for slot in self.results
-        ]
+        values = self.values
+        results = [hand_out(values[slot]) for hand_out, slot in self._results]
+        if self.binding.new_values:
+            self._new_values = results
+        else:
+            self.forget()
+        return results
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""
+        values = self.values
         for slot in self.temporary:
-            self.values[slot] = None
-        for parameter in self.parameters:
-            if parameter.uid not in self._held:
-                self.values[self.slots[parameter.uid]] = None
+            values[slot] = None
 
-    def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyRun:
-        """Make the function that runs a body that was not inlined: it is planned once and runs in our memory."""
-        planned, inputs = plan_closed(body, self.planned.options)
+    def update(self) -> None:
+        """Make the new values of the last run those of the parameters; meanwhile some have old ones.
+
+        Raises RunError where memory runs out: the values are then of no use. Nothing else can fail.
+        """
+        times: list[int] = []
+        bound = self._bound_updates
+        try:
+            with np.errstate(all="ignore"):
+                if bound is not None and bound.is_of(self._updates):
+                    bound.run(times)
+                else:
+                    times.append(0)
+                    for runner, slot in self._updates:
+                        self.values[slot] = runner(self.values)
+                        times.append(0)
+                    self._bound_updates = BoundRun(self._updates, self.values)
+        except Exception as error:
+            index, operation = len(times) - 1, bound.take_failed() if bound is not None else None
+            failed = failure(self._whole, len(self.runners) + index, self._updates[index][0], error, operation)
+            raise RunError(
+                f"an update in place: {failed.given}",
+                rule="all parameters must be updated, and some were before this one failed",
+                fix='module.restore("run.npz"), a checkpoint',
+            ) from error
+        for copy in self.binding.copies:
+            fill(copy.type, copy.old, self._new_values[copy.root])
+        # Nobody holds the results of a step that is done: the next one writes over their memory.
+        self._new_values = []
+        self.forget()
+
+    def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
+        """Return the function that runs a body that was not inlined: it is planned once and runs in our memory."""
+        planned, operands = plan_closed(body, self._whole.options)
         # Calls of one body in one place share a program, since they never run at the same time (task_graph.py).
         key = id(body), placement.scratch_offset
-        inner = self._closed.get(key)
-        if inner is None:
+        if key not in self._closed:
             with one_deeper(f"a program of {body.name}"):
-                inner = self._closed[key] = Program(planned, self.memory.scratch(kernel, placement))
-        places = [(inner.slots[node.uid], place) for place, node in enumerate(inputs) if node.uid in inner.slots]
+                binding = Binding(operands, within=self.memory.scratch(kernel, placement))
+                self._closed[key] = Program(planned, binding)
+        return functools.partial(self._closed[key]._run_body, body.name)
 
-        def run(operands: Sequence[Any]) -> list[Any]:
-            table = inner.values
-            for slot, place in places:
-                table[slot] = operands[place]
-            at = 0
-            try:
-                with one_deeper(f"a run of {body.name}"):
-                    # Not by run_kernel: the call has one time, and no observer looks inside.
-                    for runner, slot in inner.runners:
-                        table[slot] = runner(table)
-                        at += 1
-                return inner.take()
-            except RunError:
-                raise
-            except Exception as error:
-                raise failure(inner.planned, at, inner.runners[at][0], error) from error
-            finally:
-                inner.forget()
+    def _run_body(self, name: str, operands: Sequence[Any]) -> list[Any]:
+        """Run as the body of a call: it has one time, and no observer looks inside."""
+        values, index = self.values, 0
+        self.put(operands)
+        try:
+            with one_deeper(f"a run of {name}"):
+                for runner, slot in self.runners:
+                    values[slot] = runner(values)
+                    index += 1
+            return self.take()
+        except RunError:
+            raise
+        except Exception as error:
+            raise failure(self.planned, index, self.runners[index][0], error) from error
+        finally:
+            self.forget()
 
-        return run
+
+def _without_updates(planned: Plan, count: int) -> Plan:
+    """Return the plan of the first kernels, whose results and operands of updates are asked for."""
+    schedule = planned.schedule
+    # The operands of updates are results, too: workers send them here.
+    read = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
+    updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
+    roots = [root for root in dict.fromkeys([*schedule.roots, *read]) if root.uid not in updated]
+    first = replace(
+        schedule,
+        roots=tuple(roots),
+        kernels=schedule.kernels[:count],
+        picks=schedule.picks[:count],
+        levels=schedule.levels[:count],
+        chains=schedule.chains[:count],
+        runs_until=schedule.runs_until[:count],
+        placements=schedule.placements[:count],
+    )
+    return replace(planned, schedule=first)
+
+
+def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
+    """Return for constant kernels, by number, the constants that no other kernel reads after them, by uid."""
+    last: dict[int, int] = {}
+    for index, kernel in enumerate(schedule.kernels):
+        if kernel.constant:
+            last[kernel.result.uid] = -1
+        for read in kernel.reads:
+            if kernel.constant and read.uid in last:
+                last[read.uid] = index
+            else:
+                last.pop(read.uid, None)
+    drops: dict[int, list[int]] = {}
+    for uid, index in last.items():
+        drops.setdefault(index, []).append(uid)
+    return drops
+
+
+def _shown(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
+    """Return the values of some uids and all views of them, through any number of views."""
+    shown = {*uids}
+    for kernel in schedule.kernels:
+        if kernel.is_view and kernel.reads and kernel.reads[0].uid in shown:
+            shown.add(kernel.result.uid)
+    return shown
+
+
+def _filling(node: Expr) -> Callable[[Any, Any], None]:
+    type_ = node.tensor_type
+    return np.copyto if type_.device is cpu else functools.partial(fill, type_)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _number(value: Any) -> Any:
+    return value[()]
+
+
+def _sealed(value: Any) -> Any:
+    return read_only(value, False)
+
+
+def _sealed_copy(value: Any) -> Any:
+    return read_only(value, True)
 
 
 class BoundRun:

@@ -1,6 +1,6 @@
 """Runners of calls that stay closed, and of control flow: they run planned bodies on the values of their operands.
 
-Conditions, loops and scans are calls whose bodies are planned once, as programs of their own (`Program._closed_body`).
+Conditions, loops and scans are calls whose bodies are planned once, as programs of their own (`Program`).
 Here Python decides in each run which body runs, how often, and on which values: a value decides, so that no plan can.
 """
 
@@ -22,11 +22,11 @@ from explorer.run.kernels.runners import Runner, Values
 from explorer.run.runtime.marshalling import read_only
 from explorer.run.runtime.memory import allocate
 
-BodyRun: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+BodyFunction: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 """values of a body's parameters, then of its captured operands → those of its outputs"""
 
 
-def call_runner(operation: Call, runs: Sequence[BodyRun], sources: list[int], type_: AnyType) -> Runner:
+def call_runner(operation: Call, runs: Sequence[BodyFunction], sources: list[int], type_: AnyType) -> Runner:
     """Make the runner of a call; ``runs`` run the bodies that are planned for it, in their order."""
     if isinstance(operation, Cond):
         compute = _choice(runs[0], runs[1])
@@ -54,11 +54,11 @@ def _parts(type_: AnyType) -> tuple[TensorType, ...]:
     return type_.parts if isinstance(type_, TupleType) else (type_,)
 
 
-def _choice(then: BodyRun, otherwise: BodyRun) -> BodyRun:
+def _choice(then: BodyFunction, otherwise: BodyFunction) -> BodyFunction:
     return lambda operands: (then if operands[0] else otherwise)(operands[1:])
 
 
-def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
+def _loop(operation: WhileLoop, turn: BodyFunction) -> BodyFunction:
     end = 1 + operation.state_size
 
     def run(operands: Sequence[Any]) -> list[Any]:
@@ -74,7 +74,7 @@ def _loop(operation: WhileLoop, turn: BodyRun) -> BodyRun:
     return run
 
 
-def _scan(operation: Scan, step: BodyRun, type_: AnyType) -> BodyRun:
+def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
     count = operation.states
     types = _parts(type_)
     order = range(operation.length)[:: -1 if operation.reverse else 1]
@@ -100,7 +100,7 @@ def _copies(state: Sequence[Any]) -> list[Any]:
     return [read_only(value, True) for value in state]
 
 
-def _map(operation: MappedCall, call: BodyRun, type_: AnyType) -> BodyRun:
+def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunction:
     types = _parts(type_)
 
     def run(operands: Sequence[Any]) -> list[Any]:

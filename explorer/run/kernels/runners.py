@@ -118,10 +118,10 @@ class BoundOperation:
 class ComputeOnce:
     """Kernel whose result is the same in every run: it runs once, and its slot keeps the result."""
 
-    def __init__(self, runner: Runner, slot: int) -> None:
+    def __init__(self, runner: Runner, slot: int, drops: Sequence[int] = ()) -> None:
         self._runner: Runner | None = runner
         self._slot = slot
-        self.drops: list[int] = []
+        self.drops = drops
         """slots whose last reader this is"""
 
     def __call__(self, values: Values) -> Any:

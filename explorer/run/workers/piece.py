@@ -20,6 +20,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.plan.planner import Plan
 from explorer.plan.schedule.chain_tasks import bases
 from explorer.record.fork_locks import renew_in_children
+from explorer.run.execution.binding import Binding
 from explorer.run.execution.program import Program
 from explorer.run.workers.shipping import receive
 
@@ -177,7 +178,7 @@ class Replica:
         """Run a piece."""
         with self._lock:
             if self._runner is None:
-                self._runner = PieceRunner(Program(receive(self._data), reusable=True))
+                self._runner = PieceRunner(Program(receive(self._data), Binding(rebound=True)))
             return self._runner.run(piece, sources, worker)
 
 

@@ -12,6 +12,7 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tiles import scratch, scratch_memory
 from explorer.plan import plan
+from explorer.run.execution.binding import Binding
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 
@@ -30,7 +31,9 @@ def program_of_all_runners() -> tuple[Program, Any, np.ndarray]:
     turned = ex.tanh(scores.T * 2 + loss)
     chosen = ex.where(hidden > 0, scores, 0).sum(0)
     # all but the last have memory of the program: it is handed out
-    program = Program(plan([ex.concatenate([turned @ hidden, ex.reshape(chosen, (1, 3))])]), held={x: memory})
+    program = Program(
+        plan([ex.concatenate([turned @ hidden, ex.reshape(chosen, (1, 3))])]), Binding(memory={x: memory})
+    )
     return program, x, memory
 
 
@@ -61,7 +64,7 @@ def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     heads = ex.transpose(ex.reshape(ex.tanh(x), (6, 2, 2)), (1, 0, 2))
     joined = ex.reshape(heads, (6, 4))
-    program = Program(plan([(joined @ np.eye(4, dtype=np.float32)).sum(1)]), held={x: memory})
+    program = Program(plan([(joined @ np.eye(4, dtype=np.float32)).sum(1)]), Binding(memory={x: memory}))
     for seed in range(5):
         memory[...] = drawn(seed)
         (value,) = run(program)
@@ -75,7 +78,7 @@ def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
 def test_a_reshape_of_a_value_in_column_major_order_copies_in_each_run() -> None:
     """Only the run knows the strides of a caller's array."""
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32, order="F")
-    program = Program(plan([ex.tanh(ex.reshape(x, (24,)))]), held={x: memory})
+    program = Program(plan([ex.tanh(ex.reshape(x, (24,)))]), Binding(memory={x: memory}))
     for seed in range(4):
         memory[...] = drawn(seed)
         (value,) = run(program)
@@ -85,7 +88,7 @@ def test_a_reshape_of_a_value_in_column_major_order_copies_in_each_run() -> None
 @pytest.mark.parametrize("view", [lambda joined: joined, lambda joined: joined[:3].T], ids=["whole", "view"])
 def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
-    program = Program(plan([view(ex.reshape(x.T, (6, 4)))]), held={x: memory})
+    program = Program(plan([view(ex.reshape(x.T, (6, 4)))]), Binding(memory={x: memory}))
     values = []
     for seed in range(4):
         memory[...] = drawn(seed)
@@ -138,7 +141,7 @@ def test_a_bound_step_that_fails_is_named_each_time_and_the_next_run_is_right(fu
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     inner = x * 2
     y = ex.fragile(inner) + 1 if fused else ex.fragile(ex.softmax(x) * 0 + inner)
-    program = Program(plan([y]), held={x: memory})
+    program = Program(plan([y]), Binding(memory={x: memory}))
     expected = [run(program)[0] for _ in range(3)][-1]
     for _ in range(2):
         memory[0, 0] = 5

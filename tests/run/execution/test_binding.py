@@ -1,4 +1,4 @@
-"""Programs that copy small inputs and results: everything is bound, and nothing that is handed out changes later."""
+"""Bindings that copy small operands and results: everything is bound, and nothing that is handed out changes later."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.function import Parameter
-from explorer.plan import plan
-from explorer.run.execution.copying_program import CopyingProgram
+from explorer.plan import Plan, plan
+from explorer.run.execution.binding import copying_binding
 from explorer.run.execution.executors import EXECUTORS, run_simple
+from explorer.run.execution.program import Program
 
 SMALL, LARGE = (3, 4), (80, 100)
 
@@ -22,6 +23,10 @@ def parameter(shape: tuple[int, ...], dtype: str = "float32") -> Any:
 
 def drawn(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def copying(planned: Plan) -> Program:
+    return Program(planned, copying_binding(planned))
 
 
 def expressions(x: Any) -> list[Any]:
@@ -36,7 +41,7 @@ def expressions(x: Any) -> list[Any]:
 def test_each_run_has_its_own_results(shape: tuple[int, ...], executor: str) -> None:
     """They are those of the inputs at the time of the run, read-only, and no later run writes into them."""
     x = parameter(shape)
-    program = CopyingProgram(plan(expressions(x)))
+    program = copying(plan(expressions(x)))
     runs = []
     for seed in range(5):
         given = drawn(shape, seed)
@@ -54,7 +59,7 @@ def test_each_run_has_its_own_results(shape: tuple[int, ...], executor: str) -> 
 def test_all_kernels_of_a_small_program_are_bound() -> None:
     """Also those that read its inputs, and those whose results are handed out."""
     x = parameter(SMALL)
-    program = CopyingProgram(plan([ex.tanh(x * 2 + 1), ex.relu(x @ drawn((4, 5), 1) + 1)]))
+    program = copying(plan([ex.tanh(x * 2 + 1), ex.relu(x @ drawn((4, 5), 1) + 1)]))
     for seed in range(4):
         program.bind({x: drawn(SMALL, seed)})
         run_simple(program)
@@ -66,7 +71,7 @@ def test_all_kernels_of_a_small_program_are_bound() -> None:
 def test_inputs_are_checked_as_others() -> None:
     """A missing value and one of another shape are refused; other numbers are converted."""
     x = parameter(SMALL)
-    program = CopyingProgram(plan([x + 1]))
+    program = copying(plan([x + 1]))
     with pytest.raises(ex.StateError, match="must have a value"):
         program.bind({})
     with pytest.raises(ex.OperandError, match="with a value 2"):

@@ -1,0 +1,120 @@
+"""Bindings: where a program finds the values of a run, and where it leaves its results.
+
+One program serves all that runs: what differs between an evaluation, a net, the body of a call and a training step is
+who holds the memory of operands and results. A kernel whose operands and result are at one address in every run cuts
+its blocks once, and is bound to its arrays; so values that are small, or that training keeps, have memory here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.plan.passes.update_in_place import Updates
+from explorer.plan.planner import Plan
+from explorer.plan.schedule.schedule import Kernel
+
+_SMALL = 1 << 14
+"""bytes up to which a value is copied: less than a microsecond, where a small kernel takes several to cut its blocks"""
+
+
+class Copy(NamedTuple):
+    """New value that an update copies over the old one."""
+
+    root: int
+    """index among the roots"""
+    type: TensorType
+    old: Any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Binding:
+    """Memory of a program's operands and results; by default each run brings and takes away its own arrays."""
+
+    operands: tuple[Expr, ...] | None = None
+    """parameters whose values a run is given, in their order; None: all that are not in ``memory``"""
+    memory: Mapping[Expr, Any] = field(default_factory=dict)
+    """arrays at one address: of operands, whose values are copied there, of other parameters, whose values the caller
+    keeps there, and of results, which are written there"""
+    rebound: bool = False
+    """whether other tensors may take the place of the plan's in each run, as in the plan cache and on workers"""
+    within: Array | None = None
+    """memory of the program that calls this one as a body; it has been granted as a whole"""
+    new_values: int = 0
+    """number of the last roots that are new values of parameters, which ``update`` makes the values"""
+    deferred: int = 0
+    """number of the last kernels, which write over parameters and therefore run in ``update``"""
+    copies: tuple[Copy, ...] = ()
+    """new values in other memory"""
+
+
+def copying_binding(planned: Plan) -> Binding:
+    """Return a binding that copies small operands and results at the border of the program, so that kernels find them
+    where they were."""
+    schedule = planned.schedule
+    roots = {root.uid for root in schedule.roots}
+    operands = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
+    written = [kernel.result for kernel in schedule.kernels if kernel.result.uid in roots and _is_written(kernel)]
+    return Binding(tuple(operands), {node: _memory(node) for node in [*filter(_is_small, operands), *written]})
+
+
+def step_binding(
+    planned: Plan,
+    operands: Sequence[Expr],
+    kept: Mapping[Expr, Any],
+    updates: Mapping[Expr, Expr],
+    spares: dict[int, Array],
+) -> Binding:
+    """Return the binding of a compiled call: operands are copied, ``kept`` holds the arrays of other parameters.
+
+    ``updates`` are parameters in ``kept`` whose new values are the last roots of the plan. A new value is written over
+    the old one where the plan proves that possible. The others are in memory that no update writes, until ``update``
+    copies them: in a spare array, by the address of the old value, or in a copy. Other results of a step are at one
+    address, too.
+    """
+    memory = {**kept, **{node: _memory(node) for node in operands}}
+    if not updates:
+        return Binding(tuple(operands), memory)
+    roots, in_place = planned.schedule.roots, planned.graph.notes(Updates).parameters
+    first = len(roots) - len(updates)
+    computed = {
+        kernel.result.uid
+        for kernel in planned.schedule.kernels
+        if kernel.result.type.device is cpu and not kernel.is_view and isinstance(kernel.result.type, TensorType)
+    }
+    written = [kernel.result for kernel in planned.schedule.kernels if kernel.result.uid in in_place]
+    memory.update({root: _memory(root) for root in roots[:first] if root.uid in computed})
+    memory.update({result: kept[in_place[result.uid]] for result in written})
+    copies = []
+    for index, (root, parameter) in enumerate(zip(roots[first:], updates, strict=True), first):
+        old = kept[parameter]
+        if in_place.get(root.uid) is parameter:
+            continue
+        copies.append(Copy(index, parameter.tensor_type, old))
+        if root.uid in computed:
+            # Steps for batches of several shapes share the spare memory: only one of them runs at a time.
+            memory[root] = spares.setdefault(id(old), np.empty_like(old))
+    return Binding(tuple(operands), memory, new_values=len(updates), deferred=len(written), copies=tuple(copies))
+
+
+def _is_small(node: Expr) -> bool:
+    type_ = node.type
+    return isinstance(type_, TensorType) and type_.plain and type_.device is cpu and type_.nbytes <= _SMALL
+
+
+def _is_written(kernel: Kernel) -> bool:
+    """Whether the kernel of a result writes it into memory that it is given, in every run."""
+    passes_on = kernel.is_view or isinstance(kernel.result.operation, (Call, Item))
+    return _is_small(kernel.result) and not passes_on and not kernel.constant
+
+
+def _memory(node: Expr) -> Any:
+    type_ = node.tensor_type
+    return type_.device.empty(type_.shape, type_.dtype)
