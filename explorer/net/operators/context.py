@@ -258,11 +258,20 @@ class OperatorContext:
             raise self.missing(name)
         return default
 
-    def missing(self, name: str) -> OperandError:
-        """Return the error for a parameter or input that must be there."""
-        present = ", ".join([*self.definition.arguments, *self.definition.input_names]) or "none"
+    def missing(self, *names: str) -> OperandError:
+        """Return the error for an argument that must be there, under one of these names."""
+        return self._missing("argument", names, (*self.definition.arguments, *self.definition.input_names))
+
+    def missing_input(self, *names: str) -> OperandError:
+        """Return the error for an input that must be there, be it passed or a weight, under one of these names."""
+        definition = self.definition
+        unnamed = counted_text(len(self.passed) - len(definition.input_names), "operand") + " without a name"
+        return self._missing("input", names, (unnamed, *definition.input_names, *definition.weights))
+
+    def _missing(self, noun: str, names: Sequence[str], given: Sequence[str]) -> OperandError:
         return OperandError(
-            f"the argument {name!r} is missing; given: {present}", rule=f"{self.definition.type} must have it"
+            f"the {noun} {' or '.join(map(repr, names))} is missing; given: {', '.join(given) or 'none'}",
+            rule=f"{self.definition.type} must have it",
         )
 
     def integer(self, name: str, default: Any = _REQUIRED) -> int:

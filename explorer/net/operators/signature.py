@@ -9,6 +9,7 @@ of its line, else by its position among the inputs without names. Its annotation
 - ``int``, ``float``, ``bool``, ``str``, ``Literal["a", "b"]``, ``Ints`` (one number is a list of one),
   ``tuple[int, int]`` (one number stands for both), ``tuple[float, ...]`` and unions of these are plain arguments;
 - ``Annotated[Expr, Names("X", "input")]`` has these names in files, not that of the parameter;
+- ``FlaggedWeight`` is an optional weight of whose name there may be a flag, too, which says whether there is one;
 - ``Unused`` is an argument, input or weight that changes no value; the comment beside it gives the reason;
 - ``BuildBody`` is an inner graph, a variadic ``*inputs: Expr`` all further inputs, and ``outputs: Outputs`` the number
   of outputs that the file asks for;
@@ -33,11 +34,13 @@ from explorer.net.operators.context import BuildBody, OperatorContext, as_expres
 from explorer.net.operators.known_inputs import as_integer, as_integers, as_number, known_value
 
 _T = TypeVar("_T")
-_KNOWN, _UNUSED, _OUTPUTS = object(), object(), object()
+_KNOWN, _UNUSED, _OUTPUTS, _FLAGGED = object(), object(), object(), object()
 Ints: TypeAlias = tuple[int, ...]
 """integers of an argument; one number is a list of one"""
 Known = Annotated[_T, _KNOWN]
 """value of an input or argument that must be known while the net is built"""
+FlaggedWeight = Annotated[Expr | None, _FLAGGED]
+"""weight that may be left out; an argument of its name is True or False, and says whether there is one"""
 Unused = Annotated[Any, _UNUSED]
 """argument, input or weight that changes no value of the result"""
 Outputs = Annotated[int, _OUTPUTS]
@@ -67,7 +70,8 @@ class Parameter:
             annotation = Union[tuple([part for part, *_ in members])]  # noqa: UP007  # of a list
         self.name, self.position, self.default = name, position, parameter.default
         self.names = next((mark.names for mark in marks if isinstance(mark, Names)), (name,))
-        self.is_known, self.is_unused, self.is_count = (mark in marks for mark in (_KNOWN, _UNUSED, _OUTPUTS))
+        self.is_known, self.is_unused = _KNOWN in marks, _UNUSED in marks
+        self.is_count, self.is_flagged = _OUTPUTS in marks, _FLAGGED in marks
         self.is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         union = get_origin(annotation) in (Union, types.UnionType)
         self.kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
@@ -92,7 +96,7 @@ class Parameter:
         value = self._found(op, name)
         if value is _MISSING:
             if self.default is inspect.Parameter.empty:
-                raise op.missing(name)
+                raise op.missing(*self.names) if not self.is_input else op.missing_input(*self.names)
             return self.default
         if value is None and types.NoneType in self.kinds:
             return None
@@ -102,6 +106,11 @@ class Parameter:
         return self.name in op.definition.bodies
 
     def _found(self, op: OperatorContext, name: str) -> Any:
+        flag = op.definition.arguments.get(name) if self.is_flagged else None
+        if flag is not None:
+            if not isinstance(op.argument(name), bool):
+                raise OperandError(f"{name}={flag!r}", rule=f"{op.definition.type}: {name} must be True or False")
+            return op.weight(name) if flag else None
         if name in op.definition.weights:
             return op.weight(name)
         if op.has(name):
@@ -135,7 +144,9 @@ class Parameter:
                 return converted
         if Expr in self.kinds or Tensor in self.kinds:
             return as_expression(op, name, value)
-        wanted = " or ".join([_description(kind) for kind in self.kinds if kind is not types.NoneType])
+        narrower = (types.NoneType, *((bool, int) if float in self.kinds else ()))
+        kinds = [kind for kind in self.kinds if kind not in narrower]
+        wanted = " or ".join(dict.fromkeys(map(_description, kinds))) or "None"
         raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be {wanted}")
 
 
@@ -220,13 +231,16 @@ class Signature:
         """Return what the function makes of an operator."""
         if self.takes_context:
             return self.function(op)
+        # Arguments first: an error in what the file states is told before a missing input.
+        values = {
+            parameter.name: parameter.read(op)
+            for parameter in sorted(self.parameters, key=lambda each: each.is_input)
+            if not parameter.is_variadic
+        }
         given: list[Any] = []
-        named: dict[str, Any] = {}
         for parameter in self.parameters:
             if parameter.is_variadic:
                 given.extend(op.rest(parameter.name, parameter.position or 0))
-            elif parameter.position is None and OperatorContext not in parameter.kinds:
-                named[parameter.name] = parameter.read(op)
-            else:
-                given.append(parameter.read(op))
-        return self.function(*given, **named)
+            elif parameter.position is not None or OperatorContext in parameter.kinds:
+                given.append(values.pop(parameter.name))
+        return self.function(*given, **values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Annotated
 
 import numpy as np
 
@@ -11,10 +12,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import integer, integers, number, tensor_or_none, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.schema import Count
+from explorer.net.operators.signature import Ints, Names
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.linalg.einsum import einsum as einstein_sum
@@ -27,76 +26,71 @@ from explorer.ops.reduction.reduce import sum
 
 
 @file_operator("torch.matmul", "torch.bmm", "torch.mm", "aten::matmul")
-def matmul(op: OperatorContext) -> Expr:
+def matmul(input: Expr, other: Annotated[Expr, Names("mat2", "other")]) -> Expr:
     """The matrix product of two operands."""
-    return op.x @ op.tensor(1, "mat2" if op.has("mat2") else "other")
+    return input @ other
 
 
 @file_operator("torch.mv", "torch.dot", "aten::mv", "aten::dot")
-def vector_product(op: OperatorContext) -> Expr:
+def vector_product(input: Expr, other: Annotated[Expr, Names("vec", "tensor")]) -> Expr:
     """The product with a vector."""
-    return op.x @ op.tensor(1, "vec" if op.has("vec") else "tensor")
+    return input @ other
 
 
-def _scaled_sum(op: OperatorContext, result: Expr) -> Expr:
-    """Return β · input + α · result; with β = 0 what the input holds does not count, be it NaN."""
-    x, beta, alpha = op.x, number(op, 3, "beta", 1), number(op, 4, "alpha", 1)
+def _scaled_sum(x: Expr, result: Expr, beta: float, alpha: float) -> Expr:
+    """Return β · x + α · result; with β = 0 what x holds does not count, be it NaN."""
     result = result if alpha == 1 else result * alpha
     return result if beta == 0 else (x if beta == 1 else x * beta) + result
 
 
 @file_operator("torch.addmm")
-def addmm(op: OperatorContext) -> Expr:
+def addmm(input: Expr, mat1: Expr, mat2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     """β · input + α · (mat1 @ mat2)."""
-    return _scaled_sum(op, product(op.tensor(1, "mat1"), op.tensor(2, "mat2")))
+    return _scaled_sum(input, mat1 @ mat2, beta, alpha)
 
 
 @file_operator("torch.baddbmm")
-def baddbmm(op: OperatorContext) -> Expr:
+def baddbmm(input: Expr, batch1: Expr, batch2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     """β · input + α · (batch1 @ batch2)."""
-    return _scaled_sum(op, product(op.tensor(1, "batch1"), op.tensor(2, "batch2")))
+    return _scaled_sum(input, batch1 @ batch2, beta, alpha)
 
 
 @file_operator("torch.addmv")
-def addmv(op: OperatorContext) -> Expr:
+def addmv(input: Expr, mat: Expr, vec: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     """β · input + α · (mat @ vec)."""
-    return _scaled_sum(op, product(op.tensor(1, "mat"), op.tensor(2, "vec")))
+    return _scaled_sum(input, mat @ vec, beta, alpha)
 
 
-@file_operator("aten::addbmm", "torch.addbmm", operands=Count(3, 5))
-def addbmm(op: OperatorContext) -> Expr:
+@file_operator("aten::addbmm", "torch.addbmm")
+def addbmm(input: Expr, batch1: Expr, batch2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     """β · input + α · the sum of the products batch1 @ batch2."""
-    return _scaled_sum(op, einstein_sum("nij,njk->ik", op.tensor(1, "batch1"), op.tensor(2, "batch2")))
+    return _scaled_sum(input, einstein_sum("nij,njk->ik", batch1, batch2), beta, alpha)
 
 
-@file_operator("aten::addr", "torch.addr", operands=Count(3, 5))
-def addr(op: OperatorContext) -> Expr:
+@file_operator("aten::addr", "torch.addr")
+def addr(input: Expr, vec1: Expr, vec2: Expr, beta: float = 1, alpha: float = 1) -> Expr:
     """β · input + α · the products of all pairs of elements of two vectors."""
-    return _scaled_sum(op, einstein_sum("i,j->ij", op.tensor(1, "vec1"), op.tensor(2, "vec2")))
+    return _scaled_sum(input, einstein_sum("i,j->ij", vec1, vec2), beta, alpha)
 
 
 @file_operator("torch.outer", "aten::outer", "torch.ger", "aten::ger")
-def outer(op: OperatorContext) -> Expr:
+def outer(input: Expr, vec2: Expr) -> Expr:
     """The products of all pairs of elements of two vectors."""
-    x, y = op.x, op.tensor(1, "vec2")
-    if x.ndim != 1 or y.ndim != 1:
-        raise OperandError(
-            f"operands {x.type} and {y.type}", rule=f"{op.definition.type}: both operands must be vectors"
-        )
-    return expand_dims(x, 1) * y
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise OperandError(f"operands {input.type} and {vec2.type}", rule="both operands must be vectors")
+    return expand_dims(input, 1) * vec2
 
 
 @file_operator("torch.einsum")
-def einsum(op: OperatorContext) -> Expr:
+def einsum(*operands: Expr, equation: str) -> Expr:
     """Einstein's sum of the operands."""
-    equation, operands = op.argument("equation"), op.tensors()
-    entering = equation.partition("->")[0].split(",") if isinstance(equation, str) else []
-    if "..." not in str(equation) and any(
-        len(letters.strip()) < x.ndim for letters, x in zip(entering, operands, strict=False)
+    if "..." not in equation and any(
+        len(letters.strip()) < x.ndim
+        for letters, x in zip(equation.partition("->")[0].split(","), operands, strict=False)
     ):
         raise OperandError(
             f"equation={equation!r} for {', '.join([str(x.type) for x in operands])}",
-            rule="torch.einsum: there must be a letter for each axis; pnnx leaves out the ... of an equation",
+            rule="there must be a letter for each axis; pnnx leaves out the ... of an equation",
             fix='write all letters in the module ("bij,bjk->bik" for "...ij,...jk->...ik") and export again, or open '
             "the module: ex.open(module, inputs)",
         )
@@ -104,97 +98,97 @@ def einsum(op: OperatorContext) -> Expr:
 
 
 @file_operator("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "aten::inverse", "aten::linalg_inv")
-def inverse_(op: OperatorContext) -> Expr:
+def inverse_(input: Annotated[Expr, Names("input", "A")]) -> Expr:
     """The inverses of square matrices."""
-    return inverse(op.x)
+    return inverse(input)
 
 
-@file_operator("aten::tensordot", "torch.tensordot", operands=Count(2, 4))
-def tensordot_(op: OperatorContext) -> Expr:
+@file_operator("aten::tensordot", "torch.tensordot")
+def tensordot_(input: Expr, other: Expr, dims_self: Ints, dims_other: Ints) -> Expr:
     """Products summed over axes of both operands."""
-    return tensordot(op.x, op.tensor(1, "other"), (integers(op, 2, "dims_self"), integers(op, 3, "dims_other")))
+    return tensordot(input, other, (dims_self, dims_other))
 
 
-@file_operator("aten::inner", "torch.inner", operands=Count(1, 2))
-def inner(op: OperatorContext) -> Expr:
+@file_operator("aten::inner", "torch.inner")
+def inner(input: Expr, other: Expr) -> Expr:
     """Products summed over the last axis of both operands."""
-    x, y = op.x, op.tensor(1, "other")
-    return tensordot(x, y, ((-1,), (-1,))) if x.ndim and y.ndim else x * y
+    return tensordot(input, other, ((-1,), (-1,))) if input.ndim and other.ndim else input * other
 
 
-@file_operator("aten::linalg_vecdot", "torch.linalg.vecdot", "aten::vdot", "torch.vdot", operands=Count(1, 3))
-def vecdot(op: OperatorContext) -> Expr:
+@file_operator("aten::linalg_vecdot", "torch.linalg.vecdot", "aten::vdot", "torch.vdot")
+def vecdot(x: Annotated[Expr, Names("x", "input")], y: Annotated[Expr, Names("y", "other")], dim: int = -1) -> Expr:
     """Products of vectors along an axis."""
-    x, y = op.x, op.tensor(1, "y" if "vecdot" in op.definition.type else "other")
     if "c" in (x.dtype.kind, y.dtype.kind):
-        raise OperandError(
-            f"vectors {x.type} and {y.type}", rule=f"{op.definition.type}: the vectors must be of real numbers"
-        )
-    return _vecdot(x, y, integer(op, 2, "dim", -1))
+        raise OperandError(f"vectors {x.type} and {y.type}", rule="the vectors must be of real numbers")
+    return _vecdot(x, y, dim)
 
 
 @rounded_once
 def _vecdot(x: Expr, y: Expr, axis: int) -> Expr:
     terms = x * y
-    # NumPy adds short whole numbers in long ones
+    # NumPy adds short integers in long ones
     return cast(sum(terms, normalize_axis(axis, terms.ndim, "vecdot")), terms.dtype)
 
 
-@file_operator("aten::kron", "torch.kron", operands=Count(1, 2))
-def kron(op: OperatorContext) -> Expr:
-    """All products of elements: each element of the first times the whole second, side by side."""
-    x, y = op.x, op.tensor(1, "other")
-    rank = max(x.ndim, y.ndim)
-    first, second = ((*[1] * (rank - each.ndim), *each.shape) for each in (x, y))
-    rows = reshape(x, tuple([size for each in first for size in (each, 1)]))
-    columns = reshape(y, tuple([size for each in second for size in (1, each)]))
+@file_operator("aten::kron", "torch.kron")
+def kron(input: Expr, other: Expr) -> Expr:
+    """All products of elements: each element of the first times the whole second, next to each other."""
+    rank = max(input.ndim, other.ndim)
+    first, second = ((*[1] * (rank - each.ndim), *each.shape) for each in (input, other))
+    rows = reshape(input, tuple([size for each in first for size in (each, 1)]))
+    columns = reshape(other, tuple([size for each in second for size in (1, each)]))
     return reshape(rows * columns, tuple([a * b for a, b in zip(first, second, strict=True)]))
 
 
-@file_operator("aten::bilinear", "F.bilinear", operands=Count(3, 4))
-def bilinear(op: OperatorContext) -> Expr:
+@file_operator("aten::bilinear", "F.bilinear")
+def bilinear(input1: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     """x1ᵀ · W · x2 for each matrix W of the weight, and a bias."""
-    weight, bias = op.tensor(2, "weight"), tensor_or_none(op, 3, "bias")
-    result = einstein_sum("...i,oij,...j->...o", op.tensor(0, "input1"), weight, op.tensor(1, "input2"))
+    result = einstein_sum("...i,oij,...j->...o", input1, weight, input2)
     return result if bias is None else result + bias
 
 
-@file_operator("torch.cross", "aten::cross", "torch.linalg.cross", "aten::linalg_cross", operands=Count(1, 3))
-def cross(op: OperatorContext) -> Expr:
-    """The vectors that stand upright on pairs of vectors along an axis of three elements."""
-    x, y = op.x, op.tensor(1, "other")
+@file_operator("torch.cross", "aten::cross")
+def cross(input: Expr, other: Expr, dim: int | None = None) -> Expr:
+    """Cross products along an axis of three elements, by default the first one."""
+    shape = broadcast_shapes(input.shape, other.shape) or ()
+    return _cross(input, other, shape.index(3) if dim is None and 3 in shape else dim)
+
+
+@file_operator("torch.linalg.cross", "aten::linalg_cross")
+def linalg_cross(input: Expr, other: Expr, dim: int = -1) -> Expr:
+    """Cross products along an axis of three elements."""
+    return _cross(input, other, dim)
+
+
+def _cross(x: Expr, y: Expr, dim: int | None) -> Expr:
     shape = broadcast_shapes(x.shape, y.shape)
-    dim = value(op, 2, "dim", -1 if "linalg" in op.definition.type else None)
-    # torch's older function takes the first axis of three elements
-    dim = (shape or ()).index(3) if dim is None and 3 in (shape or ()) else dim
-    axis = normalize_axis(dim, len(shape), "cross") if shape and type(dim) is int else -1
+    axis = -1 if not shape or dim is None else normalize_axis(dim, len(shape), "cross")
     if shape is None or axis < 0 or shape[axis] != 3:
         raise OperandError(
             f"vectors {x.type} and {y.type}, dim={dim!r}",
-            rule=f"{op.definition.type}: the vectors must broadcast together and have three elements along the axis",
+            rule="the vectors must broadcast together and have three elements along the axis",
         )
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)
 
 
 @file_operator("aten::linalg_multi_dot", "torch.linalg.multi_dot", "aten::chain_matmul")
-def multi_dot(op: OperatorContext) -> Expr:
+def multi_dot(*matrices: Expr) -> Expr:
     """The product of a chain of matrices, from left to right."""
-    return reduce(product, op.tensors())
+    return reduce(product, matrices)
 
 
-@file_operator("aten::linalg_matrix_power", "torch.linalg.matrix_power", "aten::matrix_power", operands=Count(1, 2))
-def matrix_power(op: OperatorContext) -> Expr:
-    """Square matrices times themselves, or the inverses of them for a power below 0."""
-    x, power = op.x, integer(op, 1, "n")
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise OperandError(f"an operand {x.type}", rule=f"{op.definition.type}: the operand must hold square matrices")
-    if power == 0:
-        claim_constant("a unit matrix", x.shape[-1] ** 2)
-        return broadcast_to(tensor(np.eye(x.shape[-1], dtype=x.dtype)), x.shape)
-    square, result = inverse(x) if power < 0 else x, None
+@file_operator("aten::linalg_matrix_power", "torch.linalg.matrix_power", "aten::matrix_power")
+def matrix_power(input: Annotated[Expr, Names("input", "A")], n: int) -> Expr:
+    """Square matrices times themselves, or their inverses for a power below 0."""
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        raise OperandError(f"an operand {input.type}", rule="the operand must hold square matrices")
+    if n == 0:
+        claim_constant("a unit matrix", input.shape[-1] ** 2)
+        return broadcast_to(tensor(np.eye(input.shape[-1], dtype=input.dtype)), input.shape)
+    square, result = inverse(input) if n < 0 else input, None
     # as many products as the power has binary digits
-    for bit in reversed(f"{abs(power):b}"):
+    for bit in reversed(f"{abs(n):b}"):
         if bit == "1":
             result = square if result is None else product(result, square)
         square = product(square, square)

@@ -3,67 +3,61 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated, Literal
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
+from explorer.formats.pnnx.operators.base.arguments import InPlace
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import FlaggedWeight, Ints, Names, Unused
 from explorer.ops.manipulation.gather import embedding
 from explorer.ops.manipulation.reshape import flatten, reshape
 
 
-@file_operator("nn.Linear", ignored=("in_features", "out_features"))
-def linear(op: OperatorContext) -> Expr:
-    """x · Wᵀ + b."""
-    bias = op.weight("bias") if op.flag("bias", True) else None
-    y = op.x @ op.weight("weight").T
+@file_operator("nn.Linear", "F.linear")
+def linear(input: Expr, weight: Expr, bias: FlaggedWeight = None, *, in_features: Unused, out_features: Unused) -> Expr:
+    """x · Wᵀ + b; the weight has the numbers of features."""
+    y = input @ weight.T
     return y if bias is None else y + bias
 
 
-@file_operator("F.linear")
-def linear_(op: OperatorContext) -> Expr:
-    """x · Wᵀ + b with given weights."""
-    y, bias = op.x @ op.tensor(1, "weight").T, tensor_or_none(op, 2, "bias")
-    return y if bias is None else y + bias
+TrainingOnly = Annotated[Unused, Names("norm_type", "padding_idx", "scale_grad_by_freq", "sparse")]
+"""say how gradients are added up, or mean something only with max_norm"""
+TableSize = Annotated[Unused, Names("embedding_dim", "num_embeddings")]
+"""sizes that the table has"""
 
 
-_OF_TRAINING = ("norm_type", "padding_idx", "scale_grad_by_freq", "sparse")
-"""parameters of look-ups that tell how gradients are added up, or mean something with max_norm alone"""
+@file_operator("nn.Embedding", "F.embedding")
+def embedding_(
+    input: Expr, weight: Expr, *, max_norm: None = None, training_only: TrainingOnly, size: TableSize
+) -> Expr:
+    """Rows of a table by index."""
+    return embedding(weight, input)
 
 
-@file_operator("nn.Embedding", ignored=("embedding_dim", "num_embeddings", *_OF_TRAINING))
-def look_up(op: OperatorContext) -> Expr:
-    """Rows of a table by number."""
-    op.only("max_norm", None)
-    return embedding(op.weight("weight"), op.x)
+@file_operator("nn.Flatten")
+def flatten_module(input: Expr, *, start_dim: int = 1, end_dim: int = -1) -> Expr:
+    """Axes start_dim … end_dim merged into one, by default all but the first."""
+    return flatten(input, start_dim, end_dim)
 
 
-@file_operator("F.embedding", ignored=_OF_TRAINING)
-def look_up_(op: OperatorContext) -> Expr:
-    """Rows of a given table by number."""
-    op.only("max_norm", None)
-    return embedding(op.tensor(1, "weight"), op.x)
-
-
-@file_operator("nn.Flatten", "torch.flatten")
-def flatten_(op: OperatorContext) -> Expr:
-    """Axes start_dim … end_dim merged into one."""
-    first = 1 if op.definition.type == "nn.Flatten" else 0
-    return flatten(op.x, op.integer("start_dim", first), op.integer("end_dim", -1))
+@file_operator("torch.flatten")
+def flatten_(input: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
+    """Axes start_dim … end_dim merged into one, by default all."""
+    return flatten(input, start_dim, end_dim)
 
 
 @file_operator("nn.Unflatten", "Tensor.unflatten", "torch.unflatten")
-def unflatten(op: OperatorContext) -> Expr:
+def unflatten(input: Expr, dim: int, sizes: Annotated[Ints, Names("sizes", "unflattened_size")]) -> Expr:
     """An axis split into several, of which one size may be −1."""
-    x, axis = op.x, normalize_axis(op.integer("dim"), op.x.ndim, "unflatten")
-    sizes = op.integers("sizes" if op.has("sizes") else "unflattened_size")
+    axis = normalize_axis(dim, input.ndim, "unflatten")
     if sizes.count(-1) == 1:
         # the product of the other sizes: the −1 is one of its factors
         others = -math.prod(sizes)
-        sizes = tuple([x.shape[axis] // others if size == -1 and others else size for size in sizes])
-    return reshape(x, (*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
+        sizes = tuple([input.shape[axis] // others if size == -1 and others else size for size in sizes])
+    return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
 @file_operator(
@@ -79,12 +73,10 @@ def unflatten(op: OperatorContext) -> Expr:
     "F.dropout3d",
     "F.alpha_dropout",
     "F.feature_alpha_dropout",
-    ignored=("p", "inplace"),
 )
-def identity(op: OperatorContext) -> Expr:
-    """The operand itself: a file holds a net that is not training."""
-    op.only("training", False)
-    return op.x
+def identity(input: Expr, *, training: Literal[False] = False, p: Unused, inplace: InPlace) -> Expr:
+    """The operand itself: a file holds a net that is not training, which drops nothing."""
+    return input
 
 
 @file_operator("pnnx.Attribute")

@@ -3,86 +3,82 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import flag, integers, value
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.reduce import axes_of
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.schema import Count
+from explorer.net.operators.signature import Ints, Names
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.manipulation.reshape import squeeze
 from explorer.ops.reduction.reduce import max, min, sum
 from explorer.ops.reduction.statistics import vector_norm
 
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}
+Order = float | str | None
 
 
 @file_operator("torch.norm", "Tensor.norm", "torch.linalg.vector_norm")
-def norm(op: OperatorContext) -> Expr:
+def norm(
+    input: Annotated[Expr, Names("input", "x")],
+    p: Annotated[Order, Names("p", "ord")] = 2,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: None = None,
+) -> Expr:
     """(Σ |x|ᵖ)^(1/p) over axes."""
-    op.only("dtype", None)
-    order: Any = op.argument("p", op.argument("ord", 2))
-    return vector_norm(op.x, _order(op, 2 if order == "fro" else order), axes_of(op, 2), op.flag("keepdim", False))
+    return vector_norm(input, _order(2 if p == "fro" else p), dim or None, keepdim)
 
 
-@file_operator("aten::linalg_norm", "torch.linalg.norm", operands=Count(1, 5))
-def vector_or_matrix_norm(op: OperatorContext) -> Expr:
+@file_operator("aten::linalg_norm", "torch.linalg.norm")
+def vector_or_matrix_norm(
+    input: Annotated[Expr, Names("input", "A")],
+    ord: Order = None,
+    dim: Ints | None = None,
+    keepdim: bool = False,
+    dtype: None = None,
+) -> Expr:
     """The norm of vectors along one axis, or of matrices along two; without an order the root of all squares."""
-    x, order, axes, keep = op.x, value(op, 1, "ord", None), axes_of(op, 2), flag(op, 3, "keepdim", False)
-    _check_dtype(op)
-    if order is None:
-        return vector_norm(x, 2, axes, keep)
-    if axes is None and x.ndim > 2:
-        raise OperandError(
-            f"ord={order!r} of {x.type}", rule=f"{op.definition.type}: dim must say the axes, one or two"
-        )
-    places = tuple(range(x.ndim)) if axes is None else axes
-    return (
-        _matrix_norm(op, x, order, places, keep)
-        if len(places) == 2
-        else vector_norm(x, _order(op, order), places, keep)
-    )
+    if ord is None:
+        return vector_norm(input, 2, dim or None, keepdim)
+    if not dim and input.ndim > 2:
+        raise OperandError(f"ord={ord!r} of {input.type}", rule="dim must name the axes, one or two")
+    axes = dim or tuple(range(input.ndim))
+    if len(axes) == 2:
+        return matrix_norm(input, ord, axes, keepdim)
+    return vector_norm(input, _order(ord), axes, keepdim)
 
 
-@file_operator("aten::linalg_matrix_norm", "torch.linalg.matrix_norm", operands=Count(1, 5))
-def matrix_norm(op: OperatorContext) -> Expr:
+@file_operator("aten::linalg_matrix_norm", "torch.linalg.matrix_norm")
+def matrix_norm(
+    input: Annotated[Expr, Names("input", "A")],
+    ord: Order = "fro",
+    dim: Ints = (-2, -1),
+    keepdim: bool = False,
+    dtype: None = None,
+) -> Expr:
     """The norm of matrices along two axes: fro, or the largest or smallest sum of a column (1) or row (inf)."""
-    _check_dtype(op)
-    return _matrix_norm(
-        op, op.x, value(op, 1, "ord", "fro"), integers(op, 2, "dim", (-2, -1)), flag(op, 3, "keepdim", False)
-    )
-
-
-def _matrix_norm(op: OperatorContext, x: Expr, order: Any, axes: tuple[int, ...], keep: bool) -> Expr:
-    places = [normalize_axis(axis, x.ndim, "matrix_norm") for axis in axes]
-    size: Any = _INFINITE.get(order, order) if isinstance(order, str) else order
-    if len({*places}) != 2 or not (size == "fro" or size in (1, -1, math.inf, -math.inf)):
+    axes = [normalize_axis(axis, input.ndim, "matrix_norm") for axis in dim]
+    size: Any = _INFINITE.get(ord, ord) if isinstance(ord, str) else ord
+    if len({*axes}) != 2 or not (size == "fro" or size in (1, -1, math.inf, -math.inf)):
         raise OperandError(
-            f"ord={order!r}, dim={axes}",
-            rule=f"{op.definition.type}: there must be two axes, and ord be fro, 1, -1, inf or -inf; others need "
-            "singular values",
+            f"ord={ord!r}, dim={dim}",
+            rule="there must be two axes, and ord be fro, 1, -1, inf or -inf; others need singular values",
             fix="compute the norm in the program that reads the result",
         )
     if size == "fro":
-        return vector_norm(x, 2, tuple(places), keep)
+        return vector_norm(input, 2, tuple(axes), keepdim)
     # sums along the columns for 1, along the rows for ∞
-    summed, other = places if abs(size) == 1 else places[::-1]
-    result = (max if size > 0 else min)(sum(absolute(x), summed, True), other, True)
-    return result if keep else squeeze(result, (summed, other))
+    summed, other = axes if abs(size) == 1 else axes[::-1]
+    result = (max if size > 0 else min)(sum(absolute(input), summed, True), other, True)
+    return result if keepdim else squeeze(result, (summed, other))
 
 
-def _order(op: OperatorContext, order: Any) -> float:
+def _order(order: Order) -> float:
     """Return the order p of a norm of vectors; raises OperandError for what is none."""
-    order = 2 if order is None else _INFINITE.get(order, order) if isinstance(order, str) else order
-    if isinstance(order, bool) or not isinstance(order, (int, float)):
-        raise OperandError(f"p={order!r}", rule=f"{op.definition.type}: p must be a number, fro, inf or -inf")
-    return order
-
-
-def _check_dtype(op: OperatorContext) -> None:
-    if value(op, 4, "dtype", None) is not None:
-        raise OperandError(f"dtype={value(op, 4, 'dtype')!r}", rule=f"{op.definition.type}: dtype must be None")
+    value = 2 if order is None else _INFINITE.get(order, order) if isinstance(order, str) else order
+    if isinstance(value, str):
+        raise OperandError(f"p={order!r}", rule="p must be a number, fro, inf or -inf")
+    return value

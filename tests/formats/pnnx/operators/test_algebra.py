@@ -22,7 +22,7 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::linalg_matrix_norm", [ROWS, 2, (-2, -1)], ["ord=2", "need singular values", "fix:"]),
         ("aten::linalg_matrix_norm", [ROWS, "nuc", (-2, -1)], ["ord='nuc'", "fro, 1, -1, inf or -inf"]),
         ("aten::linalg_matrix_norm", [ROWS, "fro", (0, 0)], ["dim=(0, 0)", "there must be two axes"]),
-        ("aten::linalg_norm", [ROWS[None], 2, None], ["dim must say the axes, one or two"]),
+        ("aten::linalg_norm", [ROWS[None], 2, None], ["dim must name the axes, one or two"]),
         ("aten::linalg_norm", [ROWS, "far", 1], ["p='far'", "p must be a number"]),
         ("aten::linalg_norm", [ROWS, None, None, False, 6], ["dtype=6", "dtype must be None"]),
         ("aten::nansum", [ROWS, 1, False, 6], ["dtype=6", "dtype must be None, or a name"]),

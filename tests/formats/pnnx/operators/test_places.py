@@ -35,7 +35,7 @@ WHOLE = np.array([1, 2, 3])
         ("aten::diagonal", [ROWS, 0, 1, -1], ["dim1=1, dim2=-1", "the axes must be two"]),
         ("torch.diag", [ROWS[None]], ["a vector or a matrix"]),
         ("aten::diagflat", [ROW, 10**6], ["places of a diagonal claims a constant of"]),
-        ("aten::meshgrid", [ROW, "yx"], ["indexing='yx'", "one of ij, xy"]),
+        ("aten::meshgrid", [ROW, "yx"], ["indexing='yx'", "ij or xy"]),
         ("aten::meshgrid", [ROWS, "ij"], ["the operands must be vectors"]),
     ],
 )

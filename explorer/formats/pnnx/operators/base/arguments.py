@@ -43,6 +43,15 @@ def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
     return dtype
 
 
+def each_axis(name: str, lengths: tuple[int, ...], axes: int) -> tuple[int, ...]:
+    """Return an argument that is one integer for all axes, or one for each; raises OperandError for another number."""
+    if len(lengths) == 1:
+        return lengths * axes
+    if len(lengths) != axes:
+        raise OperandError(f"{name}={lengths!r}", rule=f"{name} must be one integer, or {axes}")
+    return lengths
+
+
 def in_dtype(x: Expr, code: str | None) -> Expr:
     """Return a tensor in the dtype that a file names, or in its own."""
     return cast(x, as_dtype(code, x.dtype))
