@@ -146,7 +146,7 @@ def _pack_thousandths(values: Sequence[float]) -> Any:
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
-    """Pack integers in the form that is likely the shortest: runs, a rhythm, few words, or deltas."""
+    """Pack integers in the form that is likely the shortest: runs, a rhythm, or deltas."""
     if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
         return values
     if values.count(values[0]) == len(values):
@@ -158,11 +158,7 @@ def _pack_numbers(values: Sequence[int]) -> Any:
         return {"=runs": runs}
     if rhythm := _rhythm(values):
         return {"=woven": [_pack_numbers(values[start::rhythm]) for start in range(rhythm)]}
-    text = "".join(map(_written.__getitem__, deltas))
-    if len(text) > 2 * len(values) and len(words := dict.fromkeys(values)) <= _WORDS:
-        at = {word: place for place, word in enumerate(words)}
-        return {"=words": list(words), "=at": _pack_numbers(list(map(at.__getitem__, values)))}
-    return {"=deltas": text}
+    return {"=deltas": "".join(map(_written.__getitem__, deltas))}
 
 
 def _rhythm(values: Sequence[int]) -> int:
