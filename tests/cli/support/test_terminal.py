@@ -24,6 +24,7 @@ from explorer.cli.support.terminal import Outlet, complain, terminal
 SOURCE = Path(__file__).parents[3] / "explorer"
 MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
 EVIL = "\x1b]0;pwn\x07\x1b[31mRED\u202e\x9b\r\nforged"
+WRITERS = ("print", "write", "writelines")
 HIDDEN = ("\x1b", "\x07", "\u202e", "\x9b", "\r", "\x00", "\x7f", "\u2028", "\u200f")
 
 
@@ -130,7 +131,8 @@ def prints(source: Path) -> list[str]:
         if path.relative_to(source).as_posix() == "cli/support/terminal.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = ast.unparse(node) if isinstance(node, ast.Call) else ""
+            writes = isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in WRITERS
+            text = ast.unparse(node) if writes else ""
             streams = ("sys.stdout.write", "sys.stderr.write", "sys.__std", "os.write(", "print(", "sys.stdout.buffer")
             if text.startswith(streams):
                 results.append(f"{path.relative_to(source).as_posix()}: {text}")

@@ -104,11 +104,6 @@ def test_a_type_that_is_not_there_is_told(tmp_path):
     assert unresolved(tmp_path) == ["b.js: ./a.js has no B", "b.js: ./c.js has no C"]
 
 
-def test_no_script_is_long():
-    lengths = {str(path): len(path.read_text().splitlines()) for path in STATIC.rglob("*.js")}
-    assert {name: length for name, length in lengths.items() if length > 300} == {}
-
-
 @pytest.mark.spec("V-7")
 def test_no_list_of_a_graphs_size_is_spread_into_arguments():
     """A browser's stack holds some 100,000 arguments: the least and the largest of a list are found by a loop."""
