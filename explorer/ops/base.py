@@ -21,7 +21,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import function
 from explorer.core.types.custom_dtypes import is_floating
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, whole
 
 EXPENSIVE = 10
 """flops of one transcendental function, about what it costs in additions: plans weigh work by such figures"""
@@ -194,3 +194,27 @@ def sum_to(x: Expr, shape: Shape) -> Expr:
         )
     axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))
     return reshape(function("sum")(x, axis=axes), shape)
+
+
+def check_axes(function: str, axes: str, **operands: Expr) -> None:
+    """Raise OperandError, which names the first one, unless operands have the axes "N, C, H, W", say."""
+    count = axes.count(",") + 1
+    for name, operand in operands.items():
+        if operand.ndim != count:
+            raise OperandError(
+                f"{function}: {name} is {operand.type}",
+                rule=f"{name} must be ({axes}), an operand of {count} axes, not {operand.ndim}",
+                fix=f"{name}[None] adds an axis in front, ex.transpose reorders axes",
+            )
+
+
+def check_groups(function: str, x: Expr, groups: Any) -> int:
+    """Return a number of groups as an int; raises OperandError unless it divides the channels of x (N, C, …)."""
+    count = whole(groups, f"{function}: groups")
+    if x.ndim < 2 or count < 1 or x.shape[1] % count:
+        raise OperandError(
+            f"{function}: {count} groups of {x.type}",
+            rule="the number of channels, axis 1, must be divisible by the groups",
+            fix="a number of groups that divides the channels; x[None] adds the axis N",
+        )
+    return count

@@ -94,6 +94,16 @@ def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
         )
 
 
+def check_same_containers(before: Any, after: Any, names: tuple[str, str], what: str) -> None:
+    """Raise OperandError unless two structures of values are the same."""
+    if before != after:
+        raise OperandError(
+            f"{what}: {names[0]} and {names[1]} have different containers",
+            rule=f"{names[0]} and {names[1]} must have the same containers and keys",
+            fix="return tuples of equal length, or dicts with equal keys, in both places",
+        )
+
+
 def check_same_types(before: Sequence[Expr], after: Sequence[Expr], names: tuple[str, str], what: str) -> None:
     """Raise OperandError, which names the first difference, unless values have the same number and types."""
     if len(before) != len(after):

@@ -17,7 +17,14 @@ from explorer.core.pytree import flatten
 from explorer.core.registry import public
 from explorer.core.tracing.trace import outputs_of, trace, unpack
 from explorer.core.types.tensor_type import AnyType, TensorType
-from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, closed_body, recorded_body
+from explorer.ops.control.bodies import (
+    as_operand_tree,
+    check_callable,
+    check_same_containers,
+    check_same_types,
+    closed_body,
+    recorded_body,
+)
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
 
@@ -137,12 +144,7 @@ def _record(condition: Expr, then: Any, otherwise: Any, trees: tuple[Any, ...], 
     first, second = branches
     names = "the result of then", "the result of otherwise"
     check_same_types(first.outputs, second.outputs, names, name)
-    if first.structure != second.structure:
-        raise OperandError(
-            f"{name}: the branches return different containers",
-            rule=f"{names[0]} and {names[1]} must have the same containers and keys",
-            fix="return tuples of equal length, or dicts with equal keys, from both functions",
-        )
+    check_same_containers(first.structure, second.structure, names, name)
     # both branches have the same operands, in one order
     by_uid = {node.uid: node for body in branches for node in body.captured}
     captured = tuple([by_uid[uid] for uid in sorted(by_uid)])

@@ -20,7 +20,13 @@ from explorer.core.registry import public
 from explorer.core.tracing.trace import argument_names, outputs_of
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 from explorer.ops.base import broadcast_to
-from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
+from explorer.ops.control.bodies import (
+    as_operand_tree,
+    check_callable,
+    check_same_containers,
+    check_same_types,
+    recorded_body,
+)
 from explorer.ops.creation.constants import zeros
 
 __all__ = ["scan"]
@@ -185,12 +191,7 @@ def scan(
                 fix="return state, output (or state, None)",
             )
         after, after_structure = flatten(as_operand_tree(result[0], "the next state"))
-        if after_structure != state_structure:
-            raise OperandError(
-                f"{name}: a step returns other containers than the state",
-                rule="the next state must have the containers and keys of the state",
-                fix="return (a, b), output for a state (a, b)",
-            )
+        check_same_containers(state_structure, after_structure, ("the state", "the next state"), name)
         outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
         # The step is called while its body is traced: what it says of its output leaves through this list.
         output_structures[:] = [result[1] is None, output_structure]

@@ -17,7 +17,13 @@ from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
 from explorer.core.tracing.trace import argument_names, outputs_of
 from explorer.core.types.tensor_type import AnyType, TupleType
-from explorer.ops.control.bodies import as_operand_tree, check_callable, check_same_types, recorded_body
+from explorer.ops.control.bodies import (
+    as_operand_tree,
+    check_callable,
+    check_same_containers,
+    check_same_types,
+    recorded_body,
+)
 
 __all__ = ["while_loop"]
 
@@ -71,13 +77,9 @@ def while_loop(
 
         def one_turn(again: Expr, before: Any) -> Any:
             values, after = flatten(as_operand_tree(turn(before), "the state after a turn"))
-            if after != structure:
-                raise OperandError(
-                    f"{name}: a turn returns other containers than the state",
-                    rule="a turn must return the containers and keys of the state",
-                    fix="return (a, b) for a state (a, b)",
-                )
-            check_same_types(state, values, ("the state before a turn", "the state after it"), name)
+            names = "the state before a turn", "the state after it"
+            check_same_containers(structure, after, names, name)
+            check_same_types(state, values, names, name)
             return [_truth(condition(unflatten(after, values)), name), *values]
 
         titles = ["again", *argument_names(turn, (initial,), {})]

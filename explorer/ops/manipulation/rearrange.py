@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.argument_checks import check_whole
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_constant
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import Shape, normalize_axes, normalize_axis, whole
-from explorer.ops.base import broadcast_to, reshape
+from explorer.ops.base import broadcast_to, check_axes, check_groups, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation import reshape as movement
 from explorer.ops.manipulation.concat import concatenate
@@ -264,23 +265,11 @@ def channel_shuffle(x: Any, groups: int) -> Expr:
     array([0, 2, 1, 3])
     """
     (x,) = as_operands((x,))
-    count = whole(groups, "channel_shuffle: groups")
-    if x.ndim < 2 or count < 1 or x.shape[1] % count:
-        raise OperandError(
-            f"channel_shuffle: {count} groups of {x.type}",
-            rule="the number of channels, axis 1, must be divisible by the groups",
-            fix="a number of groups that divides the channels; x[None] adds the axis N",
-        )
+    count = check_groups("channel_shuffle", x, groups)
     split = reshape(x, (x.shape[0], count, x.shape[1] // count, math.prod(x.shape[2:])))
     return reshape(transpose(split, (0, 2, 1, 3)), x.shape)
 
 
 def _factor(x: Expr, factor: int, operation: str) -> int:
-    whole_factor = whole(factor, f"{operation}: factor")
-    if x.ndim != 4 or whole_factor < 1:
-        raise OperandError(
-            f"{operation}: {x.type} by {factor!r}",
-            rule="images must be (N, C, H, W), and the factor at least 1",
-            fix="x[None] adds the axis N",
-        )
-    return whole_factor
+    check_axes(operation, "N, C, H, W", x=x)
+    return check_whole(factor, "factor", "factor=2", 1)

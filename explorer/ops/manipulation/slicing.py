@@ -149,11 +149,7 @@ def part_of(x: Expr, index: Any) -> Expr:
     sizes = x.shape
     rank = len(sizes)
     if dots > 1 or count > rank:
-        raise OperandError(
-            f"index {index!r} of {x.type}",
-            rule=f"there must be at most {rank} indices and one Ellipsis",
-            fix="leave indices out: those of the last axes take everything",
-        )
+        raise _too_many(index, x)
     if not dots:
         entries = (*entries, Ellipsis)
     spans: list[Any] = []
@@ -200,11 +196,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     dots = [place for place, entry in enumerate(entries) if entry is Ellipsis]
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
     if len(dots) > 1 or consumed > x.ndim:
-        raise OperandError(
-            f"index {entries!r} of {x.type}",
-            rule=f"there must be at most {x.ndim} indices and one Ellipsis",
-            fix="leave indices out: those of the last axes take everything",
-        )
+        raise _too_many(entries, x)
     place = dots[0] if dots else len(entries)
     entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
     picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
@@ -260,21 +252,30 @@ def _places(entry: Any, x: Expr, axis: int) -> Any:
     size = x.shape[axis]
     if numbers.size and not (-size <= int(numbers.min()) and int(numbers.max()) < size):
         wrong = int(numbers.min()) if int(numbers.min()) < -size else int(numbers.max())
-        raise OperandError(
-            f"index {wrong} of axis {axis} of {x.type}",
-            rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
-            fix="a slice, x[1:2], may reach beyond the end, and is empty there",
-        )
+        raise _outside(wrong, x, axis)
     numbers = numbers.astype(np.intp)
     return np.where(numbers < 0, numbers + size, numbers)
+
+
+def _too_many(index: Any, x: Expr) -> OperandError:
+    return OperandError(
+        f"index {index!r} of {x.type}",
+        rule=f"there must be at most {x.ndim} indices and one Ellipsis",
+        fix="leave indices out: those of the last axes take everything",
+    )
+
+
+def _outside(index: int, x: Expr, axis: int) -> OperandError:
+    size = x.shape[axis]
+    return OperandError(
+        f"index {index} of axis {axis} of {x.type}",
+        rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
+        fix="a slice, x[1:2], may reach beyond the end, and is empty there",
+    )
 
 
 def _position(index: int, x: Expr, axis: int) -> int:
     size = x.shape[axis]
     if not -size <= index < size:
-        raise OperandError(
-            f"index {index} of axis {axis} of {x.type}",
-            rule=f"an index must lie in {-size} … {size - 1}",
-            fix="a slice, x[1:2], may reach beyond the end, and is empty there",
-        )
+        raise _outside(index, x, axis)
     return index % size

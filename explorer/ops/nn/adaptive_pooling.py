@@ -20,7 +20,7 @@ from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
 from explorer.ops.accumulation_dtype import rounded_once
-from explorer.ops.base import cast, float_dtype, reshape
+from explorer.ops.base import cast, check_axes, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
@@ -174,10 +174,7 @@ def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) 
     (1, 2, 3, 1, 5)
     """
     (x,) = as_operands((x,))
-    if x.ndim != 5:
-        raise OperandError(
-            f"adaptive_avg_pool3d of {x.type}", rule="x must be (N, C, D, H, W)", fix="x[None] adds the axis N"
-        )
+    check_axes("adaptive_avg_pool3d", "N, C, D, H, W", x=x)
     return _axis_by_axis("adaptive_avg_pool3d", cast(x, float_dtype(x.dtype)), for_each(output, 3, "output size"), mean)
 
 

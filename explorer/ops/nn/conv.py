@@ -29,7 +29,7 @@ from explorer.core.policy import Items, Minor, Policies, PolicyClass
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.accumulation_dtype import rounded_once
-from explorer.ops.base import reshape
+from explorer.ops.base import check_axes, reshape
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.padding import padded
@@ -454,10 +454,5 @@ def as_images(x: Expr, filters: Expr) -> tuple[Expr, Expr]:
 
 def check_ranks(function: str, x: Expr, filters: Expr, axes: int, channels: str) -> None:
     """Raise OperandError unless operands and filters have so many axes after N and C; ``channels`` are the filters'."""
-    if x.ndim != axes + 2 or filters.ndim != axes + 2:
-        spatial = _SPATIAL[axes]
-        raise OperandError(
-            f"{function} of {x.type} with filters {filters.type}",
-            rule=f"x must be (N, C, {spatial}) and filters ({channels}, {spatial.lower()})",
-            fix="x[None] adds the axis N; ex.transpose moves the channels to axis 1",
-        )
+    check_axes(function, f"N, C, {_SPATIAL[axes]}", x=x)
+    check_axes(function, f"{channels}, {_SPATIAL[axes].lower()}", filters=filters)

@@ -134,7 +134,11 @@ def _axes(
 ) -> list[_Axis]:
     """Return the windows along each axis; raises OperandError for numbers of which no window can be made."""
     if not lengths:
-        raise OperandError(f"{function} of an operand without axes after N and C", rule="images must have one or more")
+        raise OperandError(
+            f"{function} of an operand without axes after N and C",
+            rule="x must be (N, C, …) with at least one more axis",
+            fix="x.reshape(1, 1, -1) is one sequence",
+        )
     over = window_of(window, len(lengths), strides, padding, dilation)
     wrong = over.wrong()
     counts = (0,) if wrong else over.output(*lengths)

@@ -15,7 +15,7 @@ from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import normalize_axes, whole
 from explorer.ops.accumulation_dtype import rounded_once
-from explorer.ops.base import reshape
+from explorer.ops.base import check_groups, reshape
 from explorer.ops.elementwise.arithmetic import add, add_n, multiply
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
 from explorer.ops.elementwise.unary import sqrt, square
@@ -108,13 +108,7 @@ def group_norm(
     array([-1.,  1., -1.,  1.])
     """
     (x,) = as_operands((x,))
-    count = whole(groups, "group_norm: groups")
-    if x.ndim < 2 or count < 1 or x.shape[1] % count:
-        raise OperandError(
-            f"group_norm: {count} groups of {x.type}",
-            rule="the number of channels, axis 1, must be divisible by the groups",
-            fix=f"a number of groups that divides {x.shape[1] if x.ndim > 1 else 1}",
-        )
+    count = check_groups("group_norm", x, groups)
     # a group's channels and pixels are adjacent: as one last axis they are what layer_norm normalizes
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)

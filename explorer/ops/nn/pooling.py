@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import Index
@@ -20,7 +19,7 @@ from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.accumulation_dtype import rounded_once
-from explorer.ops.base import broadcast_to, float_dtype, reshape
+from explorer.ops.base import broadcast_to, check_axes, float_dtype, reshape
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.nn.kernels.pooling_tiles import WINDOWS, Pooling, PoolingBackward, PoolingForward, WindowOperation
 from explorer.ops.nn.kernels.window import Lengths, Padding, Window, window_of
@@ -383,12 +382,7 @@ def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Opera
     if axes == 2:
         return pooling(window)(x)
     (x,) = as_operands((x,))
-    if x.ndim != axes + 2:
-        raise OperandError(
-            f"{name} of {x.type}",
-            rule=f"x must be (N, C, {'L' if axes == 1 else 'D, H, W'})",
-            fix="x[None] adds the axis N",
-        )
+    check_axes(name, "N, C, L" if axes == 1 else "N, C, D, H, W", x=x)
     if axes == 1:
         return squeeze(pooling(window.as_image())(expand_dims(x, 2)), 2)
     n, channels, depth, high, wide = x.shape

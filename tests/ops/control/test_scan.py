@@ -163,7 +163,7 @@ def test_executors_run_two_scans_of_one_body(executor: str) -> None:
     [
         (lambda x: ex.scan(lambda h, x: h + x, x[0], x), "must return a tuple of the next state and an output"),
         (lambda x: ex.scan(lambda h, x: (x, x), ex.tensor(0.0), x), "same shapes and dtypes"),
-        (lambda x: ex.scan(lambda h, x: ((h, h), x), x[0], x), "containers and keys of the state"),
+        (lambda x: ex.scan(lambda h, x: ((h, h), x), x[0], x), "same containers and keys"),
         (lambda x: ex.scan(lambda h, x: (h, None), x[0]), "or length must be set"),
         (lambda x: ex.scan(lambda h, x: (h, None), x[0], (x, x[:2])), "one length in common"),
         (lambda x: ex.scan(lambda h, x: (h, None), x[0], x, length=3), "one length in common"),
