@@ -1,4 +1,4 @@
-"""What a traced function reads from outside: variables, attributes and contents, and whether they have changed.
+"""Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
 A survey of the function's code finds them once for each trace; at each call they are compared with their state at that
 time: variables by identity, containers item by item, arrays by their bytes.
