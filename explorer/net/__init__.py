@@ -3,12 +3,11 @@
 from explorer.net import storage_operators as _storage_operators  # noqa: F401  # declares operator types
 from explorer.net.blob import Blob
 from explorer.net.blob_operator import BlobOperator
-from explorer.net.buildable import NetState
 from explorer.net.building.diagnostics import UnknownType
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
 from explorer.net.model_helper import ModelHelper
-from explorer.net.net import Net
-from explorer.net.operator_handle import NetOperator
+from explorer.net.net import Net, NetState
+from explorer.net.net_operator import NetOperator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.table import OperatorTable

@@ -16,7 +16,7 @@ from explorer.core.ir.source_location import users_line
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.definition.ssa import history
-from explorer.net.operator_call import free_name
+from explorer.net.editor import free_name
 from explorer.net.operators.gradient_types import (
     READS,
     SUFFIX,

@@ -1,133 +1,131 @@
-"""Net: a model file's program, to inspect, build, run, cut and plan.
+"""Net: a model file's program, to inspect, edit, build, run, cut and plan.
 
-The class that ``ex.open`` returns, on top of editing (editable.py) and building (buildable.py).
+A net is composed of three things: an immutable definition, the program by names; an editor (editor.py), which replaces
+the definition by another one; and a session (session.py), which has all that follows from a definition: expressions,
+plans and programs. Here is what users call.
+
+Write a net from nothing, in explorer's own operator types, or edit what a file gave::
+
+    net = ex.Net("mlp")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=w)
+    net.Relu(net.FC(["x", "w"], "h"), "h")      # in place: h is written twice
+    net.output(net.Softmax("h", "y"))
+
+    net = ex.open("model.pnnx.param")
+    net.replace("relu1", "nn.Sigmoid")
+    net.insert("nn.ReLU6", "5")                 # between blob 5 and its readers
+    net.remove("softmax", instead={"15": "14"})
+    net.save("edited.pnnx.param")
 """
 
 from __future__ import annotations
 
-import functools
+import difflib
+import enum
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from time import perf_counter_ns
 from typing import Any, Self, Unpack, overload
 
 import numpy as np
 
 from explorer.core.argument_checks import check_name, named_methods
-from explorer.core.errors import ExplorerError, OperandError
+from explorer.core.errors import ExplorerError, OperandError, StateError, UnknownNameError
 from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
-from explorer.core.ir.policy_operations import in_force
-from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.storage import Storage
-from explorer.core.ir.tensor import Tensor, stored_tensor
-from explorer.core.memory_budget import claim_memory
+from explorer.core.ir.tensor import stored_tensor
 from explorer.core.progress import long_running
-from explorer.core.types.custom_dtypes import dtype_name
-from explorer.core.types.device import Device, cpu
-from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.net.buildable import BuildableNet, keep
-from explorer.net.building.builder import Build, NetBuilder
-from explorer.net.building.containers import key_of, leaves, named_leaves
-from explorer.net.building.diagnostics import ends, find_problems, nodes_of
-from explorer.net.building.example_shapes import assumptions, whole_shapes
-from explorer.net.building.inputs import as_value, is_shape, is_symbolic, named_inputs
+from explorer.core.tracing.captures import note
+from explorer.core.types.device import Device, as_device, cpu
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.net.building.builder import Build
+from explorer.net.building.containers import named_leaves
+from explorer.net.building.diagnostics import (
+    UnknownType,
+    ends,
+    find_problems,
+    nodes_of,
+    unknown_types,
+    unknown_types_error,
+)
+from explorer.net.building.example_shapes import Shapes, assumptions, no_input
+from explorer.net.building.inputs import is_shape
 from explorer.net.building.interface import interface
-from explorer.net.definition.definition import BlobDefinition, NetDefinition, graph_error
-from explorer.net.definition.operator_definition import OperatorDefinition
+from explorer.net.building.weights import NetWeights
+from explorer.net.definition import edits
+from explorer.net.definition.definition import BlobDefinition, BlobType, Dimension, NetDefinition, graph_error
+from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
 from explorer.net.definition.shape_notes import check_inputs, shape_text
 from explorer.net.definition.subgraph import cut
-from explorer.net.operator_handle import NetOperator
+from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
+from explorer.net.gradients import GradientOperators
+from explorer.net.net_operator import NetOperator
+from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 from explorer.net.pattern_edits import with_replacements
-from explorer.net.profile import Profile, profile
-from explorer.net.value_comparison import OperandValues, Take, ValueComparison, compare_values
-from explorer.plan.options import Options
-from explorer.plan.passes import ShapeValues
-from explorer.plan.pipeline import Step
-from explorer.plan.planner import Plan, plan
+from explorer.net.profile import Profile
+from explorer.net.session import NetSession, bound
+from explorer.net.value_comparison import Take, ValueComparison, compare_values
 from explorer.plan.rewrite.pattern import Match
-from explorer.plan.rewrite.rule import Rule
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan
-from explorer.run.execution.binding import copying_binding
 from explorer.run.execution.executors import EXECUTORS
-from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
 
-
-@functools.lru_cache
-def _options(lanes: int) -> Options:
-    """Return the options of a net's plan; hashed once, not in each run."""
-    return Options(lanes=lanes, inference=True)
-
-
-def _left_on_device(root: Expr, value: Any) -> Any:
-    """Return a result: an array of cpu, or a tensor of the array of another device."""
-    device = root.type.device
-    if device is cpu or isinstance(value, tuple):
-        return value
-    return stored_tensor(Storage(value, device, shared="a result of a net uses it"), root.tensor_type, "")
-
-
-def _passes(build: Build, passes: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return the passes of a plan of a build; the first one tells of values that were computed for it."""
-    return (ShapeValues(build.values_first), *passes) if build.values_first else passes
-
-
 _logger = logging.getLogger("explorer.net")
+_FILES = (".param", ".bin", ".onnx", ".json")
+"""endings of model files"""
 
 
-class RunLog:
-    """An observer of a run that logs a line a kernel: the operators that it computes, their operands, result, time."""
+class NetState(enum.Enum):
+    """State of a net: init checks types and weights, build records expressions."""
 
-    def __init__(self, program: Program, builder: NetBuilder) -> None:
-        operators = builder.definition.operators
-        self._kernels = program.planned.schedule.kernels
-        self._operators = {id(builder.scope(operator)): operator.name for operator in operators}
-        self._began = [0] * len(self._kernels)
+    NEED_INIT = "NeedInit"
+    NEED_BUILD = "NeedBuild"
+    COMPLETE = "Complete"
 
-    def before_kernel(self, index: int) -> None:
-        """Note when a kernel begins."""
-        self._began[index] = perf_counter_ns()
-
-    def after_kernel(self, index: int) -> None:
-        """Log a kernel that has run."""
-        micros = (perf_counter_ns() - self._began[index]) / 1000
-        kernel = self._kernels[index]
-        names = dict.fromkeys(self._name(node) for node in kernel.nodes)
-        operands = ", ".join(_text(node.type) for node in kernel.reads) or "nothing"
-        _logger.debug("%s: %s → %s, %.1f µs", " + ".join(names), operands, _text(kernel.result.type), micros)
-
-    def _name(self, node: Expr) -> str:
-        """The operator that recorded a node, quoted; the node's operation where no operator did."""
-        scope: Scope | None = node.scope
-        while scope is not None and id(scope) not in self._operators:
-            scope = scope.parent
-        return repr(self._operators[id(scope)]) if scope is not None else node.operation.label
+    @property
+    def words(self) -> str:
+        """The state in words, as ``repr`` of a net shows it."""
+        return {"NeedInit": "not checked yet", "NeedBuild": "checked", "Complete": "built"}[self.value]
 
 
-def _text(type_: AnyType) -> str:
-    if isinstance(type_, TupleType):
-        return f"({', '.join(map(_text, type_.parts))})"
-    return f"{dtype_name(type_.dtype)} {type_.shape}"
-
-
-def run_log(program: Program, builder: NetBuilder) -> RunLog | None:
-    """The log of a run; None where the logger "explorer.net" leaves out DEBUG."""
-    return RunLog(program, builder) if _logger.isEnabledFor(logging.DEBUG) else None
+def _checked_table(definition: NetDefinition | str, table: OperatorTable | None) -> OperatorTable:
+    """Return the table of a new net; raises OperandError for a file, and for the table of another dialect."""
+    if isinstance(table, (str, os.PathLike)) or (
+        isinstance(definition, (str, os.PathLike)) and os.fspath(definition).endswith(_FILES)
+    ):
+        weights = f", weights={os.fspath(table)!r}" if isinstance(table, (str, os.PathLike)) else ""
+        raise OperandError(
+            f"a net of the file {str(definition)!r}",
+            rule="the argument must be the name of a new net; files are opened with ex.open",
+            fix=f"ex.open({str(definition)!r}{weights})",
+        )
+    if isinstance(definition, str):
+        return TABLE if table is None else table
+    if table is None and definition.dialect == TABLE.format:
+        return TABLE
+    if table is None or definition.dialect not in ("", table.format):
+        raise OperandError(
+            f"net {definition.name!r} of the dialect {definition.dialect!r} with "
+            f"{f'the table of {table.format!r}' if table else 'no table'}",
+            rule="the table must be that of the definition's dialect",
+            fix="pass the table of its format: Net(definition, table)",
+        )
+    return table
 
 
 @named_methods
-class Net(BuildableNet):
+class Net:
     """Net of operators over named operands, from a definition and the table of its operator types.
 
     Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
@@ -146,6 +144,71 @@ class Net(BuildableNet):
 
     Every net is edited by ``add``, ``insert``, ``remove``, ``replace``, ``rewire``, ``rename`` and ``prune``.
     """
+
+    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        table = _checked_table(definition, table)
+        if isinstance(definition, str):
+            definition = NetDefinition.of(definition, [], [], [], dialect=table.format, rewrites=table.rewrites)
+        if not definition.dialect:
+            definition = replace(definition, dialect=table.format)
+        self._editor = NetEditor(definition, table)
+        self._session: NetSession | None = None
+        self._device: Device | None = None
+        """the device that was asked for; None follows the inputs"""
+        self._assumed: dict[str, Shape] = {}
+        """shapes of inputs to look at the net with"""
+        self._initialized = -1
+        """version of the table whose types were checked"""
+        self._lock = threading.Lock()
+        """a program has one table of values and one arena, so that a net runs for one thread at a time"""
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Leave programs behind in a forked process: a thread of its parent may have been running one."""
+        if self._session is not None:
+            self._session.drop_programs()
+        self._lock = threading.Lock()
+
+    def __copy__(self) -> Self:
+        return self.with_definition(self.definition)
+
+    @property
+    def definition(self) -> NetDefinition:
+        """The current program; edits make new definitions and do not change this one."""
+        return self._editor.definition
+
+    @property
+    def table(self) -> OperatorTable:
+        """The operator types that it may have."""
+        return self._editor.table
+
+    @property
+    def weights(self) -> NetWeights:
+        """The weights of all operators."""
+        return self._editor.weights
+
+    @property
+    def session(self) -> NetSession:
+        """All that follows from the net as it is now; a new one after any change."""
+        session, weights = self._session, self._editor.weights
+        if session is None or not session.is_current(weights, self._device):
+            session = self._session = NetSession(self.definition, self.table, weights, self._device)
+        return session
+
+    def _checked_session(self) -> NetSession:
+        """Return the session of a net whose types and weights are checked."""
+        self.init()
+        note(lambda: self.session)
+        return self.session
+
+    def __repr__(self) -> str:
+        reads = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.inputs.items())
+        writes = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.outputs.items())
+        if self.definition.is_table:
+            return visible(f"<net {self.name!r}: {counted_text(len(self.definition.blobs), 'weight')}, no graph>")
+        count = counted_text(len(self.definition.operators), "operator")
+        flow = f"{reads or 'nothing'} → {writes or 'nothing'}"
+        return visible(f"<net {self.name!r}: {count}, {flow}; {self.state.words}>")
 
     # -- looking ---------------------------------------------------------------------------------------------------
 
@@ -197,7 +260,7 @@ class Net(BuildableNet):
 
     def nodes(self, name: str) -> list[Expr]:
         """Return the expressions in ``preview_plan()`` of an operator, operand, weight or box, by name."""
-        return nodes_of(name, self._preview_build(), self._builder)
+        return nodes_of(name, self._preview_build(), self.session.builder)
 
     def text(self) -> str:
         """Return the program as text: a line for each input, each operator in order, and the outputs.
@@ -292,7 +355,7 @@ class Net(BuildableNet):
                 rule="without inputs the other must be a net, a plan or a recording; a reference needs the inputs",
                 fix="net.compare(reference, x), or net.compare(other_net)",
             )
-        arrays = self._checked_arrays(inputs, named)
+        arrays = self._checked_session().checked_arrays(inputs, named)
         name, values = self._reference(other, arrays, executor)
         return compare_values(
             self.definition,
@@ -315,7 +378,7 @@ class Net(BuildableNet):
             values[name] = value.copy()
 
         try:
-            theirs = other._checked_arrays((*arrays.values(),), {})
+            theirs = other._checked_session().checked_arrays((*arrays.values(),), {})
         except OperandError as error:
             raise OperandError(
                 f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",
@@ -340,8 +403,14 @@ class Net(BuildableNet):
     def with_definition(self, definition: NetDefinition) -> Self:
         """Return a net of another definition, such as a part of this one, with the same weights, on the same device."""
         net = type(self)(definition, self.table)
-        net._weights, net._device = self.weights, self._device
+        net._editor, net._device = NetEditor(net.definition, self.table, self.weights), self._device
         return net
+
+    def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
+        """Run on arrays; hand the values of operands on while they are in memory."""
+        check_name(executor, "executor", EXECUTORS)
+        with self._lock:
+            self._checked_session().watch_operands(arrays, names, take, executor)
 
     # -- patterns --------------------------------------------------------------------------------------------------
 
@@ -356,9 +425,10 @@ class Net(BuildableNet):
         """
         before = self._preview_build()
         net = self.with_definition(self.definition)
-        net._adopt(with_replacements(before, self.table, formula, matches), {})
+        net._editor.adopt(with_replacements(before, self.table, formula, matches))
         net._assumed = self._assumed
-        after = net._recorded(net._shaped(self.example_shapes()), opaque=True)
+        session = net.session
+        after = session.recorded(session.shaped(self.example_shapes()), opaque=True)
         for name, problem in after.problems.items():
             if name not in before.problems:
                 raise problem
@@ -372,26 +442,322 @@ class Net(BuildableNet):
                 )
         return net
 
-    def __repr__(self) -> str:
-        reads = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.inputs.items())
-        writes = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.outputs.items())
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def types(self) -> list[str]:
+        """Return the known operator types, sorted; ``help(net.FC)`` shows the arguments of one."""
+        return self.table.types()
+
+    def __getattr__(self, name: str) -> OperatorCall:
+        # Not self.table: before __init__ has made the editor, that would call this method again.
+        editor = None if name.startswith("_") else self.__dict__.get("_editor")
+        table = editor and editor.table
+        if table is not None and name in table:
+            return OperatorCall(name, table, self.add)
+        near = difflib.get_close_matches(name, dir(self) if table else [], n=4)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        if name in ("to", "cuda", "cpu"):
+            hint = ": use net.to_device('cuda')"
+        raise AttributeError(f"a net has no attribute and no operator type {name!r}{hint}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self.table.types() if name.isidentifier())]
+
+    def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
+        """Add an input; in ``shape`` None or a name is an unknown length. Returns its name."""
+        definition = self.definition
+        try:
+            held = memory_dtype(np.dtype(dtype).name)
+        except TypeError:
+            raise OperandError(
+                f"input({name!r}, …, dtype={dtype!r})",
+                rule="the dtype must be the name of one of booleans or numbers",
+                fix=f'net.input({name!r}, …, "float32")',
+            ) from None
+        type = BlobType(None if shape is None else tuple(shape), held.name)
+        self._editor.adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: type}))
+        return name
+
+    def output(self, *names: str) -> None:
+        """Make these blobs outputs, too, in their final versions."""
+        definition = self.definition
+        self._editor.adopt(edits.changed(definition, outputs=[*definition.outputs, *names]))
+
+    def set_inputs(self, names: Sequence[str]) -> None:
+        """Select these inputs, in this order, and remove the others."""
+        for name in names:
+            if name not in self.definition.inputs:
+                raise UnknownNameError(
+                    name, kind="input of the net", known=self.definition.inputs, fix=f"net.input({name!r}, shape)"
+                )
+        self._editor.adopt(edits.changed(self.definition, inputs=names))
+
+    def set_outputs(self, names: Sequence[str]) -> None:
+        """Make these blobs the outputs, in this order, and no others."""
+        self._editor.adopt(edits.changed(self.definition, outputs=names_of(names, "outputs")))
+
+    def add(
+        self,
+        type: str,
+        inputs: Names = (),
+        outputs: Names | None = None,
+        *,
+        name: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        weights: Mapping[str, Any] | None = None,
+        doc: str = "",
+        **arguments: Any,
+    ) -> Any:
+        """Add an operator, at the end or next to another one; return the name of its output, or names of its outputs.
+
+        Unnamed outputs get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown type, for
+        arguments that its schema rejects, and for missing blobs.
+        """
+        options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
+        outputs = self._editor.add(type, inputs, outputs, before, after, **options).outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def add_gradient_operators(self, outputs: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
+        """Append the operators that compute gradients of blobs, of a loss, say; return blob → its gradient's blob.
+
+        ``outputs`` are a name or names, or map names to the blobs that hold their gradients. A gradient of ``x`` is
+        ``x_grad``. Raises StateError, and adds nothing, where an operator has none or needs a version that is
+        overwritten.
+        """
+        definition = self.definition
+        added = GradientOperators(definition, self.table, outputs)
+        self._editor.adopt(edits.changed(definition, operators=[*definition.operators, *added.operators]))
+        return added.gradients
+
+    # -- editing ---------------------------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        type: str,
+        blob: str,
+        *,
+        others: Names = (),
+        output: str | None = None,
+        readers: Sequence[str] | None = None,
+        name: str | None = None,
+        weights: Mapping[str, Any] | None = None,
+        doc: str = "",
+        **arguments: Any,
+    ) -> str:
+        """Put an operator between a blob and its readers (None: all, and the net's outputs); return its output.
+
+        It reads the blob, then the ``others``, and follows the blob's producer directly.
+        """
+        options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
+        return self._editor.insert(type, blob, others, output, readers, **options).outputs[0]
+
+    def remove(self, operator: str, *, instead: Mapping[str, str] | None = None) -> None:
+        """Remove an operator; ``instead`` maps its outputs to their substitutes, if they are read."""
+        self._editor.adopt(edits.remove(self.definition, operator, instead))
+
+    def replace(
+        self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
+    ) -> None:
+        """Replace an operator's type: name, inputs and outputs are kept, arguments and weights are not."""
+        self._editor.replace(operator, type, weights, doc, arguments)
+
+    def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
+        """Make the readers of a blob (None: all, and the net's outputs) read another one."""
+        self._editor.adopt(edits.rewire(self.definition, blob, to, readers))
+
+    def rename(self, operator: str, name: str) -> None:
+        """Rename an operator."""
+        self._editor.adopt(edits.rename_operator(self.definition, operator, name), {name: operator})
+
+    def rename_blob(self, blob: str, name: str) -> None:
+        """Rename a blob."""
+        self._editor.adopt(edits.rename_blob(self.definition, blob, name))
+
+    def prune(self) -> list[str]:
+        """Remove all operators that no output needs; return their names."""
+        before = self.definition
+        after = edits.prune(before)
+        kept = {operator.name for operator in after.operators}
+        self._editor.adopt(after)
+        return [operator.name for operator in before.operators if operator.name not in kept]
+
+    # -- files, types, states and builds -------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The net's name: its file's, without endings."""
+        return self.definition.name
+
+    @property
+    def source(self) -> str:
+        """The file that holds the graph, "" for a net that was written; before init it may be set to another file.
+
+        Then the weights are those beside that file.
+        """
+        return self.definition.source
+
+    @source.setter
+    def source(self, path: str | os.PathLike[str]) -> None:
+        self._open(path, None)
+
+    @property
+    def weights_source(self) -> str:
+        """The file that holds the weights, "" where there is none; before init it may be set to another file."""
+        definition = self.definition
+        if not definition.source or not any(operator.weights for operator in definition.operators):
+            return ""
+        return str(getattr(definition.weights, "path", definition.source))
+
+    @weights_source.setter
+    def weights_source(self, path: str | os.PathLike[str]) -> None:
+        self._open(self.source, path)
+
+    def _open(self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> None:
+        """Load graph and weights from other files; nothing changes if they cannot be opened."""
+        if not self.definition.source or self._editor.is_edited or self.weights.version or self._initialized >= 0:
+            was = (
+                "written, not opened"
+                if not self.definition.source
+                else "edited"
+                if self._editor.is_edited or self.weights.version
+                else "initialised"
+            )
+            raise StateError(
+                f"another file for net {self.name!r}, which was {was}",
+                rule="a net's files must be changed between opening and init, before any edit",
+                fix="net = ex.open(path, weights=path)",
+            )
+        opened = hooks.open(path, weights=weights)
+        # Only after all that may fail: a net is the old one or the new one.
+        self._editor = NetEditor(opened.definition, opened.table, opened.weights)
+
+    def unknown(self) -> list[UnknownType]:
+        """Return all unknown operator types of the net, with their operators and similar known types."""
+        return unknown_types(self.definition, self.table)
+
+    @property
+    def state(self) -> NetState:
+        """State of the net; editing it, replacing a weight or registering an operator type resets it."""
+        if self._initialized != self.table.version:
+            return NetState.NEED_INIT
+        return NetState.COMPLETE if self.session.is_built else NetState.NEED_BUILD
+
+    def init(self) -> Self:
+        """Check, before anything is computed, that every operator type is known and every weight exists.
+
+        Raises one error that lists all problems.
+        """
+        if self._initialized == self.table.version:
+            return self
         if self.definition.is_table:
-            return visible(f"<net {self.name!r}: {counted_text(len(self.definition.blobs), 'weight')}, no graph>")
-        count = counted_text(len(self.definition.operators), "operator")
-        flow = f"{reads or 'nothing'} → {writes or 'nothing'}"
-        return visible(f"<net {self.name!r}: {count}, {flow}; {self.state.words}>")
+            first = self.definition.operators[0]
+            array = f"net[{first.name!r}].weights[{next(iter(first.weights), 'weight')!r}].array"
+            raise graph_error(
+                self.definition.source,
+                None,
+                f"net {self.name!r} consists of weights alone",
+                rule="a net that is built or run must have operators that compute with its weights",
+                fix=f"open the file of the graph, or take an array: {array}",
+            )
+        unknown = self.unknown()
+        if unknown:
+            raise unknown_types_error(self.definition.source, unknown, self.table)
+        check = getattr(self.definition.weights, "error", None)
+        if check is not None and not self.weights.are_replaced:
+            raise check()
+        self._initialized = self.table.version
+        return self
 
-    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
-        super().__init__(definition, table)
-        self._plans: dict[Any, Plan] = {}
-        self._programs: dict[Any, tuple[Program, Build]] = {}
-        self._lock = threading.Lock()
-        renew_in_children(self)
+    def build(self, *inputs: Any, **named: Any) -> Any:
+        """Return the expressions of the outputs: a single one, or a dict by name.
 
-    def renew(self) -> None:
-        """Leave programs behind in a forked process: a thread of its parent may have been running one."""
-        self._programs = {}
-        self._lock = threading.Lock()
+        ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes; a shape becomes a
+        parameter of the file's dtype, whose value is passed at evaluation. Without inputs the file's shapes are used.
+        Calls init if necessary. A second call for the same inputs logs this and returns the same expressions.
+        """
+        outputs = self._built(inputs, named).outputs
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def operand(self, name: str, *inputs: Any, **named: Any) -> Expr | tuple[Expr, ...] | None:
+        """Return the expression of any operand by name, built for these inputs as ``build`` does.
+
+        It is a tuple for a sequence, and None for an optional that is absent.
+        """
+        self.definition.blob(name)
+        return self._built(inputs, named).output(name)
+
+    def _built(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Build:
+        """Return the expressions for inputs as of ``build``."""
+        session = self._checked_session()
+        nodes = session.expressions(inputs, named)
+        if session.has_build(nodes):
+            _logger.info("net %r is built already for these inputs", self.name)
+        return session.build(nodes)
+
+    def build_for(self, shapes: Shapes) -> Build:
+        """Return a build for inputs of these shapes, which is not kept: for writers of files."""
+        session = self._checked_session()
+        return session.recorded(session.shaped(shapes))
+
+    def example_shapes(self) -> dict[str, Shape]:
+        """Return the inputs' shapes noted in the file, with lengths that the operators accept for unknown ones.
+
+        An input that may be a picture gets one picture of a usual size, others a batch of one. Shapes are tried out by
+        building, without computing. ``preview_plan()`` draws the net for them.
+        """
+        return dict(self.session.example_shapes(self._assumed))
+
+    def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
+        """Look at the net from now on with these shapes of inputs, not with lengths that fit; without any, as before.
+
+        Other inputs have the lengths that the names of dimensions bind, else lengths that fit. Runs are as ever. Raises
+        UnknownNameError for a name that is no input's, OperandError for a shape that contradicts the file.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (None, 2)), "y"))
+        >>> net.assume(x=(576, 2)).example_shapes()
+        {'x': (576, 2)}
+        """
+        assumed = {**(shapes or {}), **named}
+        for name, shape in assumed.items():
+            if name not in self.definition.inputs:
+                raise no_input(self.definition, name)
+            if not is_shape(shape) or min(shape, default=0) < 0:
+                raise OperandError(
+                    f"the shape {shape!r} of input {name!r}",
+                    rule="a shape must be a tuple of lengths",
+                    fix=f"net.assume({{{name!r}: (1, 576)}})",
+                )
+        types = [(name, self.session.noted_type(name, tuple(shape))) for name, shape in assumed.items()]
+        fix = "give lengths that the file leaves open; another length needs the model exported anew, with it open"
+        check_inputs(self.definition, types, fix)
+        self._assumed = {name: tuple(shape) for name, shape in assumed.items()}
+        return self
+
+    def _preview_build(self, unknown: int | None = None) -> Build:
+        return self.session.preview_build(self._assumed, unknown)
+
+    @property
+    def device(self) -> Device:
+        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
+        return cpu if self._device is None else self._device
+
+    def to_device(self, device: Device | str) -> Self:
+        """Build and run the net on a device, or on the one of a name, from now on; return the net.
+
+        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
+        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+        >>> net.to_device("cpu").run(np.array([-1, 1], dtype="float32"))
+        array([0., 1.], dtype=float32)
+        """
+        self._device = as_device(device, f"to_device of net {self.name!r}")
+        return self
+
+    # -- planning and running ---------------------------------------------------------------------------------------
 
     @long_running
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
@@ -404,7 +770,7 @@ class Net(BuildableNet):
         "explorer.net" at level DEBUG each operator is logged as it runs.
         """
         check_name(executor, "executor", EXECUTORS)
-        results = self._results(self._arrays(inputs, named), self._device_of(inputs, named), executor, on_host)
+        results = self._results(inputs, named, executor, on_host)
         return next(iter(results.values())) if len(results) == 1 else results
 
     @long_running
@@ -419,21 +785,20 @@ class Net(BuildableNet):
         {'y': array([1., 0.], dtype=float32)}
         """
         check_name(executor, "executor", EXECUTORS)
-        return self._results(self._arrays((), inputs), self._device_of((), inputs), executor, _left_on_device)
+        return self._results((), inputs, executor, _left_on_device)
 
     def _results(
-        self, arrays: dict[str, Any], device: Device, executor: str, returned: Callable[[Expr, Any], Any]
+        self,
+        inputs: tuple[Any, ...],
+        named: Mapping[str, Any],
+        executor: str,
+        returned: Callable[[Expr, Any], Any],
     ) -> dict[str, Any]:
-        """Run on arrays; return the outputs by name, each as ``returned`` makes it of its expression and value."""
-        # A program has one table of values and one arena, so that a net runs for one thread at a time.
+        """Run; return the outputs by name, each as ``returned`` makes it of its expression and value."""
+        session = self._checked_session()
+        arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
-            program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
-            program.bind(build.bound(arrays))
-            log = run_log(program, self._builder)
-            program.wait_for_devices(log is not None)
-            EXECUTORS[executor].run(program, log)
-            values = [returned(root, value) for root, value in zip(build.roots, program.take(), strict=True)]
-        return build.results(values)
+            return session.run(arrays, device, executor, returned)
 
     @long_running
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
@@ -443,102 +808,11 @@ class Net(BuildableNet):
         """
         if type(runs) is not int or runs < 1:
             raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
-        self.run(*inputs, executor=executor, **named)
-        arrays, device = self._arrays(inputs, named), self._device_of(inputs, named)
-        with self._lock:
-            program, build = self._program(arrays, device, _options(EXECUTORS[executor].lanes))
-            timings = []
-            program.wait_for_devices(True)
-            # Not the first run, which `run` above has made: it computes constants, and allocates memory.
-            for _ in range(runs):
-                program.bind(build.bound(arrays))
-                timings.append(EXECUTORS[executor].run(program, None))
-                program.forget()
-        return profile(program, self._builder, timings)
-
-    def _arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raises OperandError for a wrong number or name.
-
-        Shapes and dtypes are checked where a build is made for them, so that a run that has one does not pay for it.
-        """
-        self.init()
-        values = named_inputs(self.definition, inputs, named)
-        return {name: as_value(self.definition.input(name), value) for name, value in values.items()}
-
-    def _checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
-        arrays = self._arrays(inputs, named)
-        types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
-        check_inputs(self.definition, types)
-        return arrays
-
-    def _device_of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Device:
-        """Return the device that the net was moved to, else the one of inputs that are tensors there."""
-        if self._device is not None:
-            return self._device
-        values = [*inputs, *named.values()]
-        values += [value for each in inputs if isinstance(each, Mapping) for value in each.values()]
-        return self._device_for([value for value in values if isinstance(value, Tensor) and value.device is not cpu])
-
-    def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run on arrays; hand the values of operands on while they are in memory."""
         check_name(executor, "executor", EXECUTORS)
+        session = self._checked_session()
+        arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
-            self._refresh()
-            build = self._built_for(arrays, self.device)
-            self._grant(build)
-            # A program that has run has computed its constants, and let go of most.
-            program = Program(self._plan(build, _options(EXECUTORS[executor].lanes)))
-            program.bind(build.bound(arrays))
-            EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
-
-    def _program(self, arrays: Mapping[str, Any], device: Device, options: Options) -> tuple[Program, Build]:
-        self._refresh()
-        # Whatever a plan depends on besides the net itself, whose changes empty the table.
-        key: Any = (
-            key_of(arrays.values(), lambda array: (array.shape, array.dtype)),
-            device,
-            options,
-            tuple(Rule.rules),
-            in_force(),
-        )
-        if key in self._programs:
-            return self._programs[key]
-        build = self._built_for(arrays, device)
-        if build.values_first:
-            # Only the values tell which build it is, so that they are asked for in every run.
-            key = build, options, tuple(Rule.rules)
-            if key in self._programs:
-                return self._programs[key]
-        self._grant(build)
-        planned = self._plan(build, options)
-        keep(self._programs, key, (Program(planned, copying_binding(planned)), build))
-        return self._programs[key]
-
-    def _built_for(self, arrays: Mapping[str, Any], device: Device) -> Build:
-        """The expressions for arrays, which are the values of parameters on a device."""
-        parameters = {name: self._parameters_for(name, value, device) for name, value in arrays.items()}
-        return self._build(parameters, dict(zip(leaves(parameters.values()), leaves(arrays.values()), strict=True)))
-
-    def _grant(self, build: Build) -> None:
-        """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
-        size = sum([node.type.nbytes for node in build.roots])
-        claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
-
-    def _plan(self, build: Build, options: Options) -> Plan:
-        """The one plan of a build's outputs: of what runs, and of what is shown."""
-        outputs = build.roots
-        options = replace(options, passes=_passes(build, options.passes))
-        key = tuple([node.uid for node in outputs]), options, tuple(Rule.rules)
-        if key not in self._plans:
-            with gc_paused():
-                keep(self._plans, key, plan(outputs, options))
-        return self._plans[key]
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._plans.clear()
-        self._programs.clear()
+            return session.profile(arrays, device, runs, executor)
 
     @long_running
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
@@ -546,25 +820,25 @@ class Net(BuildableNet):
 
         ``inputs`` are those of ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
         """
-        values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
-        arrays, nodes = dict[str, Any](), dict[str, Any]()
-        for name, value in values.items():
-            blob = self.definition.input(name)
-            if is_symbolic(blob, value):
-                nodes[name] = self._expression(name, value, self.device)
-            else:
-                arrays[name] = as_value(blob, value)
-                nodes[name] = self._parameters_for(name, arrays[name], self.device)
-        bound = dict(zip(leaves([nodes[name] for name in arrays]), leaves(arrays.values()), strict=True))
-        build = self._build(nodes, bound)
+        session = self._checked_session()
+        nodes, arrays = session.bindable(inputs)
+        build = session.build(nodes, arrays)
         if arrays:
-            self._grant(build)
+            session.claim(build)
         plan = EvalPlan(**{"title": self.name, "inference": True, **options})
         for node in build.roots:
             plan.register(node)
-        plan.prepare(self._plan(build, plan.options), interface(build))
-        plan.bind(bound)
+        plan.prepare(session.plan(build, plan.options), interface(build))
+        plan.bind(bound(nodes, arrays))
         return plan
+
+
+def _left_on_device(root: Expr, value: Any) -> Any:
+    """Return a result: an array of cpu, or a tensor of the array of another device."""
+    device = root.type.device
+    if device is cpu or isinstance(value, tuple):
+        return value
+    return stored_tensor(Storage(value, device, shared="a result of a net uses it"), root.tensor_type, "")
 
 
 _SHOWN = 60

@@ -16,7 +16,7 @@ from explorer.net.building.builder import Build
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.edits import changed, plain
 from explorer.net.definition.operator_definition import OperatorDefinition
-from explorer.net.operator_call import free_name, own_name_of, write
+from explorer.net.editor import free_name, own_name_of, write
 from explorer.net.operators.table import OperatorTable
 from explorer.plan.rewrite.formula_tree import Apply, Formula, Variable, parse
 from explorer.plan.rewrite.pattern import Match

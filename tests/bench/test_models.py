@@ -121,7 +121,8 @@ def ready(model: Model) -> Callable[[], tuple[Program, Timing]]:
     net = ex.open(model.file("pnnx.param"))
     given = model.input()
     net.run(given)
-    ((program, build),) = net._programs.values()
+    build = net.session.build_for(net.session.arrays((given,), {}), net.device)
+    program = net.session.program(build)
 
     def run() -> tuple[Program, Timing]:
         program.bind(dict.fromkeys(build.inputs.values(), given))

@@ -13,8 +13,8 @@ import pytest
 
 import explorer as ex
 from explorer.net import Net, NetState
-from explorer.net.buildable import KEPT
 from explorer.net.building.unsupported import Opaque
+from explorer.net.session import KEPT
 
 ASSETS = Path(__file__).parents[2] / "assets"
 LEVELS = ["digits.pnnx.param", "digits_opt1.pnnx.param"]

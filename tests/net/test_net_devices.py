@@ -53,7 +53,9 @@ def test_a_model_file_runs_on_a_device(file: str, device: str) -> None:
     expected = values(net.run(arrays))
     numbers = values(net.to_device(device).run(arrays))
     assert net.device is ex.device(device)
-    assert {node.device for node in net._builds[next(iter(net._builds))].roots} == {net.device}
+    assert {node.device for node in net.session.build_for(net.session.arrays((arrays,), {}), net.device).roots} == {
+        net.device
+    }
     for array, other in zip(numbers, expected, strict=True):
         assert (array.shape, array.dtype) == (other.shape, other.dtype)
         np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)

@@ -28,7 +28,8 @@ def test_what_is_explored_is_the_plan_that_runs() -> None:
     net = opened("resnet18")
     wanted = net.run(picture)
     view = net.explore(picture)
-    ((program, _),) = net._programs.values()
+    session = net.session
+    program = session.program(session.build_for(session.arrays((picture,), {}), net.device))
     plan = net.plan(picture)
     assert plan.planned is program.planned is net.plan(picture.shape).planned
     assert rules(view.recording) == rules(plan.recording)

@@ -22,7 +22,7 @@ from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TensorType
-from explorer.net.building.containers import leaves, with_leaves
+from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import UNSIZED, Opaque, OpaqueCall, is_unsized
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
@@ -80,10 +80,6 @@ class Build:
     def bound(self, arrays: Mapping[str, Any]) -> dict[Expr, Any]:
         """Return the arrays of inputs by their parameters."""
         return dict(zip(leaves(self.inputs.values()), leaves(arrays.values()), strict=True))
-
-    def results(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Return the outputs by name for the values of ``roots``."""
-        return with_leaves(self.outputs, values)
 
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of one operand; a tuple of them for a sequence, None for an absent optional."""

@@ -30,7 +30,7 @@ class ComputedFirst(NamedTuple):
 class ShapeValues(Pass):
     """Tell which values were computed before the plan, because shapes depend on them.
 
-    A net puts it in front of the pipeline (net/building/values_as_shapes.py). It changes nothing.
+    A net puts it in front of the pipeline (net/session.py). It changes nothing.
     """
 
     values: tuple[ComputedFirst, ...] = ()

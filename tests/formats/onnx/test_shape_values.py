@@ -54,8 +54,8 @@ def test_plans_are_kept_for_what_decides_shapes(tmp_path: Path, monkeypatch: pyt
     net = chosen(tmp_path)
     net.run(np.array([0, 1, 2], np.float32))
     built = []
-    build = type(net._builder).build
-    monkeypatch.setattr(type(net._builder), "build", lambda *a, **k: built.append(1) or build(*a, **k))
+    build = type(net.session.builder).build
+    monkeypatch.setattr(type(net.session.builder), "build", lambda *a, **k: built.append(1) or build(*a, **k))
     np.testing.assert_array_equal(net.run(np.array([4, 0, 3], np.float32)), [8, 6])
     assert not built
     np.testing.assert_array_equal(net.run(np.array([4, 0, 0], np.float32)), [8])

@@ -28,7 +28,7 @@ def test_a_net_that_costs_much_to_build_is_tried_with_few_lengths(text: str, mos
 
     def build(shapes: Mapping[str, Shape]) -> Build:
         tried.append(shapes)
-        return net._builder.build(net._shaped(shapes), opaque=True)
+        return net.session.recorded(net.session.shaped(shapes), opaque=True)
 
     assert set(fitting(definition, TABLE, build, {})) == {"x", "y"}
     assert len({tuple(shapes["x"]) for shapes in tried}) == len(tried)

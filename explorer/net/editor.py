@@ -1,15 +1,15 @@
-"""Operator calls: ``net.FC(…)`` checked by the schema of its type and turned into a definition.
+"""Editor of a net: operators that are written by hand, and edits; each makes a new, complete, checked definition.
 
-Nets written by hand use it. The methods are made from the table of types, so that a registered type is a method at
-once, with its signature and help, and without code of its own.
+``net.FC(…)`` is checked by the schema of its type and turned into an operator. The methods are made from the table of
+types, so that a registered type is a method at once, with its signature and help.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -20,9 +20,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.source_location import users_line
 from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.types.tensor_type import Array
-from explorer.net.building.weights import joined
+from explorer.net.building.weights import NetWeights, joined
+from explorer.net.definition import edits
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain, WeightReference
-from explorer.net.definition.edits import changed
 from explorer.net.operators.table import OperatorTable
 
 Names: TypeAlias = str | Iterable[str]
@@ -209,8 +209,104 @@ class Draft:
         return self._with(self._operators)
 
     def _with(self, operators: list[OperatorDefinition]) -> NetDefinition:
-        return changed(
+        return edits.changed(
             self._base,
             operators=[*self._base.operators, *operators],
             weights=joined(self._base.weights, self.arrays),
         )
+
+
+class NetEditor:
+    """The definition of a net, which an edit replaces by another one, and the weights, which follow the edits."""
+
+    def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights | None = None) -> None:
+        self.table = table
+        self.is_edited = False
+        self._draft: Draft | None = None
+        self._definition = definition
+        self._weights = NetWeights(definition) if weights is None else weights
+
+    @property
+    def definition(self) -> NetDefinition:
+        """The definition as it is now."""
+        if self._draft is not None:
+            # Operators that were added one by one are checked together now: checking the whole net after each would
+            # take quadratic time.
+            draft, self._draft = self._draft, None
+            self.adopt(draft.definition())
+        return self._definition
+
+    @property
+    def weights(self) -> NetWeights:
+        """The weights of all operators."""
+        self.definition  # noqa: B018  (what was added has weights too)
+        return self._weights
+
+    def adopt(self, definition: NetDefinition, renamed: Mapping[str, str] | None = None) -> None:
+        """Take another definition; ``renamed`` maps new names of operators to old ones.
+
+        Weights are found by operator and attribute: those of a renamed operator follow it, replaced arrays among them.
+        """
+        self._weights = self._weights.followed(definition, renamed or {})
+        self._definition = definition
+        self.is_edited = True
+
+    def add(
+        self, type: str, inputs: Names, outputs: Names | None, before: str | None, after: str | None, **options: Any
+    ) -> OperatorDefinition:
+        """Add an operator, at the end or next to another one; return it."""
+        draft = self._draft or Draft(self.definition)
+        written = self._write(draft, type, names_of(inputs, "inputs"), outputs, **options)
+        # The usual way to write a net: nothing is rebuilt until somebody looks.
+        if before is None and after is None:
+            draft.add(written)
+            self._draft = draft
+        else:
+            definition = self.definition
+            place = edits.position(definition, before, after)
+            self.adopt(edits.insert(definition, written.operator, place, self._with(written)))
+        return written.operator
+
+    def insert(
+        self, type: str, blob: str, others: Names, output: str | None, readers: Sequence[str] | None, **options: Any
+    ) -> OperatorDefinition:
+        """Put an operator between a blob and its readers; return it."""
+        definition = self.definition
+        reads = (definition.blob(blob).blob, *names_of(others, "others"))
+        # A draft for its names alone: it knows which are taken.
+        written = self._write(Draft(definition), type, reads, output, **options)
+        self.adopt(edits.splice(definition, written.operator, blob, readers, self._with(written)))
+        return written.operator
+
+    def replace(self, name: str, type: str, weights: Mapping[str, Any] | None, doc: str, arguments: Any) -> None:
+        """Replace an operator's type: name, inputs and outputs are kept, arguments and weights are not."""
+        definition = self.definition
+        old = definition.operator(name)
+        is_key = Draft(definition).has_key
+        written = write(self.table, type, name, old.inputs, old.outputs, arguments, weights or {}, is_key, doc)
+        self.adopt(edits.put(definition, replace(written.operator, boxes=old.boxes), self._with(written)))
+
+    def _write(
+        self,
+        draft: Draft,
+        type: str,
+        inputs: tuple[str, ...],
+        outputs: Names | None,
+        name: str | None,
+        weights: Mapping[str, Any] | None,
+        doc: str,
+        arguments: Mapping[str, Any],
+    ) -> WrittenOperator:
+        own = draft.free_operator(own_name_of(type)) if name is None else name
+        writes = self._output_names(type, own, draft) if outputs is None else names_of(outputs, "outputs")
+        return write(self.table, type, own, inputs, writes, arguments, weights or {}, draft.has_key, doc)
+
+    def _output_names(self, type: str, name: str, draft: Draft) -> tuple[str, ...]:
+        schema = self.table.schema(type)
+        number = schema.outputs.least if schema is not None else 1
+        if number == 1:
+            return (draft.free_blob(name),)
+        return tuple(draft.free_blob(f"{name}_{index}") for index in range(number))
+
+    def _with(self, written: WrittenOperator) -> Any:
+        return joined(self._definition.weights, written.arrays)

@@ -14,7 +14,7 @@ from explorer.core.errors import DeclarationError, OperandError, UnknownNameErro
 from explorer.core.ir.tensor import Tensor
 from explorer.net import NetDefinition, NetState, OperatorDefinition, OperatorTable
 from explorer.net.definition.definition import BlobType, WeightReference
-from explorer.net.operator_call import own_name_of
+from explorer.net.editor import own_name_of
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.schema import OperatorSchema, accepts
@@ -271,7 +271,7 @@ def test_what_was_written_where_is_said() -> None:
     net = base()
     net.Relu("x", "y")
     operator = net.definition.operator("relu")
-    assert operator.file == "test_operator_call.py"
+    assert operator.file == "test_editor.py"
     assert operator.text == 'net.Relu("x", "y")'
     net.output("y")
     assert 'net.Relu("x", "y")' in [source.text for source in net.preview_plan().recording.sources]

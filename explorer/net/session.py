@@ -1,0 +1,572 @@
+"""Session of a net: all that follows from one definition, its weights, its operator types and a device.
+
+A net has one session at a time, and takes another one once any of these has changed. So nothing in a session is ever
+out of date. Expressions are cached by inputs, since recording a large file again for every run would take longer than
+the run, and plans and programs by the expressions that they compute.
+
+Some operators must know values to decide shapes. They are computed while the net is built, from the arrays that it is
+built for: a builder asks for such a value (``OperatorContext.value``), or for what follows from some
+(``OperatorContext.ask``). The operations that compute it run at once, and the rest is recorded with the answer as a
+constant. Since expressions follow from the inputs' types and the answers alone, what was built is kept by them: a tree
+of questions, whose branches are answers and whose leaves are builds. A later run asks its way to a leaf, and builds
+nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr, runs_on
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.policy_operations import in_force
+from explorer.core.ir.recording_context import Scope, operator_of, placed_on, recording_at
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.memory_budget import claim_memory
+from explorer.core.progress import long_running
+from explorer.core.types.custom_dtypes import dtype_name, is_text
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, TupleType
+from explorer.net.building.builder import Build, NetBuilder
+from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of, leaves, named_leaves, with_leaves
+from explorer.net.building.example_shapes import Shapes, fitting, not_held, same_shapes, whole_shapes
+from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
+from explorer.net.building.weights import NetWeights
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.shape_notes import check_inputs, noted_dtype
+from explorer.net.operators.context import Answer, unknown_shape
+from explorer.net.operators.table import OperatorTable
+from explorer.net.profile import Profile, profile
+from explorer.net.value_comparison import OperandValues, Take
+from explorer.plan.options import Options
+from explorer.plan.passes import ShapeValues
+from explorer.plan.passes.shape_values import ComputedFirst
+from explorer.plan.planner import Plan, plan
+from explorer.plan.rewrite.rule import Rule
+from explorer.record.gc_pause import gc_paused
+from explorer.run.execution.binding import copying_binding
+from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.program import Program
+from explorer.run.runtime.marshalling import on_host
+
+KEPT = 4
+"""maximum number of builds, and of their plans, that a session keeps"""
+_ASSUMED_TEXT = np.dtype((np.str_, 16))
+"""the dtype of an input of strings that are not known yet"""
+_logger = logging.getLogger("explorer.net")
+
+
+class NetSession:
+    """The expressions, plans and programs of a definition, with weights and a device that do not change."""
+
+    def __init__(
+        self, definition: NetDefinition, table: OperatorTable, weights: NetWeights, device: Device | None
+    ) -> None:
+        self.definition, self.table, self.weights = definition, table, weights
+        self.device = device
+        """the device that was asked for; None follows the inputs"""
+        self._versions = table.version, weights.version
+        self._builds: dict[Any, Any] = {}
+        """inputs → their build, or the first question about their values"""
+        self._plans: dict[Any, _Planned] = {}
+        """build and options → plan, and the program that runs it"""
+        self._parameters: dict[Any, Expr] = {}
+        self._fitting: dict[Any, dict[str, Shape]] = {}
+        """assumed shapes → shapes of all inputs"""
+
+    def is_current(self, weights: NetWeights, device: Device | None) -> bool:
+        """Whether it is still the session of a net with these weights, which every edit replaces, and this device."""
+        versions = self.table.version, weights.version
+        return weights is self.weights and device is self.device and versions == self._versions
+
+    @property
+    def is_built(self) -> bool:
+        """Whether expressions have been recorded."""
+        return bool(self._builds)
+
+    @cached_property
+    def builder(self) -> NetBuilder:
+        """The builder, whose boxes all builds share."""
+        return NetBuilder(self.definition, self.table, self.weights)
+
+    def drop_programs(self) -> None:
+        """Leave programs, and the memory that they run in, to the process that this one was forked from."""
+        for planned in self._plans.values():
+            planned.program = None
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of all inputs by name; raises OperandError for a wrong number or name.
+
+        Shapes and dtypes are checked where a build is made for them, so that a run that has one does not pay for it.
+        """
+        values = named_inputs(self.definition, inputs, named)
+        return {name: as_value(self.definition.input(name), value) for name, value in values.items()}
+
+    def checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        arrays = self.arrays(inputs, named)
+        types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
+        check_inputs(self.definition, types)
+        return arrays
+
+    def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the expressions of inputs: expressions, arrays or shapes; without any those of the file's shapes."""
+        if not inputs and not named:
+            return self.shaped(whole_shapes(self.definition))
+        values = named_inputs(self.definition, inputs, named)
+        device = self._place_of(values.values())
+        return {name: self._expression(name, value, device) for name, value in values.items()}
+
+    def bindable(self, inputs: tuple[Any, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the expressions of inputs, with parameters for arrays, and these arrays by name."""
+        values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
+        device = self.device or cpu
+        nodes, arrays = dict[str, Any](), dict[str, Any]()
+        for name, value in values.items():
+            blob = self.definition.input(name)
+            if is_symbolic(blob, value):
+                nodes[name] = self._expression(name, value, device)
+            else:
+                arrays[name] = as_value(blob, value)
+                nodes[name] = self._parameters_for(name, arrays[name], device)
+        return nodes, arrays
+
+    def shaped(self, shapes: Shapes) -> dict[str, Any]:
+        """Return parameters of these shapes; a sequence has some members of its shape."""
+        inputs = {}
+        for name, shape in shapes.items():
+            try:
+                type_ = self.noted_type(name, shape)
+            except OperandError as error:
+                raise not_held(self.definition, name, error) from error
+            is_sequence = self.definition.input(name).is_sequence
+            example: Any = (type_,) * EXAMPLE_MEMBERS if is_sequence else type_
+            inputs[name] = each_leaf(name, example, self._parameter)
+        return inputs
+
+    def noted_type(self, name: str, shape: Shape) -> TensorType:
+        """Return the type of an input of a shape, with the dtype that the file notes."""
+        dtype = noted_dtype(self.definition.input(name))
+        if dtype is not None and is_text(dtype):
+            dtype = _ASSUMED_TEXT
+        dtype = np.dtype(np.float32) if dtype is None else dtype
+        return TensorType(shape, dtype, _device_of(dtype, self.device or cpu))
+
+    def _expression(self, name: str, value: Any, device: Device) -> Any:
+        """Return an input's expression: a passed one, a parameter for a shape, a tensor on a device for an array."""
+        blob = self.definition.input(name)
+        if blob.is_sequence and is_shape(value) and value:
+            value = (value,) * EXAMPLE_MEMBERS
+        elif not is_symbolic(blob, value):
+            value = as_value(blob, value)
+
+        def leaf(own: str, value: Any) -> Expr:
+            if isinstance(value, Expr):
+                return value
+            if is_shape(value):
+                return self._parameter(own, self.noted_type(name, value))
+            with recording_at(None, None):
+                return tensor(as_array(blob, value), name=own, device=device)
+
+        if not blob.is_sequence:
+            return None if value is None else leaf(name, value)
+        return value and tuple([leaf(f"{name}[{place}]", member) for place, member in enumerate(value)])
+
+    def _parameters_for(self, name: str, value: Any, device: Device) -> Any:
+        """Return the parameter of an input's array on a device, or of each array of a sequence."""
+        if value is None:
+            return None
+        if isinstance(value, tuple):
+            return each_leaf(name, value, lambda own, array: self._parameters_for(own, array, device))
+        dtype = value.dtype
+        # No type is made for an array whose parameter is known, as in every run but the first.
+        known = self._parameters.get((name, value.shape, dtype, device))
+        if known is None:
+            return self._parameter(name, TensorType(value.shape, dtype, _device_of(dtype, device)))
+        return known
+
+    def _parameter(self, name: str, type_: TensorType) -> Expr:
+        """Return the parameter of an input and type, the same node at every call."""
+        key = name, type_.shape, type_.dtype, type_.device
+        if key not in self._parameters:
+            with recording_at(None, None):
+                # Outside of any scope: the node is kept for all builds, and must not stand in a box of the first.
+                self._parameters[key] = Parameter(type_, name)()
+        return self._parameters[key]
+
+    # -- devices ---------------------------------------------------------------------------------------------------
+
+    def device_of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Device:
+        """Return the device that the net was moved to, else the one of inputs that are tensors there."""
+        if self.device is not None:
+            return self.device
+        values = [*inputs, *named.values()]
+        values += [value for each in inputs if isinstance(each, Mapping) for value in each.values()]
+        return self._device_for([value for value in values if isinstance(value, Tensor) and value.device is not cpu])
+
+    def _device_for(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
+
+        Raises OperandError where one lies elsewhere.
+        """
+        numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
+        device = self._place_of(numbers)
+        other = next((value for value in numbers if value.device is not device), None)
+        if other is not None:
+            raise OperandError(
+                f"an input on {other.device.name}, {other!r}, for net {self.definition.name!r} on {device.name}",
+                rule="all inputs that are tensors or expressions must lie where the net runs",
+                fix=f"x.to_device({device.name!r})",
+            )
+        return device
+
+    def _place_of(self, values: Iterable[Any]) -> Device:
+        """Return the device that the net was moved to, else the first one other than cpu of expressions."""
+        there = (value.device for value in values if isinstance(value, Expr))
+        return self.device or next((device for device in there if device is not cpu), cpu)
+
+    # -- building --------------------------------------------------------------------------------------------------
+
+    def has_build(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether expressions over these inputs are kept."""
+        return isinstance(self._builds.get(_key(inputs)), Build)
+
+    def build(self, inputs: dict[str, Any], arrays: Mapping[str, Any] | None = None) -> Build:
+        """Return the expressions over inputs; ``arrays`` are values, by name, of those that are parameters.
+
+        Raises UnknownShapeError, with the operator's place, where a shape depends on values of parameters without one.
+        """
+        key = _key(inputs)
+        kept = self._builds.get(key)
+        return kept if isinstance(kept, Build) else self._answered(key, inputs, arrays or {})
+
+    @long_running
+    def _answered(self, key: Any, inputs: dict[str, Any], arrays: Mapping[str, Any]) -> Build:
+        """Return the expressions over inputs once the values that decide shapes are known."""
+        self._check_program()
+        questions = _Questions(self._builds, key, bound(inputs, arrays))
+        if questions.build is not None:
+            return questions.build
+        check_inputs(self.definition, [(name, node.tensor_type) for name, node in named_leaves(inputs)])
+        build = self.recorded(inputs, ask=questions.ask)
+        build.values_first = questions.values_first(build)
+        questions.keep(build)
+        return build
+
+    def build_for(self, arrays: Mapping[str, Any], device: Device) -> Build:
+        """Return the expressions for arrays, which are the values of parameters on a device."""
+        return self.build({name: self._parameters_for(name, value, device) for name, value in arrays.items()}, arrays)
+
+    def recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
+        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
+        device = self._device_for(leaves(inputs.values()))
+        with placed_on(device):
+            build = self.builder.build(inputs, **options)
+        if device is not cpu and not options.get("opaque"):
+            _check_kernels(build)
+        return build
+
+    def _check_program(self) -> None:
+        """Raise an error for a net that computes nothing, or whose results nobody gets."""
+        definition = self.definition
+        if not definition.operators and not definition.outputs:
+            raise graph_error(
+                definition.source,
+                None,
+                f"net {definition.name!r} has no operators",
+                rule="a net that is built must have an operator, or hand out an input",
+                fix='net.Relu("x", "y"), or open the file that the exporter wrote',
+            )
+        if not definition.outputs:
+            raise OperandError(
+                f"net {definition.name!r} has no outputs",
+                rule="a net must have an output to be built",
+                fix='net.output("y")',
+            )
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def example_shapes(self, assumed: Shapes) -> dict[str, Shape]:
+        """Return shapes of all inputs: the assumed ones, and lengths that the operators accept for unknown ones."""
+        key = tuple(assumed.items())
+        if key not in self._fitting:
+
+            def build(shapes: Shapes) -> Build:
+                return self.recorded(self.shaped(shapes), opaque=True)
+
+            keep(self._fitting, key, fitting(self.definition, self.table, build, assumed))
+        return self._fitting[key]
+
+    @long_running
+    def preview_build(self, assumed: Shapes, unknown: int | None = None) -> Build:
+        """Return expressions to look at, which may hold opaque operations; ``unknown`` is used for unknown lengths."""
+        shapes = self.example_shapes(assumed) if unknown is None else same_shapes(self.definition, unknown, assumed)
+        # A build for looking at is never run.
+        key = "look", *shapes.values(), in_force()
+        if key not in self._builds:
+            keep(self._builds, key, self.recorded(self.shaped(shapes), opaque=True))
+        build: Build = self._builds[key]
+        return build
+
+    # -- planning and running --------------------------------------------------------------------------------------
+
+    def plan(self, build: Build, options: Options) -> Plan:
+        """Return the one plan of a build's outputs: of what runs, and of what is shown."""
+        return self._planned(build, options).plan
+
+    def run(
+        self,
+        arrays: Mapping[str, Any],
+        device: Device,
+        executor: str = "simple",
+        returned: Callable[[Expr, Any], Any] = on_host,
+    ) -> dict[str, Any]:
+        """Run on arrays; return the outputs by name, each as ``returned`` makes it of its expression and value."""
+        build = self.build_for(arrays, device)
+        program = self.program(build, executor)
+        program.bind(build.bound(arrays))
+        log = RunLog(program, self.builder) if _logger.isEnabledFor(logging.DEBUG) else None
+        program.wait_for_devices(log is not None)
+        EXECUTORS[executor].run(program, log)
+        outputs = build.outputs
+        pairs = zip(leaves(outputs.values()), program.take(), strict=True)
+        return with_leaves(outputs, [returned(root, value) for root, value in pairs])
+
+    def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str) -> Profile:
+        """Return the times of the operators in some warm runs."""
+        # It computes constants, and allocates memory.
+        self.run(arrays, device, executor)
+        build = self.build_for(arrays, device)
+        program = self.program(build, executor)
+        timings = []
+        program.wait_for_devices(True)
+        for _ in range(runs):
+            program.bind(build.bound(arrays))
+            timings.append(EXECUTORS[executor].run(program, None))
+            program.forget()
+        return profile(program, self.builder, timings)
+
+    def watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
+        """Run on arrays; hand the values of operands on while they are in memory."""
+        build = self.build_for(arrays, self.device or cpu)
+        self.claim(build)
+        # A program that has run has computed its constants, and let go of most.
+        program = Program(self.plan(build, _options(EXECUTORS[executor].lanes)))
+        program.bind(build.bound(arrays))
+        EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
+
+    def claim(self, build: Build) -> None:
+        """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
+        size = sum([node.type.nbytes for node in build.roots])
+        outputs = ", ".join(map(repr, self.definition.outputs[:8]))
+        claim_memory(f"net {self.definition.name!r}, whose outputs are {outputs},", size)
+
+    def _planned(self, build: Build, options: Options) -> _Planned:
+        key = _plan_key(build, options)
+        if key not in self._plans:
+            if build.values_first:
+                options = replace(options, passes=(ShapeValues(build.values_first), *options.passes))
+            with gc_paused():
+                keep(self._plans, key, _Planned(plan(build.roots, options)))
+        return self._plans[key]
+
+    def program(self, build: Build, executor: str = "simple") -> Program:
+        """Return the program of a build's outputs, whose memory all of its runs use."""
+        options = _options(EXECUTORS[executor].lanes)
+        planned = self._plans.get(_plan_key(build, options))
+        if planned is None or planned.program is None:
+            self.claim(build)
+            planned = self._planned(build, options)
+            planned.program = Program(planned.plan, copying_binding(planned.plan))
+        return planned.program
+
+
+@dataclass(slots=True)
+class _Planned:
+    """Plan of a build, and the program that runs it once there is one."""
+
+    plan: Plan
+    program: Program | None = None
+
+
+@functools.lru_cache
+def _options(lanes: int) -> Options:
+    """Return the options of a net's plan; hashed once, not in each run."""
+    return Options(lanes=lanes, inference=True)
+
+
+def _key(inputs: Mapping[str, Any]) -> Any:
+    """Return what a build depends on besides the session: the inputs, and the policies in force.
+
+    Inputs count by uid: a parameter of one name and type is one node, so that equal types find the same build.
+    """
+    return key_of(inputs.values(), lambda node: node.uid), in_force()
+
+
+def _plan_key(build: Build, options: Options) -> Any:
+    """Return what a plan depends on besides the session."""
+    return build, options, tuple(Rule.rules)
+
+
+def bound(nodes: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[Expr, Any]:
+    """Return the arrays of inputs by their parameters."""
+    return dict(zip(leaves([nodes[name] for name in arrays]), leaves(arrays.values()), strict=True))
+
+
+def _device_of(dtype: np.dtype[Any], device: Device) -> Device:
+    """Return where an input of a net on a device lies; strings stay on cpu."""
+    return cpu if is_text(dtype) else device
+
+
+def _check_kernels(build: Build) -> None:
+    """Raise an error that names the first operator with an operation that its device cannot do.
+
+    Without it a net on a GPU would fail in the middle of a run, after minutes perhaps, with an error that names an
+    operation and no line of the file.
+    """
+    for node in reachable(build.roots):
+        device = node.type.device
+        if device is cpu or runs_on(node.operation, device):
+            continue
+        operator = operator_of(node.scope)
+        which = "" if operator is None else f"operator {operator.name!r} ({operator.type}): "
+        raise graph_error(
+            build.definition.source,
+            operator,
+            f"{which}{node.operation.name} on {device.name}",
+            rule="an operation must have a kernel registered for the device that it runs on",
+            fix=f"net.to_device('cpu'), or @explorer.kernel({node.operation.name!r}, on={device.name})",
+        )
+
+
+def keep(table: dict[Any, Any], key: Any, value: Any) -> None:
+    """Add a value to a table; the oldest is removed if there are too many."""
+    table[key] = value
+    if len(table) > KEPT:
+        # Dicts keep the order of insertion: the first key is the oldest.
+        del table[next(iter(table))]
+
+
+@dataclass(slots=True)
+class _Question:
+    """The program of values that a builder asks for, and what was built for each answer."""
+
+    program: Program
+    operator: str
+    name: str
+    answer: Answer
+    operations: int
+    """number of operations that the values take"""
+    next: dict[Hashable, Any] = field(default_factory=dict)
+    """answer → the next question, or the build"""
+
+    def can_be_asked(self, inputs: Mapping[Expr, Array]) -> bool:
+        """Whether all inputs that the values depend on have arrays."""
+        return all(node in inputs for node in self.program.parameters)
+
+    def ask(self, inputs: Mapping[Expr, Array]) -> Hashable:
+        """Compute the values from those of the net's inputs; return the answer."""
+        self.program.bind({node: inputs[node] for node in self.program.parameters})
+        EXECUTORS["simple"].run(self.program, None)
+        roots = self.program.planned.schedule.roots
+        return self.answer([on_host(root, value) for root, value in zip(roots, self.program.take(), strict=True)])
+
+
+class _Questions:
+    """The way through a tree of questions for some values of inputs: along known answers first, then asking anew."""
+
+    def __init__(self, table: dict[Any, Any], key: Any, inputs: Mapping[Expr, Array]) -> None:
+        self._table, self._key, self._inputs = table, key, inputs
+        self.values: list[ComputedFirst] = []
+        answers: list[Hashable] = []
+        while isinstance(question := self._table.get(self._key), _Question) and question.can_be_asked(inputs):
+            answers.append(self._follow(question))
+        self._known = iter(answers)
+
+    @property
+    def build(self) -> Build | None:
+        """The build for these answers; None where there is none yet."""
+        end = self._table.get(self._key)
+        return end if isinstance(end, Build) else None
+
+    def keep(self, build: Build) -> None:
+        """Store a build for these answers."""
+        keep(self._table, self._key, build)
+
+    def values_first(self, build: Build) -> tuple[ComputedFirst, ...]:
+        """Return what was computed for a build, with the results of the operators that asked for it."""
+        results: dict[str, list[int]] = {}
+        for operator in build.definition.ssa.operators if self.values else ():
+            values = [build.values[blob] for blob in operator.outputs]
+            results[operator.name] = [value.uid for value in values if isinstance(value, Expr)]
+        # an operator of an inner graph has its results there
+        return tuple([value._replace(results=tuple(results.get(value.operator, ()))) for value in self.values])
+
+    def ask(
+        self, operator: OperatorDefinition, name: str, nodes: Sequence[Expr], answer: Answer, operations: int
+    ) -> Hashable:
+        """Return what follows from the values of nodes; raises UnknownShapeError if an input of theirs has no value."""
+        # Builders ask in the order of recording, which the answers so far decide: the n-th question has the n-th
+        # answer.
+        for known in self._known:
+            return known
+        recorded = reachable(nodes)
+        if any(isinstance(node.operation, Parameter) and node not in self._inputs for node in recorded):
+            raise unknown_shape(operator.type, name)
+        operations += len([node for node in recorded if node.operands])
+        question = _Question(Program(plan(list(nodes))), operator.name, name, answer, operations)
+        keep(self._table, self._key, question)
+        return self._follow(question)
+
+    def _follow(self, question: _Question) -> Hashable:
+        answer = question.ask(self._inputs)
+        self.values.append(ComputedFirst(question.operator, question.name, str(answer), question.operations))
+        # Down one branch: the next question, or the build, belongs to this answer.
+        self._table, self._key = question.next, answer
+        return answer
+
+
+class RunLog:
+    """An observer of a run that logs a line a kernel: the operators that it computes, their operands, result, time."""
+
+    def __init__(self, program: Program, builder: NetBuilder) -> None:
+        operators = builder.definition.operators
+        self._kernels = program.planned.schedule.kernels
+        self._operators = {id(builder.scope(operator)): operator.name for operator in operators}
+        self._began = [0] * len(self._kernels)
+
+    def before_kernel(self, index: int) -> None:
+        """Note when a kernel begins."""
+        self._began[index] = perf_counter_ns()
+
+    def after_kernel(self, index: int) -> None:
+        """Log a kernel that has run."""
+        micros = (perf_counter_ns() - self._began[index]) / 1000
+        kernel = self._kernels[index]
+        names = dict.fromkeys(self._name(node) for node in kernel.nodes)
+        operands = ", ".join(_text(node.type) for node in kernel.reads) or "nothing"
+        _logger.debug("%s: %s → %s, %.1f µs", " + ".join(names), operands, _text(kernel.result.type), micros)
+
+    def _name(self, node: Expr) -> str:
+        """The operator that recorded a node, quoted; the node's operation where no operator did."""
+        scope: Scope | None = node.scope
+        while scope is not None and id(scope) not in self._operators:
+            scope = scope.parent
+        return repr(self._operators[id(scope)]) if scope is not None else node.operation.label
+
+
+def _text(type_: AnyType) -> str:
+    if isinstance(type_, TupleType):
+        return f"({', '.join(map(_text, type_.parts))})"
+    return f"{dtype_name(type_.dtype)} {type_.shape}"
