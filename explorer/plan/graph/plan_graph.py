@@ -282,20 +282,11 @@ class PlanGraph:
         return self.decisions[decision].info
 
     def decline(
-        self,
-        rule: Decider,
-        reason: Reason,
-        facts: Facts,
-        subject: Expr,
-        estimated_cost_us: float | None = None,
-        unfused_operand: Expr | None = None,
-        also_subject: bool = False,
-        unfused_reader: Expr | None = None,
+        self, rule: Decider, reason: Reason, facts: Facts, *subjects: Expr, estimated_cost_us: float | None = None
     ) -> PlanDecision:
-        """Enter a declined decision about a subject, or add the subject to an equal one of this stage; return it.
+        """Enter a declined decision about subjects, or add the subjects to an equal one of this stage; return it.
 
-        ``estimated_cost_us`` are the µs that it may cost, added up; ``unfused_operand`` is an operand that is written
-        for the subject, and is a subject too if ``also_subject``; ``unfused_reader`` reads the subject.
+        ``estimated_cost_us`` are the µs that it may cost for these subjects, added up.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
@@ -304,25 +295,15 @@ class PlanGraph:
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:
-            entry = self._enter(rule, False, reason, facts, []), set()
-            self._declined[key] = entry
-        decision, subjects = entry
-        is_known = subject.uid in subjects
+            entry = self._declined[key] = self._enter(rule, False, reason, facts, []), set()
+        decision, known = entry
         # A sweep asks again at the same node: its cost is counted once.
-        if is_known and unfused_operand is None and unfused_reader is None:
-            return decision
-        if estimated_cost_us is not None:
+        if estimated_cost_us is not None and subjects[0].uid not in known:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
-        if not is_known:
-            subjects.add(subject.uid)
-            decision.subjects.append(subject)
-        if unfused_reader is not None:
-            decision.unfused_edges.append((subject, unfused_reader))
-        if unfused_operand is not None:
-            decision.unfused_edges.append((unfused_operand, subject))
-            if also_subject and unfused_operand.uid not in subjects:
-                subjects.add(unfused_operand.uid)
-                decision.subjects.append(unfused_operand)
+        for subject in subjects:
+            if subject.uid not in known:
+                known.add(subject.uid)
+                decision.subjects.append(subject)
         return decision
 
     def _enter(

@@ -274,7 +274,8 @@ class Fuse(Pass):
                 # each time.
                 if source in prepared and uid not in prepared:
                     facts = {"operand": operand, "reader": operation.label}
-                    graph.decline(self.chain, self.computed_once, facts, node, unfused_operand=operand)
+                    declined = graph.decline(self.chain, self.computed_once, facts, node)
+                    declined.unfused_edges.append((operand, node))
                     continue
                 # The usual case without a call: no other reader, one type, and no earlier operand has a group.
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
@@ -326,7 +327,7 @@ class Fuse(Pass):
         else:
             return True
         rule = self.chain if other.product is None else self.epilogue
-        graph.decline(rule, reason, facts, node, unfused_operand=operand, also_subject=True)
+        graph.decline(rule, reason, facts, node, operand).unfused_edges.append((operand, node))
         return False
 
     def _join_reduction(
@@ -354,9 +355,8 @@ class Fuse(Pass):
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:
                     facts = {"operand": operand, "below": below, "reader": node.operation.label}
-                    graph.decline(
-                        self.prologue, self.view_between, facts, node, unfused_operand=below, also_subject=True
-                    )
+                    declined = graph.decline(self.prologue, self.view_between, facts, node, below)
+                    declined.unfused_edges.append((below, node))
                 continue
             members = group.members if base is None else [*base.members, *group.members]
             joint = self._tiling_with(node, operand, group, members, roots, graph)
@@ -393,7 +393,7 @@ class Fuse(Pass):
                 facts = {"operand": operand, "row_bytes": row, "operation": operation.label}
             else:
                 reason, facts = self.too_large, {**facts, "read_bytes": operand.type.nbytes, "limit": MOST_BLOCKS}
-        graph.decline(self.prologue, reason, facts, node, unfused_operand=operand, also_subject=True)
+        graph.decline(self.prologue, reason, facts, node, operand).unfused_edges.append((operand, node))
         return None
 
     def _decline_producer(self, node: Expr, operand: Expr, graph: PlanGraph) -> None:
@@ -405,7 +405,7 @@ class Fuse(Pass):
         facts = {"producer": operation.label, "reader": node.operation.label}
         if isinstance(operand.operation, Item):
             reason, facts["call"] = self.output_of_call, graph.inputs[operand.uid][0].operation.label
-        graph.decline(self.chain, reason, facts, node, unfused_operand=operand)
+        graph.decline(self.chain, reason, facts, node).unfused_edges.append((operand, node))
 
     def _decline_lonely(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Decline elementwise operations that joined no kernel, and that no decision was about so far."""
@@ -417,7 +417,7 @@ class Fuse(Pass):
             readers = graph.readers(node)
             if readers:
                 facts["reader"] = readers[0].operation.label
-                graph.decline(self.chain, self.reader, facts, node, unfused_reader=readers[0])
+                graph.decline(self.chain, self.reader, facts, node).unfused_edges.append((node, readers[0]))
             else:
                 graph.decline(self.chain, self.nothing_to_join, facts, node, estimated_cost_us=0.0)
 

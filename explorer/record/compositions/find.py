@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from explorer.record.compositions.algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
-from explorer.record.compositions.table import Formula, signature, table
+from explorer.record.compositions.formula_algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
+from explorer.record.compositions.known_formulas import Formula, signature, table
 from explorer.record.rows import Composition
 
 if TYPE_CHECKING:

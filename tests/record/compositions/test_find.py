@@ -13,7 +13,7 @@ import pytest
 import explorer as ex
 from explorer.record import from_json, to_json
 from explorer.record.compositions import find
-from explorer.record.compositions.table import table
+from explorer.record.compositions.known_formulas import table
 from explorer.run.recording import recorder
 
 DTYPES = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)

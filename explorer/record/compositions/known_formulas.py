@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from explorer.record.compositions.algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
+from explorer.record.compositions.formula_algebra import Algebra, Applied, Atom, Number, Product, Reduction, Sum
 
 _TABLE = {
     "GELU": (
