@@ -23,6 +23,7 @@ from explorer.core.ir.function import Body, Call, close_over
 from explorer.core.ir.policy_operations import under
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
+from explorer.plan.context import planning_context
 from explorer.plan.graph.decisions import PlanStage, StageKind
 from explorer.plan.graph.kernels import BodySchedules
 from explorer.plan.graph.pass_base import Again, Pass
@@ -30,7 +31,6 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
 from explorer.plan.passes.recall import HeldValues
 from explorer.plan.pipeline import pass_of
-from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
 
@@ -96,7 +96,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     time, whatever the lanes of ``options``: the call is one kernel of the plan around it.
     """
     options = options.of_bodies
-    key = ("closed", options, tuple(Rule.rules))
+    key = "closed", planning_context(options)
     cached: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(PLANNED) or body.derived.get(key)
     if cached is None:
         inputs, outputs = close_over(body, body.captured)

@@ -39,7 +39,7 @@ from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.execution.warm_run import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.one_thread import Use, by_one_thread
-from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
+from explorer.run.plan_cache import Structure, cache, entry, structure
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.recording.interface_table import InterfaceValue
 from explorer.run.result_cache import Recalled, recall, remember
@@ -316,7 +316,7 @@ class EvalPlan:
             values = dict(sorted(watch.summaries.items()))
             run = run._replace(timing=timing._replace(watched=True), values=values, program=program)
         if known is not None:
-            cache.put(known.key, CachedProgram(program, known))
+            cache.put(known.key, entry(program, known))
         return results, run
 
     @property

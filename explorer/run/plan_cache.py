@@ -12,15 +12,15 @@ import itertools
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from explorer.core.ir.expr import Expr, Operation, kernels
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.tensor import Tensor
+from explorer.plan.context import planning_context
 from explorer.plan.options import Options
-from explorer.plan.rewrite.rule import Rule
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
 
@@ -99,52 +99,33 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             return None
     ends = tuple([number[root.uid] for root in roots])
     encoding = array("q", rows).tobytes()  # bytes are hashed and compared faster than a tuple
-    context = _context(options)
+    context = planning_context(options)
     return Structure((encoding, ends, context), tensors, leaves, nodes, encoding, ends, number, context)
 
 
-_contexts: dict[Hashable, int] = {}
-_latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
-"""arguments and result of the last call of _context: hashing options is slow"""
+class Entry(NamedTuple):
+    """Program in the cache, for graphs of the structure that it was planned for."""
+
+    program: Program
+    operations: frozenset[Operation]
+    slots: tuple[int | None, ...]
+    """slots of the structure's tensors, in their order"""
+    nbytes: int
+    """bytes of its memory, and of the tensors that it was planned for"""
 
 
-def _context(options: Options) -> int:
-    """Return a number for the options, the registered rules and the kernels; equal ones have equal numbers."""
-    global _latest
-    rules, functions = tuple(Rule.rules), tuple(kernels.values())
-    # Read at once: another thread may replace it meanwhile.
-    before, links_before, functions_before, number = _latest
-    if options is not before or rules != links_before or functions != functions_before:
-        number = _contexts.setdefault((options, rules, functions), len(_contexts))
-        _latest = options, rules, functions, number
-    return number
-
-
-class CachedProgram:
-    """Cached program, for graphs of the structure that it was planned for."""
-
-    def __init__(self, program: Program, known: Structure) -> None:
-        self.program, self.operations = program, known.operations
-        tensors = known.tensors
-        storages = {id(tensor.storage): tensor.type.nbytes for tensor in tensors}
-        self.nbytes = program.planned.schedule.arena + sum(storages.values())
-        """bytes of its memory, and of the tensors that it was planned for"""
-        self._places = [program.slots.get(tensor.uid) for tensor in tensors]
-
-    def bind_leaves(self, tensors: Sequence[Tensor]) -> None:
-        """Bind the values of a graph's tensors in place of those it was planned for, until ``release_leaves``."""
-        self.program.bind_leaves(zip(self._places, tensors, strict=True))
-
-    def release_leaves(self) -> None:
-        """Drop the values of the graph."""
-        self.program.release_leaves(self._places)
+def entry(program: Program, known: Structure) -> Entry:
+    """Return the entry of a program that was planned for a structure."""
+    storages = {id(tensor.storage): tensor.type.nbytes for tensor in known.tensors}
+    slots = tuple([program.slots.get(tensor.uid) for tensor in known.tensors])
+    return Entry(program, known.operations, slots, program.planned.schedule.arena + sum(storages.values()))
 
 
 class PlanCache:
     """Programs by structure, most recently used last; a program taken out belongs to one run until it is put back."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hashable, CachedProgram] = OrderedDict()
+        self._held: OrderedDict[Hashable, Entry] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
         renew_in_children(self)
@@ -154,21 +135,21 @@ class PlanCache:
         self._held, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
-    def take(self, wanted: Structure) -> CachedProgram | None:
+    def take(self, wanted: Structure) -> Entry | None:
         """Take out the program of a structure, with the values of its tensors bound; None if there is none."""
         with self._lock:
             # Out of the table while it runs: another thread with the same structure makes a program of its own.
             held = self._held.pop(wanted.key, None)
             self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
-            held.bind_leaves(wanted.tensors)
+            held.program.bind_leaves(zip(held.slots, wanted.tensors, strict=True))
             wanted.known_operations = held.operations
         return held
 
-    def put(self, key: Hashable, held: CachedProgram) -> None:
+    def put(self, key: Hashable, held: Entry) -> None:
         """Put a program back and evict the least recently used ones."""
         # A program in the cache holds no tensor of the graph that it ran for: the user's arrays may be freed.
-        held.release_leaves()
+        held.program.release_leaves(held.slots)
         if held.nbytes > _BYTES // 2:  # it would push out all others
             return
         with self._lock:

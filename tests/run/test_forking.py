@@ -17,7 +17,7 @@ _FORKING = """
 import os, sys, threading, faulthandler
 import numpy as np
 import explorer as ex
-from explorer.core.ir import operation as interning
+from explorer.core.ir import expr as interning
 from explorer.core.registry import changes
 from explorer.run.plan_cache import cache
 from explorer.run import result_cache as results

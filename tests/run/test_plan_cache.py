@@ -17,7 +17,7 @@ from explorer.core.ir.tensor import tensor_of
 from explorer.plan.planner import plan
 from explorer.run.execution.binding import Binding
 from explorer.run.execution.program import Program
-from explorer.run.plan_cache import CachedProgram, PlanCache, cache, structure
+from explorer.run.plan_cache import PlanCache, cache, entry, structure
 
 RNG = np.random.default_rng(0)
 
@@ -309,7 +309,7 @@ def test_a_program_put_in_the_place_of_another_counts_once() -> None:
         known = structure([root], ex.EvalPlan().options)
         assert known is not None
         program = Program(plan([root], ex.EvalPlan().options), Binding(rebound=True))
-        held.put(known.key, CachedProgram(program, known))
+        held.put(known.key, entry(program, known))
         assert len(held) == 1
     taken = held.take(known)
     assert taken is not None

@@ -1,0 +1,30 @@
+"""Context of a plan: everything besides the graph that a plan depends on, as one number, which keys of caches contain.
+
+Planning is pure. Equal graphs have equal plans for equal options, as long as no rule and no kernel is registered or
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from explorer.core.ir.expr import kernels
+from explorer.plan.options import Options
+from explorer.plan.rewrite.rule import Rule
+
+_contexts: dict[Hashable, int] = {}
+_latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
+"""arguments and result of the last call: hashing options is slow"""
+
+
+def planning_context(options: Options) -> int:
+    """Return a number for the options, the registered rules and the kernels; equal ones have equal numbers."""
+    global _latest
+    rules, functions = tuple(Rule.rules), tuple(kernels.values())
+    # Read at once: another thread may replace it meanwhile.
+    before, links_before, functions_before, number = _latest
+    if options is not before or rules != links_before or functions != functions_before:
+        number = _contexts.setdefault((options, rules, functions), len(_contexts))
+        _latest = options, rules, functions, number
+    return number
