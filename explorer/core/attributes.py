@@ -2,7 +2,7 @@
 
 A user's class may answer ``hasattr`` with code that fails, or that answers yes to every name. Whatever is looked up on
 such classes goes through here. The other half helps with slips: a facet under a misspelt name would be ignored, and its
-default would stand.
+default would be used.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """A stand-in for an attribute or argument that is hashable where the value is; NaN equals NaN of the same bits."""
+    """Return a key for an attribute or argument, hashable where the value is; NaN equals NaN of the same bits."""
     cls = type(value)
     if cls in _WHOLE:
         return cls, value
@@ -49,7 +49,7 @@ def exact(value: Any) -> Any:
         return cls, _bits(value)
     if isinstance(value, complex):
         return cls, _bits(value.real), _bits(value.imag)
-    # vars, not getattr: a plain subclass of a dataclass has fields of its own, which its base's == knows nothing of.
+    # vars, not getattr: a plain subclass of a dataclass may have further fields, which its base's == does not compare.
     declared = vars(cls).get("__dataclass_params__")
     if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])

@@ -71,7 +71,7 @@ class Interrupts:
 def interrupt_behind(error: BaseException, handled: BaseException | None) -> KeyboardInterrupt | None:
     """Return the interrupt during whose handling an error was raised; None without one.
 
-    Libraries may turn an interrupt into an error of their own (NumPy does while it reads the format of a buffer).
+    Libraries may turn an interrupt into another error (NumPy does while it reads the format of a buffer).
     ``handled`` is the exception that was being handled before, from which on nothing is looked at.
     """
     seen: set[int] = set()

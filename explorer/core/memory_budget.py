@@ -153,7 +153,7 @@ def claim_memory(what: str, size: int) -> None:
 
 
 def whole_number(value: int, what: str) -> int:
-    """Return a whole number of at most 64 bits; raises OperandError for a longer one."""
+    """Return an integer of at most 64 bits; raises OperandError for a longer one."""
     if not -(2**63) <= value < 2**64:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",

@@ -47,7 +47,7 @@ def _ascend() -> None:
     """Go one level up."""
     _nesting.depth -= 1
     if _nesting.original_limit and _nesting.depth == 0:
-        with suppress(RecursionError):  # the outermost level itself lies deep
+        with suppress(RecursionError):  # the outermost level itself is deep
             sys.setrecursionlimit(_nesting.original_limit)
         _nesting.original_limit = 0
 

@@ -46,8 +46,8 @@ renew_in_children(changes)
 class Registry(dict[Key, Value]):
     """Objects by key, such as classes, functions or tables, each with a line of help; threads may use it at a time.
 
-    ``of`` names one entry, for errors. ``register`` refuses a second object for a key, unless it is told to replace the
-    first, as an assignment does. A listing shows the entries of one moment.
+    ``of`` names one entry, for errors. ``register`` refuses a second object for a key, unless ``replace`` is
+    True, as in an assignment. A listing shows the entries of one moment.
 
     >>> losses = ex.Registry("loss")
     >>> @losses.register("squared")

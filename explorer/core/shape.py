@@ -1,4 +1,4 @@
-"""The shape that a user reads: a tuple that also tells length, rows, columns and channels, as its category has them.
+"""The shape that a user reads: a tuple with the properties length, rows, columns and channels, by its category.
 
 Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` makes one of these for the user.
 Keys and attributes take them for the tuples that they are (core/exact_keys.py).

@@ -13,7 +13,7 @@ apart from operations; here one class body answers all questions about an operat
 file.
 
 NumPy's kernels are methods of the operations; ``kernels`` has the others, which users register with ``ex.kernel``. A
-user's dtype needs no kernel of its own: without one, operands are decoded to numbers and the result is encoded.
+user's dtype needs no kernel: without one, operands are decoded to numbers and the result is encoded.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ class Expr(NumpyProtocol, Operators):
                 rule="copy must be True or None, because evaluating makes a new array",
                 fix="np.asarray(x)",
             )
-        # results are read-only and may be shared: np.array(x, copy=True) must get one of its own
+        # results are read-only and may be shared: np.array(x, copy=True) must get its own
         value = hooks.evaluate(self)
         return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
@@ -564,12 +564,12 @@ class Interning(type):
             instance = cls._instances.get(key)
             if instance is not None:
                 return instance
-        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
+        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a plain tuple
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
             named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
         try:
             candidate = super().__call__(*arguments, **named)
-        # the usual mistake, operands in place of attributes, gets an error of its own
+        # the usual mistake, operands in place of attributes, gets its own error
         except TypeError:
             cls._check_attributes((*arguments, *named.values()))
             raise
@@ -716,7 +716,7 @@ class Operation(metaclass=Interning):
     packed_operand: ClassVar[int | None] = None
     """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
     follows_format: ClassVar[bool] = False
-    """whether tiles are computed fastest where the result lies in memory as the last operand, an image, does"""
+    """whether tiles are computed fastest where the result has the memory layout of the last operand, an image"""
     accumulates: ClassVar[bool] = False
     """whether the kernel adds or multiplies elements up: float16 and other floats narrower than float32 are converted
     to float32 before it, and its result is rounded once (``accumulator_dtype``)"""
@@ -947,7 +947,7 @@ class Operation(metaclass=Interning):
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
 
-    These lie where the first expression does. Raises OperandError if all operands are numbers: they need no expression.
+    These are on the first expression's device. Raises OperandError if all operands are numbers.
     """
     convert = registry.functions["as_expr"]
     # the frequent case x · 2 without lists and loops: recording costs two microseconds in all

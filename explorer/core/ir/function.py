@@ -1,4 +1,4 @@
-"""Bodies of traced functions, and calls: single nodes that stand for a whole body.
+"""Bodies of traced functions, and calls: single nodes for a whole body.
 
 ``ex.function`` makes a body once for each set of argument types, layers and nets for their forward pass; planning
 either inlines a call or plans the body by itself. A body is stored outside the graph and not in its operands, so that a
@@ -136,7 +136,7 @@ def make_body(
 ) -> Body:
     """Make a body over its parameters; values that it reads from outside and ``captured`` become hidden operands of
     calls."""
-    # The walk stops at both: operands of the calls stand for them.
+    # The walk stops at both: operands of the calls replace them.
     outer = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
@@ -189,12 +189,12 @@ call_rules = CallRules()
 
 
 class Call(Operation):
-    """A call of a function: one node that stands for the function's whole body."""
+    """A call of a function: one node for the function's whole body."""
 
     body: Body
     takes_tuples = True
     inlinable: ClassVar[bool] = True
-    """the body's operations can stand in the call's place; those of a branch or a loop cannot"""
+    """the body's operations can replace the call; those of a branch or a loop cannot"""
     turns: ClassVar[int] = 1
     """number of runs of the body, for prices; 1 for a loop whose number of turns depends on values"""
 

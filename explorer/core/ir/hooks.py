@@ -6,7 +6,7 @@ table in, and a test checks that none is missing. Imports inside the methods wou
 package needs which; the floors of the packages could then no longer be checked.
 
 Signatures are precise in the types of the core and of recordings; plans, nets and views, which the core cannot name,
-are ``Any`` there and checked by the function behind the hook.
+are ``Any`` there and checked by the function that fills the hook.
 """
 
 from __future__ import annotations

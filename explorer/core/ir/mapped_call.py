@@ -1,4 +1,4 @@
-"""Mapped calls: single nodes that stand for the calls of one function on many members.
+"""Mapped calls: single nodes for the calls of one function on many members.
 
 ``ex.map`` records them, and the gradient of one is another. Planning replaces a mapped call by the function's body over
 all members at once, or runs the body once for each member (plan/passes/inline.py). Recording the calls one by one would

@@ -1,6 +1,6 @@
 """Operations under policies, which come from the call of an operation or from the scope around it.
 
-An operation under policies is an operation of its own, ``Adjusted``, so that rewrite rules written for the plain one do
+An operation under policies is another operation, ``Adjusted``, so that rewrite rules written for the plain one do
 not match it. The plan replaces it by the operation that ``under`` returns. A flag on the plain operation would have to
 be checked by every rule.
 """

@@ -1,6 +1,6 @@
 """Context of the next recorded node: its scope, its line of the user's program, policies, and functions being traced.
 
-Each thread has a context of its own. Recording reads it once for each node, from a ``threading.local`` and not from
+Each thread has its own context. Recording reads it once for each node, from a ``threading.local`` and not from
 context variables, which cost a lookup each; ``with`` blocks change it and restore it, also when the block raises.
 """
 
@@ -103,7 +103,7 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
 def single_source_line() -> Iterator[None]:
     """Record the nodes of the block as written on the user's line that led here, which is looked up once."""
     outer = state.origin
-    state.origin = outer or line_of(sys._getframe(3))  # behind this generator and the ``with``
+    state.origin = outer or line_of(sys._getframe(3))  # after this generator and the ``with``
     try:
         yield
     finally:
@@ -115,7 +115,7 @@ def single_source_line() -> Iterator[None]:
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
     """Record the nodes of the block inside a named scope, which pictures draw as a box; scopes nest.
 
-    ``kind`` is "scope" for a box of the user's; layers, functions, files and gradients have kinds of their own;
+    ``kind`` is "scope" for a box of the user's; layers, functions, files and gradients have their own kinds;
     ``type`` is the class of a layer or operator, and ``payload`` data that the recording keeps with the box.
 
     >>> x = ex.tensor([1.0, 2.0])

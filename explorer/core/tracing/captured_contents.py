@@ -69,7 +69,7 @@ def _reader(value: Any) -> Read | None:
 
 
 def parts(value: Any) -> Iterable[Any]:
-    """Return the objects inside a container, or behind a reference."""
+    """Return the objects inside a container, or that a reference refers to."""
     if isinstance(value, _MAPPINGS):
         return [*value, *value.values()]
     if isinstance(value, (tuple, frozenset, *_SEQUENCES)):
@@ -92,7 +92,7 @@ def parts(value: Any) -> Iterable[Any]:
 
 
 def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
-    """Return the object behind a weak reference or a context variable."""
+    """Return the object of a weak reference or of a context variable."""
     return value() if isinstance(value, ReferenceType) else value.get(None)
 
 

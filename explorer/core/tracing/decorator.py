@@ -1,7 +1,7 @@
 """Functions: a Python body traced once per combination of operand types; a call of it is one node.
 
 ``@ex.function`` and layers use it. A body is looked up by operand types and static arguments, then its captures are
-checked, since a global or an attribute may have changed; only then is a call recorded. Tracing anew at each call would
+checked, since a global or an attribute may have changed; only then is a call recorded. Tracing again at each call would
 need no checks, but costs what the body costs, and gives a thousand calls a thousand bodies to plan.
 """
 
@@ -152,7 +152,7 @@ class Function(Generic[_Parameters, _Result]):
         type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
         recorded = _Trace(body, tuple(watched), call, type_)
-        # popped and entered anew: dicts keep the order of entry, and the oldest keys are dropped below
+        # popped and entered again: dicts keep the order of entry, and the oldest keys are dropped below
         self._known[key] = [recorded, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)
@@ -168,7 +168,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 
     The body runs when it is traced, and reads everything else then. What your own code names is compared at each call,
     and the body is traced again where it has changed: variables and attributes that the body names, or a function,
-    method or class outside installed packages that it uses; items of containers and elements of arrays behind them;
+    method or class outside installed packages that it uses; items of these containers and elements of these arrays;
     parameters, nets, blobs and learning rates of Explorer. A name counts as a variable, an attribute and a module
     alike, and a class's operators, comparisons and ``__hash__`` as used with the class.
     Refused when traced, by DeclarationError, is what cannot be compared: a writable array of more than 64 KB, a

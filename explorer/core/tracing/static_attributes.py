@@ -38,7 +38,7 @@ def is_known(cls: type) -> bool:
 
 
 def functions_of(attribute: Any) -> list[Any]:
-    """Return the functions behind an attribute of a class."""
+    """Return the functions of an attribute of a class: a property's, a method's."""
     if isinstance(attribute, property):
         return [attribute.fget]
     if isinstance(attribute, (classmethod, staticmethod)):

@@ -1,4 +1,4 @@
-"""Recording of a Python function's body over stand-ins for its operands, and of results that have several outputs.
+"""Recording of a Python function's body with parameters for its operands, and of results that have several outputs.
 
 ``ex.function`` records bodies for calls (decorator.py), and control flow those of branches and loops (ops/control).
 """

@@ -32,7 +32,7 @@ _ALIGNMENT = 64
 
 @named_methods
 class Device:
-    """Device with memory of its own; operations register a kernel for each device that they run on
+    """Device with its own memory; operations register a kernel for each device that they run on
     (``ex.kernel``).
 
     A device has NumPy's memory unless a subclass overrides ``new`` and ``delete``, or, if its arrays are not NumPy's,
@@ -54,9 +54,9 @@ class Device:
     """whether its arrays are NumPy's, so that views need no kernel"""
     runs_numpy: ClassVar[bool] = False
     """whether NumPy's functions compute on its arrays (NEP 13 and NEP 18), as on CuPy's: operations whose kernels
-    consist of such functions (``Operation.portable``) then need no kernel of their own"""
+    consist of such functions (``Operation.portable``) then need no kernel for it"""
     _has_blocks: ClassVar[bool] = False
-    """whether its memory is its own, so that arrays lie in blocks of it"""
+    """whether its memory is its own, so that arrays are allocated in blocks of it"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Device, "the device")
@@ -101,7 +101,7 @@ class Device:
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array of the device; it lies in a block where ``new`` or ``delete`` are its own."""
+        """Return an uninitialised array of the device, in a block where ``new`` or ``delete`` are its own."""
         if not self._has_blocks:
             return np.empty(shape, dtype)
         return Block(self, math.prod(shape) * dtype.itemsize).array(shape, dtype)

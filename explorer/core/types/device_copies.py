@@ -1,4 +1,4 @@
-"""Values on devices: arrays that are filled, copied and read wherever they lie.
+"""Values on devices: arrays that are filled, copied and read on any device.
 
 Parameters of layers, their training and the weights of nets use it: their arrays are NumPy's on cpu, and the device's
 own elsewhere.

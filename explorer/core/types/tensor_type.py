@@ -179,7 +179,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """Return a whole number as an int; raises OperandError for anything else, 2.0 included."""
+    """Return an integer as an int; raises OperandError for anything else, 2.0 included."""
     try:
         return operator.index(value)
     except TypeError:
@@ -189,7 +189,7 @@ def whole(value: Any, what: str) -> int:
 
 
 def as_shape(shape: Any, what: str) -> Shape:
-    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or no whole number."""
+    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or no integer."""
     try:
         sizes = tuple(shape)
     except TypeError:
