@@ -53,7 +53,7 @@ PLAIN_TEXT = """
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
     power product products reshape rounds rows rule rules simplify slice sqrt square step sum sums
     terms through transpose two use uses weights with zero zeros after all alone apart axes below beside
-    bits bodies bytes call computed cost count direct divisor equal estimated found given inner instead joined
+    bits bodies body bytes call computed cost count direct divisor equal estimated found given inner instead joined
     kept known labels least limit listed name node operation outer part parts position powers read recorded
     reuse row same saved second separate shape size source there together turned turns type value wanted whole
     wholes why without applied costs declined in needed parameter place update updates apply branch choice

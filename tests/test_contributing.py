@@ -68,7 +68,6 @@ def test_the_tables_are_what_the_walk_throughs_say() -> None:
 def test_every_cell_of_your_own_has_twenty_lines_at_most() -> None:
     cells = json.loads((ROOT / "notebooks/15_your_own.ipynb").read_text(encoding="utf-8"))["cells"]
     code = [[line for line in cell["source"] if line.strip()] for cell in cells if cell["cell_type"] == "code"]
-    assert len(code) == 21
     assert max(map(len, code)) <= 20
 
 

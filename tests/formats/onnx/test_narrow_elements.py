@@ -7,7 +7,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 import explorer as ex
 from tests.formats.onnx.models import FLOAT, model, node, opened
@@ -26,14 +26,6 @@ NARROW = {
 }
 NUMBERS = np.array([[1, 0.5, -1, 2, 1], [1, 4, 1, -2, 1], [0.5, 1, 1, 2, 1]], np.float32)
 each = pytest.mark.parametrize("code", NARROW, ids=lambda code: TensorProto.DataType.Name(code))
-
-
-def added_to(weights: TensorProto) -> ModelProto:
-    """A model that adds weights of a narrow dtype, widened, to its input."""
-    nodes = [node("Cast", ["w"], ["wide"], to=FLOAT), node("Add", ["x", "wide"], ["y"])]
-    proto = model(nodes, {"x": (FLOAT, [3, 5])}, ["y"])
-    proto.graph.initializer.append(weights)
-    return proto
 
 
 @each

@@ -145,12 +145,6 @@ of_nodes(involution.integers, holds=lambda at, node: node.dtype.kind in "iuc")(
 )
 
 
-def sign_only(at: At, node: Expr) -> bool:
-    return (
-        at.below_at(node, 0, 0).type is at.below_at(node, 0).type and node.dtype.kind in "fi" and node.operation.is_even
-    )
-
-
 def even_facts(at: At, node: Expr) -> Facts:
     return {"operation": kind(node), **names(at, node, x=(0, 0), y=(0,))}
 
