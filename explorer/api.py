@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from explorer.cell_outputs import preview
 from explorer.core.argument_checks import check_name, check_type, named, named_methods, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, OperandError, class_text
-from explorer.core.ir.explore_options import RecordOption, ViewOptions
+from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.ir.recording_context import operator_of
@@ -42,6 +42,11 @@ _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 Node: TypeAlias = "Expr | NetOperator | int | str"
 """what every method of a view takes for a node: its expression, the operator of a net that records it, its id, or a
 name: of an operator, a layer, a scope, a variable or an operation"""
+
+
+def check_view(**options: Any) -> None:
+    """Raise an error for an option that no view has, or for a wrong value of one."""
+    check_options(options)
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
@@ -188,7 +193,22 @@ class ExpressionView(GraphView):
         self._lay_over(overlay(self.recording, times, "Δ time", "µs", text, "Δ time, this run − the other"))
 
 
-def explore(
+def explore(what: Any, *more: Any, **options: Unpack[ExploreOptions]) -> View:
+    """A widget to step through: of expressions or containers of them, of a plan, a net, or a recording.
+
+    ``options`` are ``theme``, ``position`` (the step shown first), ``height`` (in pixels), ``selected``,
+    ``open_boxes`` or ``depth`` (down to which boxes are open), ``direction`` (where values flow, "down" or "right") and
+    ``layout``; for expressions also ``run``, ``record`` and ``plan`` (options of `EvalPlan`), for layers ``inputs``.
+    Raises UnknownNameError for another option.
+
+    >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
+    >>> view.theme
+    'dark'
+    """
+    return _explore([what, *more] if more else what, **options)
+
+
+def _explore(
     what: Any,
     *,
     run: bool = True,
@@ -196,11 +216,6 @@ def explore(
     plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> View:
-    """A widget to step through: of an expression or a container of them, of a layer, a net, a plan, or a recording.
-
-    A path is that of a model's file, or of a recording that ``view.save("x.explorer.json")`` wrote. Expressions are
-    planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of every value.
-    """
     check_type(run, "run", bool, "True or False", "run=False")
     if plan is not None:
         check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')

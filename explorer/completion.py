@@ -43,7 +43,7 @@ def _is_view(value: object) -> bool:
     return type(value).__module__.startswith("explorer.") and "ipywidgets" in bases
 
 
-def order_completions(shell: InteractiveShell, module: ModuleType, operations: ModuleType) -> None:
+def order_completions(shell: InteractiveShell, module: ModuleType) -> None:
     """Enter a matcher into a shell, in place of an earlier one, for a dot behind the module's name, or a view's."""
     from IPython.core.completer import SimpleCompletion, context_matcher
 
@@ -56,9 +56,9 @@ def order_completions(shell: InteractiveShell, module: ModuleType, operations: M
             return {"completions": members, "matched_fragment": "", "ordered": True, "suppress": True}
         if value is not module:
             return {"completions": []}
-        recorded = dir(operations)
+        recorded = dir(module.ops)
         completions = [
-            SimpleCompletion(name, type="function" if name in recorded else _type(vars(module).get(name)))
+            SimpleCompletion(name, type="function" if name in recorded else _type_in(module, name))
             for name in ordered_names(module, recorded)
         ]
         return {"completions": completions, "matched_fragment": "", "ordered": True, "suppress": True}
@@ -66,6 +66,11 @@ def order_completions(shell: InteractiveShell, module: ModuleType, operations: M
     matchers = shell.Completer.custom_matchers
     matchers[:] = [matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != IDENTIFIER]
     matchers.append(context_matcher(identifier=IDENTIFIER)(match))
+
+
+def _type_in(module: ModuleType, name: str) -> str:
+    """The word of completion for a module's name, by its first letter where its value is not imported yet."""
+    return _type(vars(module).get(name)) or ("class" if name[0].isupper() else "function")
 
 
 def _type(value: object) -> str | None:

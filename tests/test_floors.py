@@ -32,6 +32,7 @@ FLOORS: dict[str, int] = {
     "save_view": 8,
     "cell_outputs": 8,
     "idle_imports": 9,
+    "in_notebook": 10,
     "api": 9,
     "reports": 10,
     "course": 10,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pydoc
+import re
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from IPython.core.oinspect import Inspector
 
 import explorer as ex
+from assets import public_names
 from explorer.completion import ordered_names
 from explorer.core import registry
 from explorer.ops.catalogue import functions
@@ -63,6 +65,36 @@ def test_dir_has_every_public_name() -> None:
     for name in dir(ex):
         assert getattr(ex, name) is not None
     assert not {"Any", "TYPE_CHECKING", "import_module", "os", "sys"} & {*dir(ex)}
+
+
+def test_editors_know_every_public_name() -> None:
+    """``python assets/public_names.py`` would change nothing."""
+    assert public_names.STUB.read_text(encoding="utf-8") == public_names.stub()
+    listed = set(re.findall(r"import \w+ as (\w+)", public_names.stub()))
+    assert listed | OWN | {"__version__"} == {*dir(ex)} - (set(registry.functions) - OWN - listed)
+
+
+@pytest.mark.parametrize("code", ["import explorer", "from explorer.record import loads"])
+def test_importing_the_package_imports_no_engine(code: str) -> None:
+    """A server or pytest that finds a plugin in the package waits for nothing."""
+    script = f"import sys; {code}; print('numpy' in sys.modules, 'explorer.core' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert ended.stdout == "False False\n"
+
+
+def test_exploring_an_expression_imports_no_nets_layers_or_formats() -> None:
+    script = "import sys, explorer as ex; ex.explore(ex.tanh(ex.tensor([1.0]))); print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    optional = ("explorer.formats", "explorer.net", "explorer.layers", "explorer.train", "explorer.testing", "onnx")
+    assert not [name for name in ended.stdout.split() if name.startswith(optional)]
+
+
+@pytest.mark.parametrize("first", ["explorer.core.ir.tensor", "explorer.layers", "explorer.record", "explorer.train"])
+def test_a_part_that_is_imported_first_works(first: str) -> None:
+    """What a part needs of higher ones is imported when it is needed."""
+    script = f"import {first}\nfrom explorer.core.ir.tensor import tensor\nassert (tensor([1.0]) + 1).shape == (1,)\n"
+    script += "import explorer as ex; print(ex.evaluate(ex.grad((ex.tensor([2.0]) ** 2).sum(), [ex.tensor([1.0])])))"
+    subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
 
 
 def test_editors_know_every_operation() -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from explorer.core.late import late
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -61,22 +63,9 @@ _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", 
 Display: TypeAlias = Callable[[], AbstractContextManager[ProgressCallback] | None]
 """→ the context of a progress bar, which provides its callback; None where there is nothing to draw it on"""
 
-
-def _no_display() -> None:
-    return None
-
-
+_notebook_bar: Display = late("explorer.in_notebook:progress_bar")
+"""display of work for which there is neither a callback nor a display of its context"""
 _display: ContextVar[Display | None] = ContextVar("explorer_progress_display", default=None)
-_default_display: Display = _no_display
-
-
-def set_default_display(display: Display) -> None:
-    """Set the display of work for which there is neither a callback nor a display of its context: the notebook's bar.
-
-    A context variable would not do for the default: a new thread starts without the values set in others.
-    """
-    global _default_display
-    _default_display = display
 
 
 @contextmanager
@@ -129,7 +118,7 @@ def long_running(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def reporting(*args: P.args, **options: P.kwargs) -> R:
-        context = None if _current.get() is not None else (_display.get() or _default_display)()
+        context = None if _current.get() is not None else (_display.get() or _notebook_bar)()
         if context is None:
             return function(*args, **options)
         with context as report, progress(report):

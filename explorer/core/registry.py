@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from explorer.core.argument_checks import checked, named_methods
@@ -159,11 +160,20 @@ def _shown(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
 
 
+class _Functions(Registry[str, Callable[..., Any]]):
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        """Import the operations, if only a part of the package below them has been imported until now."""
+        import_module("explorer.ops")
+        if name not in self:
+            raise KeyError(name)
+        return self[name]
+
+
 operations: Registry[str, type[Any]] = Registry("operation")
 """operation name → its class"""
 extensions: Registry[str, list[type[Any]]] = Registry("extended operation")
 """operation name → extensions that are asked, in order, for operands that it rejects"""
-functions: Registry[str, Callable[..., Any]] = Registry("operation")
+functions: Registry[str, Callable[..., Any]] = _Functions("operation")
 """function name → the recording function; a class without attributes registers itself"""
 
 

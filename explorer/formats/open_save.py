@@ -29,30 +29,27 @@ from explorer.net.definition.definition import WeightReference
 from explorer.record.gc_pause import gc_paused
 
 
+@named
 @long_running
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> Net:
-    """Open the net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
+    """The net in a model's file, by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or your own.
 
-    The graph is read, weights when they are asked for: from the file ``weights``, for None from the one beside the
-    graph's. ``weights`` ends as that one does, or with ``.safetensors``. Raises FileError that names file, line, rule
-    and fix for a file that is absent, malformed, or of another ending, and where ``weights`` is named for an ONNX file,
-    which says itself where its weights lie.
+    ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. A file of
+    weights alone (``x.safetensors``, ``x.gguf``, ``x.npz``, ``x.npy``) is opened to be looked at and compared. Raises
+    FileError that names file, line, rule and fix.
 
-    A TensorFlow Lite file, ``x.tflite``, needs the package tflite (``pip install "explorer-graphs[tflite]"``).
+    ``ex.open(module, example_inputs)`` opens a torch module by torch's own exporter: submodules are boxes, parameters
+    weights, and operators have their lines of ``forward``. Inputs are a tensor or array, a tuple of the arguments, or a
+    dict by name; ``dynamic_shapes={"x": {0: "batch"}}`` leaves lengths open. An ``x.pt2`` is read by torch, too, which
+    may unpickle it: open only those that you trust. ``pip install "explorer-graphs[torch]"`` brings all of it.
 
-    A file of weights alone (``.safetensors`` or its ``.safetensors.index.json``, ``.gguf``, ``.npz``, ``.npy``) is
-    opened, too, to be looked at and compared: its tensors in boxes by the parts of their names,
-    ``net["layer1.0.conv"].weight``.
-
-    ``ex.open(module, example_inputs)`` opens a torch module, in evaluation mode, by torch's own exporter, as does a
-    ``.pt2`` file or a ``torch.export.ExportedProgram``: its submodules are boxes, its parameters weights, and each
-    operator has the line of its ``forward``. The inputs are a tensor or array, a tuple of the arguments, or a dict by
-    name; ``dynamic_shapes`` are torch's: ``{"x": {0: "batch"}}`` leaves the length of axis 0 open, by this name. Needs
-    torch and onnxscript (``pip install "explorer-graphs[torch]"``); raises OperandError with torch's reason where the
-    inputs do not fit or the module cannot be exported. A module of TorchScript is converted first. One on the meta
-    device is drawn; a run or a file that needs its values raises StateError.
+    >>> net = ex.Net("positive")
+    >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+    >>> net.save("positive.json")
+    >>> ex.open("positive.json").run(np.array([-1, 2], dtype="float32"))
+    array([0., 2.], dtype=float32)
     """
     if _is_torch(path):
         return _open_torch(path, example_inputs, dynamic_shapes, weights)

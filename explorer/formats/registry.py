@@ -5,7 +5,7 @@ when the first file of the format is opened (importing the ``onnx`` package take
 and so does an installed package that declares one in the entry points of the group ``explorer.formats``:
 
     [project.entry-points."explorer.formats"]
-    chain = "my_package:CHAIN"  # CHAIN = Format("chain", (".chain",), late("my_package.reader", "read"), None, TABLE)
+    chain = "my_package:CHAIN"  # CHAIN = Format("chain", (".chain",), late("my_package.reader:read"), None, TABLE)
 
 ``file_operator`` adds operator types to a row's table.
 """
@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from explorer.core.argument_checks import check_type, named
 from explorer.core.errors import DeclarationError, FileError
+from explorer.core.late import late
 from explorer.core.registry import Registry
 from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
@@ -30,15 +31,6 @@ from explorer.net.operators.table import Builder, OperatorTable
 _Registered = TypeVar("_Registered", bound=Builder)
 GROUP = "explorer.formats"
 """group of the entry points by which installed packages add formats"""
-
-
-def late(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of a module that is imported when the function is called."""
-
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(module), name)(*arguments)
-
-    return call
 
 
 @dataclass(frozen=True)
@@ -90,8 +82,8 @@ class Format:
         return f"x{self.endings[0]}" + f" with x{self.weights_ending} beside it" * bool(self.weights_ending)
 
 
-def _own(module: str, name: str) -> Callable[..., Any]:
-    return late(f"explorer.formats.{module}", name)
+def _own(module: str, name: str) -> Any:
+    return late(f"explorer.formats.{module}:{name}")
 
 
 def _weights(name: str, ending: str, read: str) -> Format:

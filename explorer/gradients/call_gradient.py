@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr, record, record_typed
-from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
+from explorer.core.ir.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.mapped_call import MappedCall, call_like
 from explorer.core.ir.policy_operations import under
@@ -252,9 +252,6 @@ def _output(value: Expr, index: int) -> Expr:
     """Return one output of a call."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value
-
-
-call_rules.gradient = call_gradient
 
 
 def _split_invariants(body: Body, batched: tuple[bool, ...]) -> tuple[Body, Body] | None:

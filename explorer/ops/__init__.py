@@ -10,6 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry as _registry
+from explorer.core.ir.expr import number_from as _number_from
 from explorer.ops.catalogue import functions as _functions  # registers every family
 from explorer.ops.catalogue.help_pages import document as _document
 
@@ -53,3 +54,4 @@ def __dir__() -> list[str]:
 
 __doc__ = f"{__doc__}\n{_listing()}\n"
 _document([function for function in vars(_functions).values() if inspect.isfunction(function)])
+_number_from(1000)  # pages of help record examples: the numbers that users see do not depend on how many

@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import reachable, rebuild
+from explorer.core.late import late
 from explorer.core.policy import Minor, Policy
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 from explorer.record.reasons import counted_text
@@ -169,20 +170,16 @@ class CallBatch(Protocol):
     def __call__(self, call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...], /) -> Expr: ...
 
 
-def _not_registered(*_: Any) -> Any:
-    raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
-
-
 @dataclass(slots=True)
 class CallRules:
-    """Facets of calls, registered by the packages that transform bodies: ``grad`` and ``plan``.
+    """Facets of calls, which the packages that transform bodies implement.
 
     Other operations have these facets in their class bodies. Those of a call transform its body, for which they need
     the operations, and these are built on the core.
     """
 
-    gradient: CallGradient = _not_registered
-    batch: CallBatch = _not_registered
+    gradient: CallGradient = late("explorer.gradients.call_gradient:call_gradient")
+    batch: CallBatch = late("explorer.plan.batching.vectorize:batch_call")
 
 
 call_rules = CallRules()

@@ -1,9 +1,9 @@
 """Hooks: the users' verbs that lower packages call in higher ones, each with a checked signature.
 
 ``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
-which are built on expressions, plans and nets and therefore cannot be imported there. ``explorer/__init__`` fills the
-table in, and a test checks that none is missing. Imports inside the methods would do the same, but would hide which
-package needs which; the floors of the packages could then no longer be checked.
+which are built on expressions, plans and nets and therefore cannot be imported there. The table names their functions,
+and a test checks that each is there. Imports inside the methods would do the same, but would hide which package needs
+which; the floors of the packages could then no longer be checked.
 
 Signatures are precise in the types of the core and of recordings; plans, nets and views, which the core cannot name,
 are ``Any`` there and checked by the function that fills the hook.
@@ -14,9 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
+
+from explorer.core.late import late
 
 if TYPE_CHECKING:
     from explorer.core.ir.explore_options import ExploreOptions
@@ -222,38 +224,30 @@ class Stabilise(Protocol):
     ) -> tuple[tuple[Any, ...], Mapping[int, Any]]: ...
 
 
-def _empty(*_: Any, **__: Any) -> Any:
-    raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
-
-
 @dataclass(slots=True)
 class Hooks:
     """Table of the users' verbs that higher packages implement."""
 
-    evaluate: Evaluate = _empty
-    register: Register = _empty
-    explore: Explore = _empty
-    check_view: CheckView = _empty
-    preview: Preview = _empty
-    explain: Explain = _empty
-    why: Why = _empty
-    note_declaration: NoteDeclaration = _empty
-    describe_operation: DescribeOperation = _empty
-    to_graphviz: ToGraphviz = _empty
-    compare: Compare = _empty
-    lanes_picture: LanesPicture = _empty
-    open: Open = _empty
-    save: Save = _empty
-    read_arrays: ReadArrays = _empty
-    reference_values: ReferenceValues = _empty
-    save_training: SaveTraining = _empty
-    check_training_file: CheckTrainingFile = _empty
-    restore_training: RestoreTraining = _empty
-    stabilise: Stabilise = _empty
-
-    def missing(self) -> list[str]:
-        """Return the names of the hooks that are not filled in."""
-        return [field.name for field in fields(self) if getattr(self, field.name) is _empty]
+    evaluate: Evaluate = late("explorer.run:evaluate")
+    register: Register = late("explorer.run:eval_register")
+    explore: Explore = late("explorer.api:explore")
+    check_view: CheckView = late("explorer.api:check_view")
+    preview: Preview = late("explorer.cell_outputs:preview")
+    explain: Explain = late("explorer.reports:explain")
+    why: Why = late("explorer.reports:why_pair_of")
+    note_declaration: NoteDeclaration = late("explorer.in_notebook:note_declaration")
+    describe_operation: DescribeOperation = late("explorer.ops.catalogue.help_pages:page")
+    to_graphviz: ToGraphviz = late("explorer.reports:to_graphviz")
+    compare: Compare = late("explorer.reports:compare")
+    lanes_picture: LanesPicture = late("explorer.view.picture.lanes_svg:lanes_picture")
+    open: Open = late("explorer.formats:open")
+    save: Save = late("explorer.formats:save")
+    read_arrays: ReadArrays = late("explorer.formats.common.npz:read_database")
+    reference_values: ReferenceValues = late("explorer.formats.onnx.reference_values:reference_values")
+    save_training: SaveTraining = late("explorer.formats.checkpoint:save")
+    check_training_file: CheckTrainingFile = late("explorer.formats.checkpoint:check_target")
+    restore_training: RestoreTraining = late("explorer.formats.checkpoint:restore")
+    stabilise: Stabilise = late("explorer.plan.stabilise:stabilise")
 
 
 hooks = Hooks()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, make_replacement, record
-from explorer.core.ir.function import Body, Call, Item, Parameter, call_rules, item, make_body
+from explorer.core.ir.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.recording_context import Scope, recording_at, state
 from explorer.core.ir.traversal import rescope
@@ -123,6 +123,3 @@ def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operan
 def _swapped(node: Expr) -> Expr:
     """Exchange the first two axes of a value."""
     return Transpose((1, 0, *range(2, node.ndim)))(node)
-
-
-call_rules.batch = batch_call

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.dimension_declarations import declared_dimensions
@@ -22,7 +22,6 @@ from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import numbers_of
 from explorer.core.types.device import cpu
-from explorer.layers.framework.layer import Layer
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -51,6 +50,9 @@ from explorer.run.recording.node_rows import NodeRows, attribute_text, fingerpri
 from explorer.run.recording.stage_rows import schedule, stage
 from explorer.run.recording.variable_tables import source_texts, variables
 from explorer.run.runtime.timing import Note
+
+if TYPE_CHECKING:
+    from explorer.layers.framework.layer import Layer
 
 
 def build(
@@ -309,6 +311,8 @@ def _layer(box: Scope | None, known: dict[int, Layer | None]) -> Layer | None:
     layer = known[id(box)] if box is not None else None
     for inner in reversed(path):
         if inner.kind == "layer":
+            from explorer.layers.framework.layer import Layer  # programs without layers need none
+
             layer = inner.payload if isinstance(inner.payload, Layer) else layer and layer.sublayer(inner.name)
         elif inner.kind != "twin":
             layer = None

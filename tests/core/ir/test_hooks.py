@@ -1,21 +1,21 @@
-"""Hooks are filled when explorer is imported, each by a function of a known signature."""
+"""Hooks name functions of higher packages, each of a known signature."""
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import fields
 from typing import get_type_hints
 
-import explorer
 from explorer.core.ir.function import CallRules, call_rules
 from explorer.core.ir.hooks import Hooks, hooks
-from explorer.gradients.call_gradient import call_gradient
-from explorer.plan.batching.vectorize import batch_call
 
 
-def test_every_hook_is_filled() -> None:
-    assert explorer
-    assert hooks.missing() == []
-    assert call_rules == CallRules(call_gradient, batch_call)
+def test_every_hook_names_a_function_that_is_there() -> None:
+    """The function is imported when the hook is called."""
+    for table in (hooks, call_rules):
+        for field in fields(table):
+            module, _, name = getattr(table, field.name).__qualname__.partition(":")
+            assert callable(getattr(importlib.import_module(module), name)), field.name
 
 
 def test_every_hook_has_a_signature() -> None:

@@ -1,0 +1,28 @@
+"""Write explorer/__init__.pyi, from which editors and mypy know the public names: ``python assets/public_names.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import explorer
+
+STUB = Path(explorer.__file__).with_suffix(".pyi")
+_HEAD = '''\
+"""Public names, written by assets/public_names.py; a program imports each when it is asked for (__init__.py)."""
+
+# ruff: noqa: F403, I001
+
+'''
+
+
+def stub() -> str:
+    """Return the text of the stub: an import of each public name, and of the functions of all operations."""
+    lines = [f"from explorer import {name} as {name}" for name in explorer._PACKAGES]
+    for module, names in explorer._NAMES.items():
+        lines += [f"from explorer.{module} import {name} as {name}" for name in names.split()]
+    lines += ["from explorer.ops.catalogue.functions import *", "", "__version__: str", "__all__: list[str]"]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub(), encoding="utf-8")
