@@ -33,6 +33,7 @@ FLOORS: dict[str, int] = {
     "cell_outputs": 8,
     "idle_imports": 9,
     "in_notebook": 10,
+    "pytest_plugin": 10,
     "api": 9,
     "reports": 10,
     "course": 10,
@@ -128,8 +129,12 @@ REQUIRED = {
     "wasmtime",
 }
 """What the package may import when it is imported: its dependencies, and what they bring by contract."""
-BUILD_NEEDS = {"explorer.lab.build_hook": {"hatchling"}}
-"""What a module may import besides, which only the build of the wheel imports."""
+OTHERS = {
+    "explorer.lab.build_hook": {"hatchling"},
+    "explorer.lab.server_extension": {"jupyter_core", "jupyter_server", "tornado"},
+    "explorer.pytest_plugin": {"pytest"},
+}
+"""What a module may import besides, which only another program imports, and which has it."""
 NO_NUMPY = ("record", "view", "lab")
 FORBIDDEN = re.compile(r"\b(TODO|FIXME|X{3})\b")
 
@@ -271,7 +276,7 @@ def outside_faults(source: Path) -> list[str]:
             faults.append(f"{item}: {part(item.importer)} does without NumPy")
         elif part(item.importer) == "record":
             faults.append(f"{item}: record needs the standard library alone")
-        elif name not in REQUIRED | BUILD_NEEDS.get(item.importer, set()) and item.at_import and not item.typing_only:
+        elif name not in REQUIRED | OTHERS.get(item.importer, set()) and item.at_import and not item.typing_only:
             faults.append(f"{item}: not a dependency; import it where it is used")
     return faults
 

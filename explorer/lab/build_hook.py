@@ -1,6 +1,6 @@
 """Build hook of the wheel: writes the JupyterLab extension into it, with the front end of this version.
 
-The wheel switches Jupyter's server extension (explorer_jupyter.py) on, too, which opens models' files in JupyterLab.
+The wheel switches Jupyter's server extension (server_extension.py) on, too, which opens models' files in JupyterLab.
 
 JupyterLab loads extensions from files, so the wheel needs the front end joined and with a digest in its path, since
 browsers keep such files. The sources stay the only copy: nothing of this is committed.
@@ -23,7 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NAME = "explorer-graphs"
 SHARE = f"share/jupyter/labextensions/{NAME}"
 SERVER = "etc/jupyter/jupyter_server_config.d/explorer-graphs.json"
-ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer_jupyter": True}}}
+ENABLED = {"ServerApp": {"jpserver_extensions": {"explorer.lab.server_extension": True}}}
 """server extensions that the wheel switches on"""
 
 

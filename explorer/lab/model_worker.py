@@ -1,6 +1,6 @@
 """Process that reads and plans one model's file for JupyterLab: ``python -m explorer.lab.model_worker``.
 
-Jupyter's server (explorer_jupyter.py) starts it, and ends it when a file takes too long. Standard input holds one
+Jupyter's server (server_extension.py) starts it, and ends it when a file takes too long. Standard input holds one
 request, a line of JSON::
 
     {"root": folder, "path": file below it, "node": id or null, "memory": bytes}

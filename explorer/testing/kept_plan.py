@@ -59,7 +59,7 @@ def assert_same_plan(plan: AnyPlan, path: str | os.PathLike[str], *, update: boo
 
 def _is_updated() -> bool:
     """Tell whether the plugin for pytest, if there is one, was asked to write files anew."""
-    plugin = sys.modules.get("explorer_pytest")
+    plugin = sys.modules.get("explorer.pytest_plugin")
     return plugin is not None and plugin.update()
 
 

@@ -27,9 +27,9 @@ from tornado.web import Application
 
 import explorer as ex
 from explorer.lab import model_worker
+from explorer.lab.server_extension import ENDINGS, ExplorerFiles, ModelHandler
 from explorer.record import to_json
 from explorer.view.payload.view_payload import payload
-from explorer_jupyter import ENDINGS, ExplorerFiles, ModelHandler
 from tests.support.jupyter_server import TOKEN, Server, large_view, started
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -452,7 +452,7 @@ def test_a_defect_of_a_reader_is_a_problem_too(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_server_imports_nothing_of_the_package() -> None:
     """Jupyter's server loads the extension without the package, whose import takes time."""
-    code = "import explorer_jupyter, sys; raise SystemExit('explorer' in sys.modules or 'numpy' in sys.modules)"
+    code = "import explorer.lab.server_extension, sys; assert not {'explorer.core', 'numpy'} & {*sys.modules}"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

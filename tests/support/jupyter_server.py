@@ -77,7 +77,11 @@ def started(home: Path, root: Path, *options: str) -> Generator[Server]:
     environment = {**os.environ, **folders, "PYTHONPATH": str(ROOT), "JUPYTER_PLATFORM_DIRS": "1"}
     command = [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
     command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
-    command += [f"--IdentityProvider.token={TOKEN}", "--ServerApp.jpserver_extensions=explorer_jupyter=True", *options]
+    command += [
+        f"--IdentityProvider.token={TOKEN}",
+        "--ServerApp.jpserver_extensions=explorer.lab.server_extension=True",
+        *options,
+    ]
     log = home / "log.txt"
     with log.open("w") as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)

@@ -110,7 +110,8 @@ def test_a_cell_that_raises_keeps_its_traceback(strict: dict[str, str]) -> None:
 def test_a_session_without_plans_does_not_import_the_package(pytester: pytest.Pytester) -> None:
     """The plugin costs a session nothing that has no outputs of explorer."""
     pytester.makepyfile(
-        "import sys\ndef test_it():\n    assert 'explorer_pytest' in sys.modules and 'explorer' not in sys.modules"
+        "import sys\ndef test_it():\n"
+        "    assert 'explorer.pytest_plugin' in sys.modules and 'explorer.core' not in sys.modules"
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
     code = "import sys, explorer, explorer.testing; assert 'pytest' not in sys.modules"
@@ -127,7 +128,7 @@ def test_equal_decisions_and_another_picture() -> None:
 
 def test_the_plugin_is_in_the_wheels_entry_points() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '[project.entry-points.pytest11]\nexplorer = "explorer_pytest"' in text
+    assert '[project.entry-points.pytest11]\nexplorer = "explorer.pytest_plugin"' in text
 
 
 @pytest.mark.spec("V-22")

@@ -1,4 +1,4 @@
-// Models' files as documents of JupyterLab: a tab shows the view that Jupyter's server plans (explorer_jupyter.py).
+// Models' files as documents of JupyterLab: a tab shows the view that Jupyter's server plans (server_extension.py).
 
 const FACTORY = "Explorer";
 const PROVIDER = "explorer-graphs-unread";

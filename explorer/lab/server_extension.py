@@ -1,9 +1,8 @@
 """Extension of Jupyter's server: plans the model's file that was opened in JupyterLab, and sends its view.
 
-Jupyter's server imports this module whenever explorer is installed. It is therefore separate from the package, whose
-import takes time, and imports nothing of it: a separate process reads each file (explorer/lab/model_worker.py). That
-process is ended when reading and sending take longer than a deadline, and its memory is limited. The server stays
-responsive whatever the file is and whatever its clients do.
+Jupyter's server imports this module whenever explorer is installed. It therefore imports nothing else of the package: a
+separate process reads each file (model_worker.py). That process is ended when reading and sending take longer than a
+deadline, and its memory is limited. The server stays responsive whatever the file is and whatever its clients do.
 
 Only files are served that Jupyter's own file browser shows, below its folder after all symbolic links and not hidden
 unless it shows hidden files, and of them only those that the explorer's documents open (document_types.json). Only
@@ -35,7 +34,7 @@ from traitlets.config import LoggingConfigurable
 
 WORKER = (sys.executable, "-P", "-m", "explorer.lab.model_worker")
 """-P: a file in the server's folder must not be imported in place of a module"""
-TYPES = Path(__file__).parent / "explorer" / "lab" / "extension" / "document_types.json"
+TYPES = Path(__file__).parent / "extension" / "document_types.json"
 """types of the files that the explorer opens in JupyterLab; the extension's script reads them, too"""
 ENDINGS = tuple(ending for kind in json.loads(TYPES.read_text("utf-8")) for ending in kind["extensions"])
 _CHUNK = 1 << 16
@@ -267,7 +266,7 @@ class ModelHandler(APIHandler):
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
-    return [{"module": "explorer_jupyter"}]
+    return [{"module": "explorer.lab.server_extension"}]
 
 
 def _load_jupyter_server_extension(server: ServerApp) -> None:

@@ -1,7 +1,7 @@
 """Plugin for pytest: a notebook's cell that fails under nbval names the decisions that differ.
 
-pytest imports this module whenever explorer is installed, in projects too that never use it. So it stands beside the
-package, whose import takes time, and imports the package only once outputs that explorer made have failed.
+pytest imports this module whenever explorer is installed, in projects too that never use it. So it imports nothing else
+of the package until outputs that explorer made have failed.
 """
 
 from __future__ import annotations
