@@ -63,9 +63,7 @@ class Initializer:
         names: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(seed, int) or seed < 0:
-            raise DeclarationError(
-                f"the seed {seed!r}", rule="a seed must be a whole number of 0 or more", fix="seed=0"
-            )
+            raise DeclarationError(f"the seed {seed!r}", rule="a seed must be an integer of 0 or more", fix="seed=0")
         for option, entries in (("values", values), ("names", names), ("fillers", fillers)):
             if entries is not None and not isinstance(entries, Mapping):
                 raise DeclarationError(

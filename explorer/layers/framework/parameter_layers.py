@@ -38,7 +38,7 @@ class Source(Layer):
         if not isinstance(lengths, tuple) or not all(type(n) is int and n >= 0 for n in lengths):
             raise DeclarationError(
                 f"the shape {lengths!r} of {self!r}",
-                rule="a shape must be a tuple of whole numbers of 0 or more",
+                rule="a shape must be a tuple of integers of 0 or more",
                 fix="write (3,) for three elements, () for one",
             )
         if self.begins_with is not None:

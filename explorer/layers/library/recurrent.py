@@ -67,7 +67,7 @@ class Recurrent(Composite):
         if not all(isinstance(pair, tuple) and len(pair) == 2 and type(pair[1]) is int for pair in pairs):
             raise DeclarationError(
                 f"{RecurrentPolicy.axis!r} of {self!r}: {axis!r}",
-                rule="axis must be a whole number, or pairs of a sequence's port and a whole number",
+                rule="axis must be an integer, or pairs of a port of a sequence and an integer",
                 fix=f"RecurrentPolicy.axis({tuple([(port, 0) for port in sequences])!r})",
             )
         for port, _ in pairs:

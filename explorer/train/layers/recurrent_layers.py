@@ -38,7 +38,7 @@ class Recur(Layer):
         if not is_floating(input.dtype):
             raise OperandError(
                 f"a recurrent layer with an input {input.type}",
-                rule=f"samples must be {weight.dtype}; whole numbers are not converted",
+                rule=f"samples must be {weight.dtype}; integers are not converted",
                 fix=f"x.astype('{weight.dtype}'), or ex.train.Embedding before it for numbers of words",
             )
         if input.ndim != 3 or input.shape[2] != weight.shape[0] or not input.shape[1]:

@@ -191,7 +191,7 @@ def test_long_sequences_need_no_recursion_and_grow_linearly() -> None:
         (layers.Recurrent, {"step": {}}, 0, "the step Recurrent of Recurrent"),
         (layers.GRUStep, {"in": 3}, 0, "missing a required argument: 'in_features'"),
         (layers.GRUStep, 3, 0, "the argument 'step' of Recurrent"),
-        (layers.GRUStep, {"in_features": 3, "out_features": 4}, (0, 1), "pairs of a sequence's port"),
+        (layers.GRUStep, {"in_features": 3, "out_features": 4}, (0, 1), "pairs of a port of a sequence"),
         (layers.GRUStep, {"in_features": 3, "out_features": 4}, (("inptu", 1),), "unknown sequence port"),
     ],
 )
