@@ -36,7 +36,7 @@ from explorer.run.execution.binding import Binding
 from explorer.run.execution.executors import EXECUTORS, ExecutorName, run_program
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
-from explorer.run.execution.warm_run import warm_timing
+from explorer.run.execution.warm_timing import warm_timing
 from explorer.run.handle import Handle, expression_of
 from explorer.run.one_thread import Use, by_one_thread
 from explorer.run.plan_cache import Structure, cache, entry, structure

@@ -11,7 +11,7 @@ from explorer.course.exercise_base import Exercise, Finding
 from explorer.course.recording_facts import kernels, record, recording_of
 from explorer.run.diagnosis.scale_estimate import ScaleEstimate
 from explorer.run.evalplan import EvalPlan
-from explorer.run.execution.task_graph import worth_threads
+from explorer.run.execution.kernel_dependencies import worth_threads
 from explorer.run.runtime.thread_pool import threads
 
 BRANCHES = """

@@ -7,7 +7,7 @@ recorded with those that are ready. The pass buffers takes from the same simulat
 
 The simulation stands for all machines: by default its estimates are those of the reference table, since measured ones
 would give another order, and other places in memory, on each. Executors (run/execution/executors) may begin kernels in
-any order that run/execution/task_graph.py allows.
+any order that run/execution/kernel_dependencies.py allows.
 
 The heuristic "depth_first" follows one branch to its end before it begins the next, as InferFramework does: nets that
 were tuned for it then run, and use memory, in the order that they were tuned in.

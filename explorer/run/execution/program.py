@@ -34,9 +34,9 @@ from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
 from explorer.run.execution.binding import Binding
+from explorer.run.execution.kernel_dependencies import ExecutionChains, chains, dependencies
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
-from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyFunction, call_runner
 from explorer.run.kernels.elementwise_chain import ElementwiseChain, FixedView, fixed_view, in_blocks
@@ -377,7 +377,7 @@ class Program:
     def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
         """Return the function that runs a body that was not inlined: it is planned once and runs in our memory."""
         planned, operands = plan_closed(body, self._whole.options)
-        # Calls of one body in one place share a program, since they never run at the same time (task_graph.py).
+        # Calls of one body in one place share a program: they never run at the same time (kernel_dependencies.py).
         key = id(body), placement.scratch_offset
         if key not in self._closed:
             with one_deeper(f"a program of {body.name}"):

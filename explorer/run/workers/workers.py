@@ -1,7 +1,7 @@
 """Workers of Dask that plans run on: processes of this machine, or those of a cluster at an address.
 
 They are opened by hand, as a block or for a session, and never by a plan: starting processes takes seconds. Dask does
-the messages, the scheduling of retries and the cluster; which kernels go where is decided here (spread.py).
+the messages, the scheduling of retries and the cluster; which kernels go where is decided here (distributed_run.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, plan
 from explorer.plan.passes import Inline, Order
-from explorer.run.execution import task_graph
+from explorer.run.execution import kernel_dependencies
 from explorer.run.execution.executors import EXECUTORS, run_async, run_dag, run_simple
 from explorer.run.execution.executors.dag import assigned
 from explorer.run.execution.program import Program
@@ -87,7 +87,7 @@ def test_executors_give_the_same_bits(
     roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run a plan by the executors simple, dag or async with the same bits."""
-    monkeypatch.setattr(task_graph, "_LARGE", 0.0)  # a thread for everything
+    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)  # a thread for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
     run_simple(simple)
@@ -113,7 +113,7 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
 
     To the last bit with one thread of BLAS: on some processors BLAS itself adds in another order on several.
     """
-    monkeypatch.setattr(task_graph, "_LARGE", 0.0)
+    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]
     weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}

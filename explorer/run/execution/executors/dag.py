@@ -1,8 +1,8 @@
 """Independent kernels at the same time, on as many threads as BLAS has.
 
 The planner reserves memory for as many kernels at a time as an executor has lanes; here chains begin as soon as they
-can (task_graph.py, task_scheduler.py). Blocks of a single large kernel are shared in any case, also by ``simple``: this
-executor is for graphs that are wide.
+can (kernel_dependencies.py, task_scheduler.py). Blocks of a single large kernel are shared in any case, also by
+``simple``: this executor is for graphs that are wide.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.plan.schedule.task_assignment import HOME, Network, Task, assign
 from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.kernel_dependencies import worth_threads
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
-from explorer.run.execution.task_graph import worth_threads
 from explorer.run.execution.task_scheduler import Tasks, TaskScheduler
 from explorer.run.runtime.thread_pool import single_threaded_products, threads
 from explorer.run.runtime.timing import Timing
@@ -33,11 +33,14 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
         return run_simple(program, watch)
-    return run_chains(program, ChainRun(program, watch, current_callback()), program.chains.tasks, count)
+    return run_chains(program, watch, program.chains.tasks, count)
 
 
-def run_chains(program: Program, run: ChainRun, tasks: Tasks, count: int) -> Timing:
-    """Run the chains of a program on threads, in any order that ``tasks`` allows."""
+def run_chains(
+    program: Program, watch: Observer | None, tasks: Tasks, count: int, streams: list[int] | None = None
+) -> Timing:
+    """Run the chains of a program on threads, in any order that ``tasks`` allows; ``streams`` has each chain's."""
+    run = ChainRun(program, watch, current_callback(), streams)
     scheduler = run.scheduler = TaskScheduler(tasks, run.chain, count, None if run.follow is None else run.tell)
     try:
         with np.errstate(all="ignore"), single_threaded_products():
@@ -49,13 +52,15 @@ def run_chains(program: Program, run: ChainRun, tasks: Tasks, count: int) -> Tim
 
 
 class ChainRun:
-    """The run of a program, with its times."""
+    """The run of a program, with its times; steps are shown in the stream of their chain, else in their thread."""
 
     scheduler: TaskScheduler
 
-    def __init__(self, program: Program, watch: Observer | None, follow: ProgressCallback | None) -> None:
+    def __init__(
+        self, program: Program, watch: Observer | None, follow: ProgressCallback | None, streams: list[int] | None
+    ) -> None:
         self.follow = follow
-        self._program, self._watch = program, watch
+        self._program, self._watch, self._streams = program, watch, streams
         self._kernels = program.planned.schedule.kernels
         self.timing = program.blank_timing()
         self._begun: deque[int] = deque()
@@ -73,11 +78,8 @@ class ChainRun:
                 self.tell()
             return True
 
-        self._program.run_at(number, self.timing, self._watch, self.lane(number, thread), begins)
-
-    def lane(self, number: int, thread: int) -> int:
-        """Return the lane that the recording shows a chain in: its thread."""
-        return thread
+        lane = thread if self._streams is None else self._streams[number]
+        self._program.run_at(number, self.timing, self._watch, lane, begins)
 
     def tell(self) -> None:
         """Tell who follows where the run is."""
@@ -96,7 +98,7 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
         return run_simple(program, watch)
     streams, tasks = assigned(program, count)
-    return run_chains(program, _StreamRun(program, watch, current_callback(), streams), tasks, count)
+    return run_chains(program, watch, tasks, count, streams)
 
 
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
@@ -121,17 +123,3 @@ def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
             needs[chain] += 1
         last[assignment.lanes[chain]] = chain
     return [lane - 1 if lane != HOME else 0 for lane in assignment.lanes], Tasks(needs, users, chains.tasks.large)
-
-
-class _StreamRun(ChainRun):
-    """Run whose steps say the stream of their chain."""
-
-    def __init__(
-        self, program: Program, watch: Observer | None, follow: ProgressCallback | None, streams: list[int]
-    ) -> None:
-        super().__init__(program, watch, follow)
-        self._streams = streams
-
-    def lane(self, number: int, thread: int) -> int:
-        """Return the stream of a chain."""
-        return self._streams[number]

@@ -12,7 +12,7 @@ from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Note, Timing
-from explorer.run.workers.spread import Spread
+from explorer.run.workers.distributed_run import Spread
 from explorer.run.workers.workers import Workers, current
 
 _spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.run.execution import warm_run
+from explorer.run.execution import warm_timing
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import cache
 from explorer.run.runtime.timing import Timing
@@ -44,7 +44,7 @@ def evaluated(operation: type[TimesComputed], **options: Any) -> tuple[ex.EvalPl
 def test_values_are_gathered_in_one_run_and_times_in_another() -> None:
     plan, handle = evaluated(TimesComputed, record="values")
     run = plan.recording.run
-    assert (TimesComputed.count, run.warm, run.watched, len(run.values)) == (1 + warm_run.MOST, True, False, 2)
+    assert (TimesComputed.count, run.warm, run.watched, len(run.values)) == (1 + warm_timing.MOST, True, False, 2)
     np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
 
 
@@ -59,7 +59,7 @@ def test_a_view_shows_a_warm_run() -> None:
     plan, handle = evaluated(TimesComputed)
     view = plan.explore()
     assert view.recording.run.warm
-    assert TimesComputed.count == 2 + warm_run.MOST  # a program of its own, once to warm it
+    assert TimesComputed.count == 2 + warm_timing.MOST  # a program of its own, once to warm it
     np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
     count = TimesComputed.count
     plan.explore()
@@ -79,7 +79,7 @@ def test_the_fastest_of_short_runs_is_kept_whole() -> None:
     def timed(first: int) -> Timing:
         runs.clear()
         durations[0] = first
-        return warm_run.warm_timing(plan.planned, Program(plan.planned), run, {}, Timing([0], [5000], []))
+        return warm_timing.warm_timing(plan.planned, Program(plan.planned), run, {}, Timing([0], [5000], []))
 
     plan = ex.EvalPlan()
     plan.register(TimesComputed()(ex.tensor(np.ones(4))))
@@ -107,7 +107,7 @@ def test_an_operation_with_an_effect_has_it_once(record: str) -> None:
 
 @pytest.mark.spec("P-17")
 def test_what_is_slow_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm_run, "_LONGEST", 0)
+    monkeypatch.setattr(warm_timing, "_LONGEST", 0)
     plan, _ = evaluated(TimesComputed, record="values")
     assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
 

@@ -28,8 +28,8 @@ from explorer.record.reasons import bytes_text, counted_text, micros_text
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Note, Timing
-from explorer.run.workers.piece import Outcome, Piece, PieceRunner, Replica, Values, sent_leaves, whole_of
-from explorer.run.workers.shipping import ship
+from explorer.run.workers.program_piece import Outcome, Piece, PieceRunner, Replica, Values, sent_leaves, whole_of
+from explorer.run.workers.serialization import ship
 from explorer.run.workers.workers import Workers
 
 _ATTEMPTS = 4

@@ -13,9 +13,9 @@ import explorer as ex
 from explorer.plan import Options, Plan, plan
 from explorer.plan.passes import Inline
 from explorer.run.execution.executors import run_simple
+from explorer.run.execution.kernel_dependencies import _Memory as Memory
+from explorer.run.execution.kernel_dependencies import chains, dependencies
 from explorer.run.execution.program import Program
-from explorer.run.execution.task_graph import _Memory as Memory
-from explorer.run.execution.task_graph import chains, dependencies
 from tests.support.execution import without_reuse
 from tests.support.programs import limits, programs, sized, subsets
 

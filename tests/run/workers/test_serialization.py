@@ -15,9 +15,9 @@ from explorer.plan.passes import Inline
 from explorer.plan.schedule.task_assignment import Network
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
-from explorer.run.workers.piece import Outcome, PieceRunner, Replica, Values, sent_leaves
-from explorer.run.workers.shipping import receive, ship
-from explorer.run.workers.spread import _Attempt, distribute
+from explorer.run.workers.distributed_run import _Attempt, distribute
+from explorer.run.workers.program_piece import Outcome, PieceRunner, Replica, Values, sent_leaves
+from explorer.run.workers.serialization import receive, ship
 from tests.support.programs import limits, programs, subsets
 
 

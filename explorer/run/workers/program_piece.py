@@ -22,7 +22,7 @@ from explorer.plan.schedule.chain_tasks import bases
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.binding import Binding
 from explorer.run.execution.program import Program
-from explorer.run.workers.shipping import receive
+from explorer.run.workers.serialization import receive
 
 
 class Piece(NamedTuple):
