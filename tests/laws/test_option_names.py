@@ -119,7 +119,7 @@ OPEN: dict[str, tuple[Callable[..., Any], str]] = {
     "Net.plan": (lambda **options: net_of_one().plan((2,), **options), "without"),
     "Net.preview_plan": (lambda **options: net_of_one().preview_plan(**options), "without"),
     "Net.run": (lambda **options: net_of_one().run(**options), "x"),
-    "EditableNet.add": (lambda **options: net_of_one().add("Softmax", "y", "z", **options), "axis"),
+    "Net.add": (lambda **options: net_of_one().add("Softmax", "y", "z", **options), "axis"),
     "Layer.__init__": (lambda **options: ex.layers.Linear("l", 2, 3, **options), "policies"),
     "Layer.feed_forward": (lambda **options: ex.layers.Linear("l", 2, 3).feed_forward(**options), "input"),
 }
@@ -137,8 +137,8 @@ def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
 
 
 VARYING = {
-    "Blob.value", "BuildableNet.build", "Data.evaluate", "EditableNet.add", "Layer.feed_backward",
-    "Layer.feed_forward", "Layer.expand", "Layer.forward", "Net.run", "Registry.create",
+    "Blob.value", "Data.evaluate", "Layer.feed_backward",
+    "Layer.feed_forward", "Layer.expand", "Layer.forward", "Net.add", "Net.build", "Net.run", "Registry.create",
     "Registry.register",
     "feed_backward", "feed_forward",
     "Tensor.at", "Tensor.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
