@@ -41,7 +41,7 @@ def test_every_path_and_every_public_name_exists() -> None:
 @pytest.mark.parametrize(
     ("section", "file", "name"),
     [
-        ("Add an operation", "explorer/formats/onnx/operators/elementwise.py", "UNARY"),
+        ("Add an operation", "explorer/names/operations.py", "UNARY"),
         ("Add an operation", "explorer/formats/onnx/writing/elementwise.py", "@written("),
         ("Add an operation", "explorer/formats/pnnx/operators/elements/activation.py", "_enter"),
         ("Add a rule", "explorer/plan/rewrite/rules/identities.py", "(Rule"),

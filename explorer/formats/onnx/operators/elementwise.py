@@ -1,8 +1,8 @@
 """Functions of single elements, and arithmetic of broadcast operands.
 
-Two tables hold the types whose function is an operation of explorer under another name; functions below them are types
-that differ: integer division towards zero, two remainders, masks of one-sided infinities. Broadcasting is NumPy's in
-both, since opset 7.
+The types whose function is an operation of explorer under another name are rows of explorer/names/operations.py;
+functions below are types that differ: integer division towards zero, two remainders, masks of one-sided infinities.
+Broadcasting is NumPy's in both, since opset 7.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.registry import function
 from explorer.formats.onnx.operators.base.operator_inputs import First
 from explorer.formats.onnx.operators.base.table import operator
+from explorer.names.operations import BINARY, UNARY, names_in
 from explorer.ops import base
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.creation.constants import full
@@ -24,19 +25,6 @@ from explorer.ops.elementwise.arithmetic import add_n, maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, left_shift, remainder, right_shift
 from explorer.ops.elementwise.rounding_and_bits import fmod as truncated_remainder
 from explorer.ops.elementwise.unary import isinf, isnan
-
-UNARY = {
-    "Abs": "absolute", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
-    "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
-    "Log": "log", "Neg": "negative", "Reciprocal": "reciprocal", "Round": "round_half_even", "Sigmoid": "sigmoid",
-    "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
-    "Relu": "relu",
-}  # fmt: skip
-BINARY = {
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
-    "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or",
-    "Xor": "not_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
-}  # fmt: skip
 
 
 def _enter_unary(type: str, records: str) -> None:
@@ -48,7 +36,7 @@ def _enter_unary(type: str, records: str) -> None:
     unary.__doc__ = f"{records}, element by element."
 
 
-for _type, _records in UNARY.items():
+for _type, _records in names_in("onnx", UNARY).items():
     _enter_unary(_type, _records)
 
 
@@ -61,7 +49,7 @@ def _enter_binary(type: str, records: str) -> None:
     binary.__doc__ = f"{records}, element by element."
 
 
-for _type, _records in BINARY.items():
+for _type, _records in names_in("onnx", BINARY).items():
     _enter_binary(_type, _records)
 
 

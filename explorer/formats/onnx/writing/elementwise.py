@@ -1,8 +1,8 @@
 """Functions of single elements: those that ONNX has, by the readers' own tables, and compositions of them.
 
-UNARY and BINARY are the tables that read files, turned round, so that what can be read is written as it was. explorer
-follows NumPy in which dtypes meet; ONNX has operands of one dtype, and few functions of truth values: casts are written
-where the two differ.
+The table of names that reads files writes them, too, so that what can be read is written as it was. explorer follows
+NumPy in which dtypes meet; ONNX has operands of one dtype, and few functions of booleans: casts are written where the
+two differ.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from explorer.formats.onnx.operators.elementwise import BINARY, UNARY
 from explorer.formats.onnx.writing.node_writer import GraphWriter, unwritten, written
 from explorer.formats.onnx.writing.written_model import code_of
+from explorer.names.operations import BINARY, UNARY, names_in
 
 _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 _COMPARED = {"equal", "less", "less_equal", "greater", "greater_equal"}
@@ -28,7 +28,7 @@ def _enter_unary(type: str, operation: str) -> None:
         return graph.node(type, *graph.operands(node, [x]))
 
 
-for _type, _operation in UNARY.items():
+for _type, _operation in names_in("onnx", UNARY).items():
     _enter_unary(_type, _operation)
 
 
@@ -47,8 +47,8 @@ def _enter_binary(type: str, operation: str) -> None:
         return graph.node(type, *graph.operands(node, names))
 
 
-for _type, _operation in BINARY.items():
-    if _operation not in ("logical_and", "logical_or", "not_equal"):
+for _type, _operation in names_in("onnx", BINARY).items():
+    if _operation not in _LOGICAL:
         _enter_binary(_type, _operation)
 
 

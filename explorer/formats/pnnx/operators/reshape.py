@@ -16,6 +16,7 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.arguments import InPlace, Number
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import modular, promoted, real
+from explorer.names.operations import BINARY
 from explorer.net.operators.signature import Ints, Names
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
@@ -236,10 +237,8 @@ def _enter_comparison(name: str, records: str) -> None:
     comparison.__doc__ = f"{records}, element by element."
 
 
-for _torch, _ours in {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
-}.items():  # fmt: skip
-    _enter_comparison(_torch, _ours)
+for _operation in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+    _enter_comparison(BINARY[_operation].torch, _operation)
 
 
 @file_operator("torch.where")

@@ -17,6 +17,7 @@ from explorer.formats.tflite.operators.quantized_arithmetic import combined, com
 from explorer.formats.tflite.operators.quantized_functions import negated, rooted
 from explorer.formats.tflite.operators.quantized_tables import looked_up
 from explorer.formats.tflite.operators.table import check_real, operator
+from explorer.names.operations import BINARY, UNARY, names_in
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import members, required
 from explorer.ops import base
@@ -24,17 +25,6 @@ from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import square
 
-_UNARY = {
-    "ABS": "absolute", "CEIL": "ceil", "COS": "cos", "EXP": "exp", "FLOOR": "floor", "LOG": "log", "NEG": "negative",
-    "ROUND": "round_half_even", "RSQRT": "rsqrt", "SIGN": "sign", "SIN": "sin", "SQRT": "sqrt", "SQUARE": "square",
-    "LOGICAL_NOT": "logical_not",
-}  # fmt: skip
-_BINARY = {
-    "SUB": "subtract", "MAXIMUM": "maximum", "MINIMUM": "minimum", "LESS": "less",
-    "LESS_EQUAL": "less_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal", "EQUAL": "equal",
-    "NOT_EQUAL": "not_equal", "LOGICAL_AND": "logical_and", "LOGICAL_OR": "logical_or", "FLOOR_DIV": "floor_divide",
-    "FLOOR_MOD": "remainder", "BITWISE_XOR": "bitwise_xor",
-}  # fmt: skip
 _TABLES = ("ABS", "EXP", "LOG", "RSQRT")
 """types that quantised numbers have by tables"""
 _QUANTIZED_UNARY = {"SQRT": rooted, "NEG": negated}
@@ -49,7 +39,7 @@ _QUANTIZED: dict[str, Callable[[OperatorContext, Expr, Expr], Expr]] = {
 """types that quantised numbers have by arithmetic of their own"""
 _WIDE = ("pot_scale_int16",)
 """options that count for sums of 16 bits alone"""
-_REAL = {"DIV": "divide", "POW": "power", "ATAN2": "arctan2"}
+_REAL = ("DIV", "POW", "ATAN2")
 """types whose result is a real number in NumPy's terms; those of whole numbers round by rules of their own"""
 
 
@@ -73,7 +63,7 @@ def _enter_unary(type: str, records: str) -> None:
     unary.__doc__ = f"{records}, element by element."
 
 
-for _type, _records in _UNARY.items():
+for _type, _records in names_in("tflite", UNARY).items():
     _enter_unary(_type, _records)
 
 
@@ -97,7 +87,7 @@ def _enter_binary(type: str, records: str, real: bool) -> None:
     binary.__doc__ = f"{records}, element by element, of broadcast operands."
 
 
-for _type, _records in {**_BINARY, **_REAL}.items():
+for _type, _records in names_in("tflite", BINARY).items():
     _enter_binary(_type, _records, _type in _REAL)
 
 

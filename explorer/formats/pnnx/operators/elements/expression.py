@@ -23,17 +23,13 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.expression_parser import parse
 from explorer.formats.pnnx.expression_tree import Call, ListOf, Literal, Operand, members, postorder
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.names.operations import BINARY, UNARY, names_in
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 
-_WORDS: Mapping[str, str] = {
-    "abs": "absolute", "neg": "negative", "round": "round_half_even", "sub": "subtract", "mul": "multiply",
-    "div": "divide", "pow": "power", "max": "maximum", "min": "minimum", "and": "bitwise_and", "or": "bitwise_or",
-    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "atan2": "arctan2", "acos": "arccos",
-    "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
-}  # fmt: skip
-"""PNNX's word → explorer's name, where the two differ"""
+_OPERATIONS = names_in("torch", UNARY) | names_in("torch", BINARY)
+"""torch's name → explorer's; other functions have one name"""
 _FLOATING = frozenset((
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
@@ -78,7 +74,7 @@ def apply(name: str, values: list[Any]) -> Any:
     if name == "square" and values[0].dtype.kind == "b":
         values = [cast(values[0], np.dtype(np.int64))]
     elements = modular(values) if name in _MODULAR else values
-    recorded: Expr = function(_WORDS.get(name, name))(*promoted(elements, name in _FLOATING))
+    recorded: Expr = function(_OPERATIONS.get(name, name))(*promoted(elements, name in _FLOATING))
     # torch's signs of numbers that are none
     return where(values[0] != values[0], 0, recorded) if name == "sign" and recorded.dtype.kind == "f" else recorded
 
