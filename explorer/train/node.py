@@ -1,7 +1,7 @@
 """Nodes of a module: a layer with what it keeps between forward and backward (CDNN: Layer).
 
 A node computes at once, unlike a layer, which records. It keeps the last input, which it takes over, and a copy of the
-last output, until the next forward. A whole training step does without them (training_step.py).
+last output, until the next forward. A whole training step does without them (module.py).
 """
 
 from __future__ import annotations

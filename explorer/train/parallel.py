@@ -34,11 +34,9 @@ from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 from explorer.run.workers.workers import Workers
-from explorer.train.buildable_module import BuildableModule
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.layers.training_layers import Part, Training, step_operand
-from explorer.train.module import Module
-from explorer.train.training_step import Slopes, TrainingStep
+from explorer.train.module import Module, Slopes, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
 """names of the functions that workers run whole"""
@@ -141,7 +139,7 @@ class ParallelStep(TrainingStep):
         self._is_checked = False
         super().__init__(module, *types)
 
-    def held(self, module: BuildableModule) -> dict[str, Expr]:
+    def held(self, module: Module) -> dict[str, Expr]:
         """Record an operand for each parameter, by name, outside of all boxes: each shard has the layers anew."""
         return {name: parameter(each.type, name) for name, each in module.parameters.items()}
 
@@ -246,7 +244,7 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
     return value[first:last] if axis == 0 else value[..., first:last]
 
 
-def _gradients(module: BuildableModule, names: list[str], trained: list[str], part: Part) -> Any:
+def _gradients(module: Module, names: list[str], trained: list[str], part: Part) -> Any:
     """Return the function of a shard: its output, its part in the loss, gradients of this part, and its weight."""
 
     share = (part.last - part.first) / part.whole

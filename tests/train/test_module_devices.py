@@ -13,7 +13,7 @@ from explorer.core import registry
 from explorer.core.ir.expr import kernels
 from explorer.layers import PNoUpdate, Sub
 from explorer.layers.framework.policy_classes import ParameterPolicy
-from explorer.train.training_step import TrainingStep
+from explorer.train.module import TrainingStep
 from tests.support.accelerator import accelerator
 
 T = ex.train

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.train.training_step import TrainingStep
+from explorer.train.module import TrainingStep
 
 T = ex.train
 

@@ -1,6 +1,6 @@
 """Updates in place: new values of parameters are written over the old ones, when nothing needs the old ones any more.
 
-A training step asks for it (train/training_step.py). Three things are proved before a value is written over its
+A training step asks for it (train/module.py). Three things are proved before a value is written over its
 parameter: every other kernel that reads the old value has run; nothing is computed from the new value but other
 updates; and the kernel consists of elementwise operations of Explorer, which do not fail. So all updates run at the end
 of a step, after everything that can fail, and a step that does leaves every parameter as it was.
