@@ -7,6 +7,9 @@ its decision. From these numbers the recording reproduces the graph at any posit
 Every pass and every rule reads and writes it. Between two refreshes the tables may lag behind: ``live`` and ``inputs``
 are those of the last walk, and ``users`` never counts fewer readers than there are.
 
+Changes that cannot be are refused where they are made, in the name of the rule or pass that makes them: a wrong pass of
+a user would otherwise fail in a later pass or in the run, where nobody knows its name.
+
 A declined rule is worth as much as an applied one to somebody who asks why nothing happened. There are many more of
 them, though: a loop declines the same rule for the same reason thousands of times. Equal ones of a stage are therefore
 one decision with many subjects.
@@ -27,7 +30,7 @@ from explorer.data.type_erasure import Dynamic
 from explorer.plan.graph.decisions import NodeGroup, PlanDecision, PlanStage
 from explorer.plan.graph.numerics import Level
 from explorer.plan.graph.reasons import Decider, Facts, Reason, RuleInfo
-from explorer.plan.graph.refused_changes import check_kernel, check_substitution, cycle
+from explorer.plan.schedule.blocked_kernel import tiling_for
 from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 
 N = TypeVar("N")
@@ -249,7 +252,7 @@ class PlanGraph:
                 if other not in inputs:
                     push(operand)
                 elif other not in finished:
-                    raise cycle(self, node, operand)
+                    raise _cycle(self, node, operand)
         self.inputs, self.users, self.live, self._readers = inputs, users, live, None
         self._refreshed = len(self.substitutions)
         self._dead.clear()
@@ -346,7 +349,7 @@ class PlanGraph:
 
         Raises DeclarationError where ``new`` has another type, or ``old`` is in a kernel.
         """
-        check_substitution(self, decision, old, new)
+        _check_substitution(self, decision, old, new)
         if new.uid not in self.introduced:
             known = self.introduced
             fresh = reachable([new], stop=lambda node: node.uid in known)
@@ -387,7 +390,7 @@ class PlanGraph:
         users, ranks = self.users, self.position_of
         pairs = [*pairs]
         for old, new in pairs:
-            check_substitution(self, decision, old, new)
+            _check_substitution(self, decision, old, new)
         before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
         self.introduced.update(after)
         self.added += [(decision, new) for _, new in pairs]
@@ -404,7 +407,7 @@ class PlanGraph:
         Only nodes of the kernel may read the others, since these are never written. Members are elementwise operations
         of one shape, after at most one product, and before at most one reduction. Raises DeclarationError for others.
         """
-        check_kernel(self, decision, members)
+        _check_kernel(self, decision, members)
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
         self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
 
@@ -434,3 +437,91 @@ def _key(value: Any) -> Any:
     if isinstance(value, Expr):
         return value.uid
     return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
+
+
+def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
+    """Return the error that a node waits for itself, in the name of the last substitution."""
+    decision, old, new = graph.substitutions[-1]
+    return DeclarationError(
+        f"{graph.decider(decision)} put {new.label} in the place of {old.label}: {reader.label} reads "
+        f"{operand.label}, which reads it",
+        rule="a replacement must not read the node that it replaces",
+        fix="build it from the node's operands: graph.operands(node)",
+    )
+
+
+def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -> None:
+    """Raise DeclarationError where a node cannot stand for another one."""
+    decider = graph.decider(decision)
+    # Types are interned, so that identity is equality.
+    if getattr(new, "type", None) is not old.type:
+        given = f"{new.label}, {new.type}," if isinstance(new, Expr) else f"{new!r:.80}"
+        rule, fix = "a replacement must have the node's type", "convert it: new.reshape(…), new.astype(…)"
+    elif old.uid in graph.fused:
+        given, rule = new.label, "nodes must be replaced before they are in a kernel"
+        fix = f"run this pass before {graph.decider(graph.fused[old.uid])}"
+    elif graph.resolve(new) is old:
+        given, rule = new.label, "a replacement must not be, or be replaced by, the node itself"
+        fix = "leave the node as it is: graph.resolve(new) is not old"
+    else:
+        return
+    raise DeclarationError(f"{decider} put {given} in the place of {old.label}, {old.type}", rule=rule, fix=fix)
+
+
+def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> None:
+    """Raise DeclarationError where nodes cannot run as one kernel."""
+    decider = graph.decider(decision)
+    rule, fix = _kernel_fault(graph, members)
+    if rule:
+        names = " and ".join([getattr(node, "label", repr(node)) for node in members]) or "nothing"
+        raise DeclarationError(f"{decider} makes a kernel of {names}", rule=rule, fix=fix)
+
+
+def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
+    """Return the rule that a kernel of some nodes would break, with a fix; "" where it breaks none."""
+    inputs, inside = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
+    for node in members:
+        if not isinstance(node, Expr) or node.uid not in inputs or node.uid in graph.replaced:
+            return f"members must be live nodes, and {node!r:.80} is none", "take them from graph.live"
+        if node.uid in graph.fused:
+            other = graph.decider(graph.fused[node.uid])
+            fix = "let one pass fuse: yours in the place of ex.passes.Fuse()"
+            return f"a node must be in one kernel, and {node.label} is in one of {other}", fix
+    if len(inside) < max(2, len(members)):
+        return "a kernel must have two operations or more, each once", "fuse members only if there are several"
+    reads: dict[int, int] = {}
+    before: set[int] = set()
+    for node in members:
+        for operand in inputs[node.uid]:
+            if operand.uid in inside:
+                reads[operand.uid] = reads.get(operand.uid, 0) + 1
+                if operand.uid not in before:
+                    return f"operands must come first, and {node.label} reads {operand.label}", "sort the members"
+        before.add(node.uid)
+    for node in members[:-1]:
+        # More readers than inside the kernel: one of them is outside, or the node is a root.
+        if reads.get(node.uid, 0) < graph.users[node.uid]:
+            return (
+                f"only the last node of a kernel may be read outside it, and {node.label} is",
+                "graph.consumers(node) == 1 for all nodes of a kernel but the last",
+            )
+    first, last = members[0], members[-1]
+    is_reduced = last.operation.reduced_axes is not None and not last.operation.elementwise
+    shape = inputs[last.uid][0].shape if is_reduced else last.shape
+    for node in members:
+        operation = node.operation
+        is_product = operation.is_tileable and node is first and not is_reduced
+        if operation.view or not (operation.elementwise or is_product or (is_reduced and node is last)):
+            return (
+                "members must be elementwise operations, after at most one product or before at most one "
+                f"reduction, and {node.label} is none there",
+                "node.operation.elementwise; node.operation.is_tileable for the first",
+            )
+        if node.shape != shape and not (is_reduced and node is last):
+            return (
+                f"members must have one shape, and {node.label} is {node.type}, {last.label} {last.type}",
+                "node.shape == last.shape",
+            )
+    if is_reduced and tiling_for(members, lambda member: inputs[member.uid]) is None:
+        return f"the rows that {last.label} reduces must fit into the cache", "leave the reduction out"
+    return "", ""
