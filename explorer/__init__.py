@@ -25,6 +25,7 @@ dir(ex) lists every name; a star import brings the functions below alone.
 """
 
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -100,13 +101,13 @@ def __getattr__(name: str) -> Any:
     if name.startswith("_"):  # tools ask for such names
         raise AttributeError(f"module 'explorer' has no attribute {name!r}", name=name)
     functions = _functions()
-    if name in _PACKAGES:
-        return import_module(f"explorer.{name}")
     if name in _MODULES:
         value = globals()[name] = getattr(import_module(f"explorer.{_MODULES[name]}"), name)
         return value
     if name in functions:
         return functions[name]
+    if name in _PACKAGES:
+        return import_module(f"explorer.{name}")
     hint = f"it is called explorer.{_RENAMED[name]} now" if name in _RENAMED else _near(name)
     raise AttributeError(f"module 'explorer' has no attribute {name!r}" + (f"; {hint}" if hint else ""), name=name)
 
@@ -116,6 +117,7 @@ def __dir__() -> list[str]:
     return sorted({*_MODULES, *_PACKAGES, *_functions(), "__version__"})
 
 
+@cache
 def _functions() -> dict[str, Any]:
     """Return the recording functions of all operations by name."""
     for package in _OPERATIONS:
