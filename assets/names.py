@@ -14,8 +14,7 @@ from typing import Any
 
 import explorer as ex
 from explorer.layers import Composite, Layer, Policy, PolicyClass
-from explorer.names import SYSTEMS, dotted, metann
-from explorer.names.entry import Entry, Owed, Said
+from explorer.names import PORTS, SYSTEMS, Entry, Said, dotted
 
 HERE = Path(__file__).parent
 PAGES = {system: HERE / f"{system.lower()}.md" for system in SYSTEMS}
@@ -77,8 +76,6 @@ def ports(kind: type[Layer]) -> str:
 
 def row(name: str, entry: Entry) -> str:
     """One row of a page."""
-    if isinstance(entry, Owed):
-        return f"| {theirs(name)} | owed, {entry.row} | {entry.text} |"
     if isinstance(entry, Said):
         return f"| {theirs(name)} | – | {entry.text} |"
     ours = dotted(entry)
@@ -163,7 +160,7 @@ def unnamed() -> set[str]:
 
 def known_ports() -> dict[str, tuple[str, str]]:
     """MetaNN's ports, each with ours and a layer that has it."""
-    return metann.PORTS
+    return PORTS
 
 
 if __name__ == "__main__":

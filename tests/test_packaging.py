@@ -95,7 +95,7 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     sources = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "explorer").rglob("*")
-        if path.suffix in (".py", ".pyi", ".js", ".css", ".typed") or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi", ".toml", ".js", ".css", ".typed") or path.name == "py.typed"
     }
     assert sources <= names
     assert {Path(name).suffix for name in names if name.startswith("explorer/view/static/")} >= {".js", ".css"}

@@ -1,23 +1,43 @@
 """Names in MetaNN, Caffe2, CDNN and InferFramework, and their counterparts in explorer.
 
-The maps are data: the pages in ``assets/`` are generated from them, and the error for an unknown name cites them.
+The map is data, names.toml: the pages in ``assets/`` are generated from it, and the error for an unknown name cites it.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
-from explorer.names import caffe2, cdnn, inferframework, metann
-from explorer.names.entry import Entry, Owed, Said, Sections
 
-SYSTEMS: dict[str, Sections] = {
-    "MetaNN": metann.SECTIONS,
-    "Caffe2": caffe2.SECTIONS,
-    "CDNN": cdnn.SECTIONS,
-    "InferFramework": inferframework.SECTIONS,
+class Said(NamedTuple):
+    """Counterpart without a name of its own: a text says what to use instead."""
+
+    text: str
+
+
+Entry: TypeAlias = str | Said
+"""explorer's names, dotted, with commas between several; or why there is none"""
+_TABLES = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+PORTS: dict[str, tuple[str, str]] = {
+    name: (entry["port"], entry["layer"]) for name, entry in _TABLES["MetaNN"]["Ports"].items()
+}
+"""MetaNN's ports, each with ours and a layer that has it"""
+
+
+def _entry(value: str | dict[str, str]) -> Entry:
+    if isinstance(value, str):
+        return value
+    return Said(value["text"] if "text" in value else f"the port {value['port']!r} of ex.layers.{value['layer']}")
+
+
+SYSTEMS: dict[str, dict[str, dict[str, Entry]]] = {
+    system: {title: {name: _entry(value) for name, value in rows.items()} for title, rows in sections.items()}
+    for system, sections in _TABLES.items()
 }
 """system → title of a section → their name, or several with commas between them → ours"""
 
@@ -28,8 +48,6 @@ def hint_for(name: str) -> str:
     if match is None:
         return ""
     system, entry = match
-    if isinstance(entry, Owed):
-        return f"{system}'s {name} is not there yet ({entry.row})"
     if isinstance(entry, Said):
         return f"{system}'s {name}: {entry.text}"
     ours = dotted(entry)
