@@ -193,7 +193,7 @@ class Cuda(Device):
     """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``, by CuPy, which is imported when one is asked for.
 
     Arrays are CuPy's, on which NumPy's functions compute, so that operations need no second kernel; memory is of CuPy's
-    pool. The core has no other code for GPUs but kernels of fused chains (run/kernels/compiled_chain.py).
+    pool. The core has no other code for GPUs but kernels of fused chains (run/kernels/device_chain.py).
     """
 
     __slots__ = ("_cupy", "number")

@@ -37,8 +37,8 @@ from explorer.run.execution.binding import Binding
 from explorer.run.execution.kernel_dependencies import ExecutionChains, chains, dependencies
 from explorer.run.execution.kernel_failure import failure
 from explorer.run.execution.observer import Observer
-from explorer.run.kernels.compiled_chain import chain_on_device
 from explorer.run.kernels.control_flow import BodyFunction, call_runner
+from explorer.run.kernels.device_chain import chain_on_device
 from explorer.run.kernels.elementwise_chain import ElementwiseChain, FixedView, fixed_view, in_blocks
 from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import BoundStep, ComputeOnce, Runner, Values, copy_into, single

@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.types.tensor_type import Array
-from explorer.run.kernels.compiled_chain import source_of
+from explorer.run.kernels.device_chain import source_of
 from tests.support.accelerator import accelerator
 
 RNG = np.random.default_rng(0)

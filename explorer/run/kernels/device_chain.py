@@ -1,4 +1,4 @@
-"""Elementwise chains on a GPU: one kernel, compiled from the chain's own source.
+"""Elementwise chains on devices other than cpu: on a GPU one kernel, compiled from the chain's own source.
 
 A chain of n operations would start n kernels, each of which reads and writes device memory; one compiled kernel
 does neither between them. Where a chain has no source, `DeviceChain` runs it step by step.
