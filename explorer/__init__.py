@@ -68,7 +68,7 @@ _NAMES = {
     "gradients": "grad",
     "net": "Blob ModelHelper Net TypeMeta Workspace",
     "net.blob_operator": "blob_operator",
-    "net.databases": "DBReader",
+    "net.database_operators": "DBReader",
     "net.operators.caffe2": "net_operator",
     "ops.accumulation_dtype": "AccumulationPolicy PAccumulateByProduct PAccumulateBySum PAccumulateIn",
     "ops.base": "Elementwise",

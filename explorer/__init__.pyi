@@ -84,7 +84,7 @@ from explorer.net import Net as Net
 from explorer.net import TypeMeta as TypeMeta
 from explorer.net import Workspace as Workspace
 from explorer.net.blob_operator import blob_operator as blob_operator
-from explorer.net.databases import DBReader as DBReader
+from explorer.net.database_operators import DBReader as DBReader
 from explorer.net.operators.caffe2 import net_operator as net_operator
 from explorer.ops.accumulation_dtype import AccumulationPolicy as AccumulationPolicy
 from explorer.ops.accumulation_dtype import PAccumulateByProduct as PAccumulateByProduct

@@ -1,6 +1,6 @@
 """Nets: programs by names, as definitions read from files, and as nets that are built, run and explored."""
 
-from explorer.net import storage_operators as _storage_operators  # noqa: F401  # declares operator types
+from explorer.net import database_operators as _database_operators  # noqa: F401  # declares operator types
 from explorer.net.blob import Blob
 from explorer.net.blob_operator import BlobOperator
 from explorer.net.building.diagnostics import UnknownType

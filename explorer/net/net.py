@@ -55,12 +55,11 @@ from explorer.net.building.diagnostics import (
 )
 from explorer.net.building.example_shapes import Shapes, assumptions, no_input
 from explorer.net.building.inputs import is_shape
-from explorer.net.building.interface import interface
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition import edits
+from explorer.net.definition.declared_types import check_inputs, shape_text
 from explorer.net.definition.definition import BlobDefinition, BlobType, Dimension, NetDefinition, graph_error
 from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
-from explorer.net.definition.shape_notes import check_inputs, shape_text
 from explorer.net.definition.subgraph import cut
 from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
@@ -300,7 +299,7 @@ class Net:
             )
         for node in roots:
             plan.register(node)
-        return plan.prepare(interface=interface(build))
+        return plan.prepare(interface=build.interface)
 
     @long_running
     def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
@@ -828,7 +827,7 @@ class Net:
         plan = EvalPlan(**{"title": self.name, "inference": True, **options})
         for node in build.roots:
             plan.register(node)
-        plan.prepare(session.plan(build, plan.options), interface(build))
+        plan.prepare(session.plan(build, plan.options), build.interface)
         plan.bind(bound(nodes, arrays))
         return plan
 

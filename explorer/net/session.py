@@ -41,8 +41,8 @@ from explorer.net.building.containers import EXAMPLE_MEMBERS, each_leaf, key_of,
 from explorer.net.building.example_shapes import Shapes, fitting, not_held, same_shapes, whole_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.weights import NetWeights
+from explorer.net.definition.declared_types import check_inputs, noted_dtype
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
-from explorer.net.definition.shape_notes import check_inputs, noted_dtype
 from explorer.net.operators.context import Answer, unknown_shape
 from explorer.net.operators.table import OperatorTable
 from explorer.net.profile import Profile, profile

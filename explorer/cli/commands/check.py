@@ -87,7 +87,7 @@ def _first(names: Sequence[str]) -> str:
 
 def _ends(operands: Mapping[str, BlobDefinition]) -> str:
     """Return operands with the shapes that the file declares: ``x batch×seq×64``."""
-    from explorer.net.definition.shape_notes import symbolic_text
+    from explorer.net.definition.declared_types import symbolic_text
 
     texts = [
         f"{name} {symbolic_text(blob.shape)}" if blob.shape is not None else name for name, blob in operands.items()

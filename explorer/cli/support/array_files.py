@@ -27,7 +27,7 @@ from explorer.core.types.tensor_type import Array
 from explorer.formats.common.npz import read_arrays
 from explorer.formats.common.zip_limits import UNREADABLE
 from explorer.net import Net
-from explorer.net.definition.shape_notes import shape_text
+from explorer.net.definition.declared_types import shape_text
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 

@@ -11,7 +11,7 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Array
 from explorer.data.image import CROP, ENDINGS, LAYOUTS, PRESETS, RESAMPLES, load_image
 from explorer.net import Net
-from explorer.net.definition.shape_notes import noted_dtype, shape_text
+from explorer.net.definition.declared_types import noted_dtype, shape_text
 
 _DEFAULTS: dict[str, Any] = {
     "size": None, "preset": "imagenet", "mean": None, "std": None, "crop": CROP, "resample": "bilinear", "layout": None,

@@ -25,15 +25,16 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import UNSIZED, Opaque, OpaqueCall, is_unsized
 from explorer.net.building.weights import NetWeights
+from explorer.net.definition.declared_types import Lengths, bound_type, dimension_names, symbolic_text
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.operator_digest import operator_digest
 from explorer.net.definition.scope_inference import box_paths
-from explorer.net.definition.shape_notes import Lengths, bound_type, dimension_names, symbolic_text
 from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
 from explorer.net.operators.table import OperatorTable
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
+from explorer.run.recording.interface_table import InterfaceValue
 
 _SHOWN = 120
 """maximum number of characters of an expression on its box; the whole text is in the file's line"""
@@ -81,6 +82,20 @@ class Build:
         """Return the arrays of inputs by their parameters."""
         return dict(zip(leaves(self.inputs.values()), leaves(arrays.values()), strict=True))
 
+    @property
+    def interface(self) -> list[InterfaceValue]:
+        """The inputs, then the outputs, as the ports of the whole picture; values that are no expressions are left out.
+
+        They are kept apart from a plan's roots, since rewriting may put other nodes in the place of outputs, and inputs
+        that nothing reads are in no plan.
+        """
+        definition = self.definition
+        inputs = [
+            InterfaceValue("input", *pair) for name in definition.inputs for pair in _members(name, self.inputs[name])
+        ]
+        values = [(name, self.values[definition.blob(name).name]) for name in definition.outputs]
+        return inputs + [InterfaceValue("output", *pair) for name, value in values for pair in _members(name, value)]
+
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of one operand; a tuple of them for a sequence, None for an absent optional."""
         blob = self.definition.blob(name)
@@ -97,6 +112,16 @@ class Build:
             rule="an output of a net must be a tensor, or a sequence of tensors",
             fix="cut the net at another operand: net.cut(outputs=[…])",
         )
+
+
+def _members(name: str, value: object) -> Iterator[tuple[str, Expr]]:
+    """Yield the expressions of a value by name."""
+    if isinstance(value, Expr):
+        yield name, value
+    elif isinstance(value, tuple):
+        for place, member in enumerate(value):
+            if isinstance(member, Expr):
+                yield f"{name}[{place}]", member
 
 
 class NetBuilder:

@@ -19,8 +19,8 @@ from explorer.core.types.tensor_type import TupleType
 from explorer.net.building.builder import Build, NetBuilder
 from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import Opaque
+from explorer.net.definition.declared_types import disagreement
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
-from explorer.net.definition.shape_notes import disagreement
 from explorer.net.operators.table import OperatorTable, Remedy
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text

@@ -16,8 +16,8 @@ from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_MEMBERS
 from explorer.net.building.diagnostics import unknown_types
+from explorer.net.definition.declared_types import Lengths, is_name, is_open, shape_text
 from explorer.net.definition.definition import Dimension, NetDefinition, graph_error
-from explorer.net.definition.shape_notes import Lengths, is_name, is_open, shape_text
 from explorer.net.operators.table import OperatorTable
 
 Shapes: TypeAlias = Mapping[str, Shape]

@@ -19,9 +19,9 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
+from explorer.net.definition.declared_types import array_rule, keys_text, noted_dtype, shape_text
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
 from explorer.net.definition.operator_definition import STRING
-from explorer.net.definition.shape_notes import array_rule, keys_text, noted_dtype, shape_text
 from explorer.record.reasons import counted_text
 
 _NO_NUMBERS = "USOMm"

@@ -18,7 +18,7 @@ from explorer.formats.onnx.writing.node_writer import NAMELESS, Counterparts
 from explorer.formats.onnx.writing.written_model import Model, refused
 from explorer.net import Net
 from explorer.net.building.builder import Build
-from explorer.net.definition.shape_notes import is_open
+from explorer.net.definition.declared_types import is_open
 
 _CHANGES: tuple[Callable[[int, int], int], ...] = (
     lambda size, place: size + 1 + place,

@@ -13,7 +13,7 @@ import pytest
 import explorer as ex
 from explorer.core.types.tensor_type import Array
 from explorer.net import BlobOperator
-from explorer.net.databases import DATABASES
+from explorer.net.database_operators import DATABASES
 from tests.support.refusals import refused
 
 ROWS: Array = np.arange(20.0).reshape(10, 2)

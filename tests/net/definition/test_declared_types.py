@@ -7,8 +7,8 @@ import pytest
 
 from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import TensorType
+from explorer.net.definition.declared_types import Lengths, bound_type, check_inputs, disagreement, fits
 from explorer.net.definition.definition import BlobDefinition, BlobType, Dimension, NetDefinition
-from explorer.net.definition.shape_notes import Lengths, bound_type, check_inputs, disagreement, fits
 
 FLOAT = np.dtype(np.float32)
 
