@@ -53,6 +53,7 @@ from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.planner import Plan, plan
 from explorer.plan.rewrite.rule import Rule
 from explorer.record.gc_pause import gc_paused
+from explorer.record.reasons import counted_text
 from explorer.run.execution.binding import copying_binding
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
@@ -82,6 +83,9 @@ class NetSession:
         self._parameters: dict[Any, Expr] = {}
         self._fitting: dict[Any, dict[str, Shape]] = {}
         """assumed shapes → shapes of all inputs"""
+
+    def __repr__(self) -> str:
+        return f"<session of net {self.definition.name!r}: {counted_text(len(self._builds), 'build')}>"
 
     def is_current(self, weights: NetWeights, device: Device | None) -> bool:
         """Whether it is still the session of a net with these weights, which every edit replaces, and this device."""

@@ -138,6 +138,9 @@ class NetBuilder:
         """builders of inner graphs, by operator and name of the graph"""
         self._within: Scope | None = None
 
+    def __repr__(self) -> str:
+        return f"<builder of net {self.definition.name!r}>"
+
     def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
         """Return the expressions over these inputs; ``ask`` answers operators that must know a value.
 
