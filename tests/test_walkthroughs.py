@@ -29,12 +29,12 @@ TRIALS = {
 
         v = np.linspace(-2, 2, 6).reshape(2, 3)
         x = ex.tensor(v)
-        np.testing.assert_allclose(ex.evaluate(ex.bell(x)), 1 / (1 + v**2))
-        (slope,) = ex.grad(ex.bell(x).sum(), [x])
+        np.testing.assert_allclose(ex.evaluate(ex.bump(x)), 1 / (1 + v**2))
+        (slope,) = ex.grad(ex.bump(x).sum(), [x])
         np.testing.assert_allclose(ex.evaluate(slope), -2 * v / (1 + v**2) ** 2)
-        assert "nn.Bell" in PNNX.types() and "F.bell" in PNNX.types()
-        ex.save(ex.bell, "bell.onnx", {"x": v.shape})
-        np.testing.assert_allclose(ex.open("bell.onnx").run(v.astype("float32")), 1 / (1 + v**2), rtol=1e-6)
+        assert "nn.Bump" in PNNX.types() and "F.bump" in PNNX.types()
+        ex.save(ex.bump, "bump.onnx", {"x": v.shape})
+        np.testing.assert_allclose(ex.open("bump.onnx").run(v.astype("float32")), 1 / (1 + v**2), rtol=1e-6)
         """,
     ),
     "Add a rule": (
@@ -96,17 +96,17 @@ LAWS = {
     "tests/test_floors.py": "",
     "tests/test_names.py": "editors",
     "tests/core/ir/test_hooks.py": "",
-    "tests/ops/catalogue/test_help_pages.py": "bell",
-    "tests/laws/test_shapes.py": "bell",
-    "tests/laws/test_legality.py": "bell",
-    "tests/laws/test_kernels.py": "bell or examples_cover",
-    "tests/laws/test_gradients.py": "bell",
+    "tests/ops/catalogue/test_help_pages.py": "bump",
+    "tests/laws/test_shapes.py": "bump",
+    "tests/laws/test_legality.py": "bump",
+    "tests/laws/test_kernels.py": "bump or examples_cover",
+    "tests/laws/test_gradients.py": "bump",
     "tests/laws/test_numerics.py": "cosine",
     "tests/laws/test_numpy.py": "shared_by_chance",
     "tests/laws/test_claims.py": "cosine or countpowers or every_reason",
     "tests/plan/test_reasons.py": "cosine or countpowers or page_is_current or belongs_to_one or name_a_rule",
     "tests/formats/test_no_code_runs.py": "types",
-    "tests/formats/onnx/writing/test_operations.py": "bell or written_or_says or reference_of_its_own",
+    "tests/formats/onnx/writing/test_operations.py": "bump or written_or_says or reference_of_its_own",
     "tests/view/model/test_heat.py": "",
 }
 """test files of the project's laws, and which of their tests find what was added"""
@@ -154,7 +154,7 @@ def test_what_was_added_keeps_the_laws(changed: Path) -> None:
     output = _run(changed, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-p", "no:nbval", "-k", chosen, *LAWS)
     for file in LAWS:
         assert f"{file}::" in output, f"{file} has no test of what was added"
-    assert output.count("[bell-") > 9
+    assert output.count("[bump-") > 9
     _run(changed, "-c", PROSE)
 
 
