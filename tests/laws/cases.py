@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-import explorer.formats.tflite.operators  # noqa: F401  # it declares an operation
+import explorer.formats.onnx.operators  # formats, nets and training declare operations
+import explorer.formats.pnnx.operators  # as above
+import explorer.formats.tflite.operators  # as above
+import explorer.train  # noqa: F401  # as above
 from explorer.core import registry
 from explorer.core.ir.expr import Operation
 from explorer.testing.laws.cases import Case, cases_of
