@@ -105,7 +105,11 @@ def __getattr__(name: str) -> Any:
         value = globals()[name] = getattr(import_module(f"explorer.{_MODULES[name]}"), name)
         return value
     if name in functions:
-        return functions[name]
+        value = functions[name]
+        # A user's operation may be defined again under its name; explorer's own are found at once from now on.
+        if value.__module__.partition(".")[0] == __name__:
+            globals()[name] = value
+        return value
     if name in _PACKAGES:
         return import_module(f"explorer.{name}")
     hint = f"it is called explorer.{_RENAMED[name]} now" if name in _RENAMED else _near(name)

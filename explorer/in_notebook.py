@@ -1,4 +1,4 @@
-"""What explorer does by itself in IPython and in notebooks: completion, imports ahead of need, a bar, checks of laws.
+"""Helpers that start by themselves in IPython: completion, imports ahead of need, a progress bar, checks of laws.
 
 Nothing is imported for it where IPython has not been.
 """

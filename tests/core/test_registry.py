@@ -72,7 +72,7 @@ def test_explorers_own_tables_are_registries() -> None:
     own = OperatorTable("own")
     tables: list[Any] = [registry.operations, registry.functions, kernels, device._devices, FORMATS, EXECUTORS]
     tables += [TABLE._builders, TABLE._schemas, TABLE._gradients, own._builders]
-    assert {type(table) for table in tables} == {ex.Registry}
+    assert all(isinstance(table, ex.Registry) for table in tables)
     assert registry.operations.help("relu") == registry.operations["relu"].__doc__.splitlines()[0]
     assert TABLE._gradients["ReluGradient"] == "Relu"
     with refused(ex.DeclarationError, "a second executor 'simple'"):
