@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TensorType
+from explorer.formats.onnx import operators as _  # noqa: F401  # they declare operations of their own
 from explorer.formats.onnx.writing import expression_writer, model_file
 from explorer.formats.onnx.writing.operations import UNWRITTEN, WRITERS
 from tests.laws.cases import Case, every_case, operations, parameters
