@@ -35,7 +35,7 @@ _SHOWN = 16
 """most elements of a value that are written out"""
 
 
-_UNNAMED = "input "
+UNNAMED = "input "
 """with a number behind it, the name of an input for which the format has none"""
 
 
@@ -182,8 +182,8 @@ class OperatorContext:
         # An input may be computed, stored with the file or written into its line: for the builder these are one.
         names = {**definition.input_names, **dict.fromkeys(definition.weights), **definition.arguments}
         # Inputs without names are numbered by their format: the number is the position.
-        if any(name.removeprefix(_UNNAMED).isdigit() for name in names):
-            return f"{_UNNAMED}{position}"
+        if any(name.removeprefix(UNNAMED).isdigit() for name in names):
+            return f"{UNNAMED}{position}"
         if definition.input_names:
             raise OperandError(
                 f"input {position} of {definition.type}",

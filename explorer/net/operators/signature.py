@@ -1,7 +1,8 @@
 """Signatures of operator types: an operator is a function of expressions, and the function's signature is its schema.
 
 A parameter is found by its name among the operator's weights, the inputs that the file passes by name and the arguments
-of its line, else by its position among the inputs without names. Its annotation is its type:
+of its line, else by its position among the inputs without names, or with a number for a name (``input 0``). Its
+annotation is its type:
 
 - ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out;
 - ``Known[Ints]`` is a value that a shape depends on: a constant, or computed while the net is built; likewise
@@ -13,6 +14,7 @@ of its line, else by its position among the inputs without names. Its annotation
 - ``Unused`` is an argument, input or weight that changes no value; the comment beside it gives the reason;
 - ``BuildBody`` is an inner graph, a variadic ``*inputs: Expr`` all further inputs, and ``outputs: Outputs`` the number
   of outputs that the file asks for;
+- a dataclass is a group of parameters that several types have: each of its fields is one, by its name only;
 - ``OperatorContext`` is the operator itself, for what no parameter can express.
 
 What the file says of an operator beyond its parameters is refused by name (reads.py).
@@ -23,6 +25,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,7 +33,7 @@ from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import Array
-from explorer.net.operators.context import BuildBody, OperatorContext, as_expression
+from explorer.net.operators.context import UNNAMED, BuildBody, OperatorContext, as_expression
 from explorer.net.operators.known_inputs import as_integer, as_integers, as_number, known_value
 
 _T = TypeVar("_T")
@@ -75,6 +78,8 @@ class Parameter:
         self.is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         union = get_origin(annotation) in (Union, types.UnionType)
         self.kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
+        self.group = Signature(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
+        """parameters that are the fields of a dataclass"""
 
     @property
     def is_input(self) -> bool:
@@ -85,6 +90,8 @@ class Parameter:
         """Return the value of the parameter for an operator; raises OperandError for a missing or wrong one."""
         if OperatorContext in self.kinds:
             return op
+        if self.group is not None:
+            return self.group.call(op)
         if self.is_count:
             return len(op.definition.outputs)
         if BuildBody in self.kinds:
@@ -92,7 +99,7 @@ class Parameter:
         if self.is_unused:
             self._skip(op)
             return None
-        name = next((name for name in self.names if name in op.definition.weights or op.has(name)), self.names[0])
+        name = next((name for name in self._in_files if name in op.definition.weights or op.has(name)), self.names[0])
         value = self._found(op, name)
         if value is _MISSING:
             if self.default is inspect.Parameter.empty:
@@ -100,7 +107,13 @@ class Parameter:
             return self.default
         if value is None and types.NoneType in self.kinds:
             return None
+        name = self.name if name.startswith(UNNAMED) else name
         return self._known(op, name, value) if self.is_known else self._converted(op, name, value)
+
+    @property
+    def _in_files(self) -> tuple[str, ...]:
+        """Names that it may have in a file: its own, and the number of an input for which the format has no name."""
+        return self.names if self.position is None else (*self.names, f"{UNNAMED}{self.position}")
 
     def _has_body(self, op: OperatorContext) -> bool:
         return self.name in op.definition.bodies
@@ -122,8 +135,8 @@ class Parameter:
     def _skip(self, op: OperatorContext) -> None:
         """Note that nothing is read of an unused part."""
         op.reads.arguments.update(self.names)
-        op.reads.weights.update(self.names)
-        for name in self.names:
+        op.reads.weights.update(self._in_files)
+        for name in self._in_files:
             if name in op.definition.input_names:
                 op.operand(0, name)
         if self.position is not None and op.is_unnamed(self.position):
@@ -222,7 +235,8 @@ class Signature:
                     fix=f"def {self.function.__name__}(x: Expr, *, alpha: float = 0.01) -> Expr",
                 )
             own = Parameter(name, parameter, hints[name], None)
-            if OperatorContext not in own.kinds and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY or is_dataclass(self.function)
+            if not (by_name or own.group or OperatorContext in own.kinds):
                 own.position, position = position, position + 1
             parameters.append(own)
         return tuple(parameters)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -28,15 +30,23 @@ def dequantize(op: OperatorContext) -> ex.Expr:
     return (x if zero is None else x - zero.astype(np.float32)) * scale
 
 
+def dequantize_by_signature(x: ex.Expr, scale: ex.Expr, zero: ex.Expr | None = None, *, axis: int = 1) -> ex.Expr:
+    """The same with the inputs and the attribute as parameters."""
+    shape = [-1 if place == axis else 1 for place in range(x.ndim)] if scale.ndim else []
+    difference = x.astype(np.float32) - (0 if zero is None else zero.reshape(shape).astype(np.float32))
+    return difference * scale.reshape(shape)
+
+
 @pytest.mark.spec("I-9")
+@pytest.mark.parametrize("function", [dequantize, dequantize_by_signature])
 @pytest.mark.parametrize("stored", ["nothing", "all but x", "all"])
 @pytest.mark.parametrize("has_zero", [False, True])
 @pytest.mark.parametrize("length", [0, 2, 3])
 def test_an_input_is_read_in_one_way_whether_it_is_computed_or_stored_or_left_out(
-    tmp_path: Path, stored: str, has_zero: bool, length: int
+    tmp_path: Path, function: Callable[..., ex.Expr], stored: str, has_zero: bool, length: int
 ) -> None:
     """Twenty lines of a user compute what the standard's DequantizeLinear does."""
-    ex.file_operator("own.DequantizeLinear", format="onnx")(dequantize)
+    ex.file_operator("own.DequantizeLinear", format="onnx")(function)
     axis = {0: 1, 2: 0, 3: 1}[length]
     shape = [length] if length else []
     arrays = {"x": PICTURE, "scale": np.full(shape, 0.5, np.float32)}
@@ -74,6 +84,23 @@ def test_an_input_left_out_between_others_is_none(tmp_path: Path) -> None:
     )
     written.opset_import.append(helper.make_opsetid("own", 1))
     np.testing.assert_array_equal(opened(written, tmp_path).run(np.ones(2, np.float32)), [5, 5])
+
+
+@pytest.mark.spec("I-9")
+def test_attributes_of_several_types_are_fields_of_a_dataclass(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Line:
+        slope: float
+        start: float = 0.0
+
+    def line(x: ex.Expr, *, line: Line) -> ex.Expr:
+        return line.slope * x + line.start
+
+    line.__annotations__["line"] = Line  # the class is local, and annotations are strings
+    ex.file_operator("own.Line", format="onnx")(line)
+    written = model([node("Line", ["x"], ["y"], domain="own", slope=3.0)], {"x": (1, [2])}, ["y"])
+    written.opset_import.append(helper.make_opsetid("own", 1))
+    np.testing.assert_array_equal(opened(written, tmp_path).run(np.ones(2, np.float32)), [3, 3])
 
 
 @pytest.mark.spec("I-9")
