@@ -206,7 +206,7 @@ class OperatorContext:
 
     def rest(self, name: str, position: int) -> tuple[Expr, ...]:
         """Return all further inputs: the members ``name.0``, ``name.1``, … of a list, or those from a position."""
-        if self.definition.input_names or f"{name}.0" in self.definition.weights:
+        if self.definition.input_names or f"{name}.0" in {**self.definition.weights, **self.definition.arguments}:
             values: list[Expr] = []
             while (value := self.input(f"{name}.{len(values)}")) is not None:
                 values.append(value)

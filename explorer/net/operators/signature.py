@@ -241,6 +241,25 @@ class Signature:
             parameters.append(own)
         return tuple(parameters)
 
+    def input_names(self, count: int) -> tuple[str, ...]:
+        """Return the names of so many inputs; a variadic parameter ``inputs`` has ``inputs.0``, ``inputs.1``, …
+
+        They are fewer where the function has fewer parameters, and none where it takes the operator's context.
+        """
+        names: list[str] = []
+        for parameter in () if self.takes_context else self.parameters:
+            if parameter.is_variadic:
+                names += [f"{parameter.name}.{index}" for index in range(count - len(names))]
+            elif parameter.position is not None:
+                names.append(parameter.names[0])
+        return tuple(names[:count])
+
+    @cached_property
+    def known_names(self) -> frozenset[str]:
+        """Names of the inputs whose values must be known while the net is built, such as shapes."""
+        parameters = () if self.takes_context else self.parameters
+        return frozenset([name for parameter in parameters if parameter.is_known for name in parameter.names])
+
     def call(self, op: OperatorContext) -> Any:
         """Return what the function makes of an operator."""
         if self.takes_context:

@@ -66,6 +66,8 @@ class OperatorTable:
         self.version = 0
         """number of registrations so far; a build of an earlier number is out of date"""
         self._builders: Registry[str, Builder] = Registry("operator type")
+        self._signatures: Registry[str, Signature] = Registry("signature")
+        """type → the signature of its registered function"""
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
         self._counts: Registry[str, Count] = Registry("number of operands")
         """type → how many operands its builder reads"""
@@ -118,7 +120,7 @@ class OperatorTable:
             build.__doc__, build.__module__ = builder.__doc__, builder.__module__
             with changes.held:
                 for name in types:
-                    self._builders[name] = build
+                    self._builders[name], self._signatures[name] = build, signature
                     # What a replaced type declared of its arguments says nothing about the new builder's.
                     self._schemas.pop(name, None)
                     self._counts.pop(name, None)
@@ -172,6 +174,10 @@ class OperatorTable:
             # Entered like any builder, and made anew with each declaration: it closes over the one of this moment.
             self._builders[name] = gradient_builder(type, self._builders[type], dict(self._schemas[type].in_place))
             self._gradients[name] = type
+
+    def signature(self, type: str) -> Signature | None:
+        """Return the signature of a type's registered function; None for a type without one."""
+        return self._signatures.get(type)
 
     def schema(self, type: str) -> OperatorSchema | None:
         """Return the schema of a type; None for a type whose builder alone knows its arguments."""
