@@ -1,7 +1,7 @@
 """Checks of operators that all formats share: ranks and shapes of operands, lengths of ranges.
 
 A file's operators are hostile input. What NumPy would accept silently (a slice that is shorter than asked for, a bias
-that broadcasts) is refused here, with the operator's type and the operand's name in the error.
+that broadcasts) is refused here, with the operand's name in the error.
 """
 
 from __future__ import annotations
@@ -11,30 +11,27 @@ import math
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
-from explorer.net.operators.context import OperatorContext
 
 
-def with_rank(op: OperatorContext, name: str, value: Expr, *axes: str) -> Expr:
+def with_rank(name: str, value: Expr, *axes: str) -> Expr:
     """Return an operand that must have the axes with these names; raises OperandError for more or fewer."""
     if value.ndim != len(axes):
-        raise OperandError(
-            f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must have the axes ({', '.join(axes)})"
-        )
+        raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the axes ({', '.join(axes)})")
     return value
 
 
-def with_shape(op: OperatorContext, name: str, value: Expr, shape: Shape) -> Expr:
+def with_shape(name: str, value: Expr, shape: Shape) -> Expr:
     """Return an operand that must have this shape; raises OperandError, where a slice would be shorter, unseen."""
     if value.shape != shape:
-        raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must have the shape {shape}")
+        raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the shape {shape}")
     return value
 
 
-def with_one_dtype(op: OperatorContext, **values: Expr) -> None:
+def with_one_dtype(**values: Expr) -> None:
     """Raise OperandError where operands, by their names, are of several dtypes, which NumPy would make one of."""
     if len({value.dtype for value in values.values()}) > 1:
         listed = ", ".join([f"{name} is {value.type}" for name, value in values.items()])
-        raise OperandError(listed, rule=f"{op.definition.type}: {', '.join(values)} must be of one dtype")
+        raise OperandError(listed, rule=f"{', '.join(values)} must be of one dtype")
 
 
 def range_length(start: float, end: float, step: float, operator: str) -> int:

@@ -43,8 +43,8 @@ _W, _R = ("W", 1, 8, 9), ("R", 2, 10, 11)
 @operator("com.microsoft.DynamicQuantizeLSTM")
 def dynamically_quantized_lstm(op: OperatorContext) -> Any:
     """Long short-term memory of quantised weights; outputs are the sequence, and the last states."""
-    x = with_rank(op, "X", required(op, "input 0"), "steps", "N", "features")
-    whole = with_rank(op, "R", required(op, "input 2"), "directions", "hidden", "4 · hidden")
+    x = with_rank("X", required(op, "input 0"), "steps", "N", "features")
+    whole = with_rank("R", required(op, "input 2"), "directions", "hidden", "4 · hidden")
     directions, hidden = directions_of(op), op.integer("hidden_size", whole.shape[1])
     count, states = len(directions), (len(directions), x.shape[1], hidden)
     for name, place, shape in (
@@ -56,7 +56,7 @@ def dynamically_quantized_lstm(op: OperatorContext) -> Any:
         ("P", 7, (count, 3 * hidden)),
     ):
         if (value := optional(op, f"input {place}")) is not None:
-            with_shape(op, name, value, shape)
+            with_shape(name, value, shape)
     weights, of_state = (_quantized(op, *parts, count, hidden) for parts in (_W, _R))
     is_kept = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
     bias, lengths = optional(op, "input 3"), lengths_of(op, "input 4", x)

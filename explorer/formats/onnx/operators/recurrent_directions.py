@@ -92,7 +92,7 @@ def lengths_of(op: OperatorContext, name: str, x: Expr) -> Expr | None:
     lengths = optional(op, name)
     if lengths is None:
         return None
-    with_shape(op, "sequence_lens", lengths, (x.shape[1],))
+    with_shape("sequence_lens", lengths, (x.shape[1],))
     if is_known(lengths) and (value_of(lengths) == x.shape[0]).all():
         return None
     return lengths

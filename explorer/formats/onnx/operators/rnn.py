@@ -54,7 +54,7 @@ def rnn(op: OperatorContext) -> Any:
 
 def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
     x, batch_first = required(op, "X"), bool(op.integer("layout", 0))
-    with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
+    with_rank("X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
     lengths = lengths_of(op, "sequence_lens", x)
     directions = directions_of(op)
@@ -102,7 +102,7 @@ def _check_shapes(
     op: OperatorContext, x: Expr, directions: int, gates: int, states: tuple[str, ...], batch_first: bool
 ) -> int:
     """Return the length of a state; raises OperandError for a weight or first state that does not fit it."""
-    weights = with_rank(op, "R", required(op, "R"), "directions", f"{gates} · hidden", "hidden")
+    weights = with_rank("R", required(op, "R"), "directions", f"{gates} · hidden", "hidden")
     hidden = op.integer("hidden_size", weights.shape[2])
     start = (x.shape[1], directions, hidden) if batch_first else (directions, x.shape[1], hidden)
     shapes: dict[str, Shape] = {
@@ -115,7 +115,7 @@ def _check_shapes(
     for name, shape in shapes.items():
         value = optional(op, name)
         if value is not None:
-            with_shape(op, name, value, shape)
+            with_shape(name, value, shape)
     return hidden
 
 

@@ -85,7 +85,7 @@ def _steps(op: OperatorContext, step: Step, *groups: str) -> tuple[Expr, ...]:
     results = []
     for place in range(tensors):
         own = dict(zip(groups, operands[place::tensors], strict=True))
-        with_one_dtype(op, **own)
+        with_one_dtype(**own)
         x = own["values"]
         if x.dtype.kind != "f" or any(value.shape != x.shape for value in own.values()):
             raise OperandError(

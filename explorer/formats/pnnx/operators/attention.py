@@ -55,7 +55,7 @@ def multi_head_attention(op: OperatorContext) -> Any:
     sequences = _sequences(op)
     batch_first = op.flag("batch_first", False)
     for name, x in zip(("query", "key", "value"), sequences, strict=True):
-        with_rank(op, name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
+        with_rank(name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     if not batch_first:
         sequences = [transpose(x, (1, 0, 2)) for x in sequences]
     query, key, value = (
@@ -109,7 +109,7 @@ def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list
 
 
 def _weight(op: OperatorContext, name: str, *shape: int) -> Expr:
-    return with_shape(op, name, op.weight(name), shape)
+    return with_shape(name, op.weight(name), shape)
 
 
 def _heads(x: Expr, heads: int) -> Expr:

@@ -53,13 +53,13 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             rule=f"{op.definition.type}: proj_size must be 0, or for an LSTM smaller than hidden_size",
         )
     time_axis = 1 if op.flag("batch_first", False) else 0
-    with_rank(op, "the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
+    with_rank("the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
     directions = 2 if op.flag("bidirectional", False) else 1
     layers = op.integer("num_layers", 1)
     lengths = (short or hidden, hidden)[:states]
     members = x.shape[1 - time_axis]
     initial = [
-        with_shape(op, f"first state {i}", op.tensor(1 + i), (layers * directions, members, length))
+        with_shape(f"first state {i}", op.tensor(1 + i), (layers * directions, members, length))
         for i, length in enumerate(lengths if len(op.passed) > 1 else ())
     ]
     absent = () if initial else tuple(zeros((members, length), x.dtype) for length in lengths)
@@ -72,7 +72,7 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
                 weights = _weights(op, suffix, gates, x, hidden, short)
                 if short:
-                    shorten = with_shape(op, "weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
+                    shorten = with_shape("weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
                     sequence, state = _projected(weights, shorten, start, time_axis, bool(direction))
                 else:
                     sequence, state = recurrence(cell, name, *weights, start, time_axis, bool(direction))
@@ -127,7 +127,7 @@ def _weights(
     has_bias = op.flag("bias", True)
 
     def weight(name: str, *shape: int) -> Expr:
-        return with_shape(op, name + suffix, op.weight(name + suffix), shape)
+        return with_shape(name + suffix, op.weight(name + suffix), shape)
 
     entering = x @ weight("weight_ih", gates * hidden, x.shape[2]).T
     if has_bias:

@@ -41,7 +41,7 @@ def detect(op: OperatorContext) -> Expr:
     for index, x in enumerate(maps):
         level = _level(op, x, numbered)
         name = f"m.{index}.weight"
-        filters = with_rank(op, name, op.weight(name), "outputs", "channels", "rows", "columns")
+        filters = with_rank(name, op.weight(name), "outputs", "channels", "rows", "columns")
         n, count, rows, columns = x.shape[0], level.grid.shape[1], *x.shape[2:]
         numbers = filters.shape[0] // count
         y = conv2d(x, filters, op.optional_weight(f"m.{index}.bias"))

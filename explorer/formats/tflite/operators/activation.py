@@ -117,7 +117,7 @@ def prelu_(op: OperatorContext) -> Expr:
         return parametric(op, required(op, "input"), alpha)
     check_real(op)
     x = _real(op)
-    with_one_dtype(op, input=x, alpha=alpha)
+    with_one_dtype(input=x, alpha=alpha)
     return where(x >= 0, x, x * alpha)
 
 

@@ -46,7 +46,7 @@ _REAL = ("DIV", "POW", "ATAN2")
 def operands(op: OperatorContext) -> tuple[Expr, Expr]:
     """Return two operands, which must be of one dtype."""
     x, y = required(op, "x"), required(op, "y")
-    with_one_dtype(op, x=x, y=y)
+    with_one_dtype(x=x, y=y)
     return x, y
 
 
@@ -125,7 +125,7 @@ def squared_difference(op: OperatorContext) -> Expr:
 def add_n(op: OperatorContext) -> Expr:
     """The sum of all operands, from the first to the last."""
     values = members(op, "inputs")
-    with_one_dtype(op, **{f"inputs.{place}": value for place, value in enumerate(values)})
+    with_one_dtype(**{f"inputs.{place}": value for place, value in enumerate(values)})
     return reduce(lambda total, value: total + value, values)
 
 

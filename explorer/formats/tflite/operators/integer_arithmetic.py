@@ -272,7 +272,7 @@ def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, name: str, co
     with_dtype(op, _INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
     if is_quantized(op, "bias") and scaled(op, name).scale.size == 1:
         _check_bias(op, np.float64(single(op, "input")[0]) * np.float64(single(op, name)[0]), x)
-    return cast(total, _INT64) + cast(with_shape(op, "bias", bias, (count,)), _INT64)
+    return cast(total, _INT64) + cast(with_shape("bias", bias, (count,)), _INT64)
 
 
 def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:

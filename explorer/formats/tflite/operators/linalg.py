@@ -34,7 +34,7 @@ from explorer.ops.manipulation.reshape import transpose
 def fully_connected(op: OperatorContext) -> Expr:
     """Rows of the input times the weights (outputs, inputs), transposed, plus the bias."""
     op.only("weights_format", "DEFAULT")
-    x, weights = required(op, "input"), with_rank(op, "weights", required(op, "weights"), "outputs", "inputs")
+    x, weights = required(op, "input"), with_rank("weights", required(op, "weights"), "outputs", "inputs")
     count, length = weights.shape
     if not length or x.size % length:
         raise OperandError(
@@ -53,11 +53,11 @@ def fully_connected(op: OperatorContext) -> Expr:
     if is_quantized(op, "input"):
         return _integer_product(op, x, weights, bias)
     check_real(op)
-    with_one_dtype(op, input=x, weights=weights, **({} if bias is None else {"bias": bias}))
+    with_one_dtype(input=x, weights=weights, **({} if bias is None else {"bias": bias}))
     if x.dtype.kind != "f":
         raise OperandError(f"input is {x.type}", rule="FULLY_CONNECTED: operands must be of real numbers")
     y = matmul(x, transpose(weights))
-    return activated(op, y if bias is None else y + with_shape(op, "bias", bias, (count,)))
+    return activated(op, y if bias is None else y + with_shape("bias", bias, (count,)))
 
 
 def _integer_product(op: OperatorContext, x: Expr, weights: Expr, bias: Expr | None) -> Expr:

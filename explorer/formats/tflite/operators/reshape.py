@@ -111,7 +111,7 @@ def pack(op: OperatorContext) -> Expr:
 
 def _members(op: OperatorContext) -> tuple[Expr, ...]:
     values = members(op, "inputs")
-    with_one_dtype(op, **{f"inputs.{place}": value for place, value in enumerate(values)})
+    with_one_dtype(**{f"inputs.{place}": value for place, value in enumerate(values)})
     return values
 
 
@@ -175,7 +175,7 @@ def range_(op: OperatorContext) -> Expr:
 @operator("DEPTH_TO_SPACE", moves=True)
 def depth_to_space(op: OperatorContext) -> Expr:
     """Channels as blocks of pixels."""
-    x, size = with_rank(op, "input", required(op, "input"), *_BLOCKS), _block(op)
+    x, size = with_rank("input", required(op, "input"), *_BLOCKS), _block(op)
     count, height, width, channels = x.shape
     if channels % (size * size):
         raise OperandError(
@@ -189,7 +189,7 @@ def depth_to_space(op: OperatorContext) -> Expr:
 @operator("SPACE_TO_DEPTH", moves=True)
 def space_to_depth(op: OperatorContext) -> Expr:
     """Blocks of pixels as channels."""
-    x, size = with_rank(op, "input", required(op, "input"), *_BLOCKS), _block(op)
+    x, size = with_rank("input", required(op, "input"), *_BLOCKS), _block(op)
     count, height, width, channels = x.shape
     if height % size or width % size:
         raise OperandError(f"{x.type}, block_size={size}", rule="the block must divide height and width")

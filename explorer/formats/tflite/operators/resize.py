@@ -26,7 +26,7 @@ _ONE = 1 << 10
 
 def _image(op: OperatorContext) -> tuple[Expr, tuple[int, int], bool, bool]:
     """Return the image, its new height and width, and how positions are counted."""
-    x, size = with_rank(op, "input", required(op, "input"), "N", "H", "W", "C"), integers(op, "size")
+    x, size = with_rank("input", required(op, "input"), "N", "H", "W", "C"), integers(op, "size")
     align, half = op.flag("align_corners", False), op.flag("half_pixel_centers", False)
     if len(size) != 2 or min(size) < 1 or min(x.shape[1:3]) < 1 or (align and half):
         raise OperandError(

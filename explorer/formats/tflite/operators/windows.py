@@ -49,7 +49,7 @@ Pair = tuple[int, int]
 
 def _image(op: OperatorContext, whole: bool = False) -> Expr:
     """Return the image with channels first, as explorer's windows have it."""
-    x = with_rank(op, "input", required(op, "input"), *_AXES)
+    x = with_rank("input", required(op, "input"), *_AXES)
     if x.dtype.kind != "f" and not whole:
         raise OperandError(f"input is {x.type}", rule=f"{op.definition.type}: the image must be of real numbers")
     return transpose(x, _TO_CHANNELS_FIRST)
@@ -87,8 +87,8 @@ def _bias(op: OperatorContext, channels: int) -> Expr | None:
     """Return the bias; filters and bias must be of the image's dtype."""
     bias = optional(op, "bias")
     image, filters = required(op, "input"), required(op, "filter")
-    with_one_dtype(op, input=image, filter=filters, **({} if bias is None else {"bias": bias}))
-    return None if bias is None else with_shape(op, "bias", bias, (channels,))
+    with_one_dtype(input=image, filter=filters, **({} if bias is None else {"bias": bias}))
+    return None if bias is None else with_shape("bias", bias, (channels,))
 
 
 def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
@@ -132,8 +132,8 @@ def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None,
 @operator("CONV_2D", quantized=True, ignored=("quantized_bias_type",))
 def convolution(op: OperatorContext) -> Expr:
     """Cross-correlation with filters (O, h, w, C / groups)."""
-    filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
-    channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
+    filters = with_rank("filter", required(op, "filter"), "O", "h", "w", "C")
+    channels = with_rank("input", required(op, "input"), *_AXES).shape[3]
     if not filters.shape[3] or channels % filters.shape[3]:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filters.type}",
@@ -145,8 +145,8 @@ def convolution(op: OperatorContext) -> Expr:
 @operator("DEPTHWISE_CONV_2D", quantized=True, ignored=("depth_multiplier",))
 def depthwise(op: OperatorContext) -> Expr:
     """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
-    filters = with_rank(op, "filter", required(op, "filter"), "1", "h", "w", "C")
-    channels = with_rank(op, "input", required(op, "input"), *_AXES).shape[3]
+    filters = with_rank("filter", required(op, "filter"), "1", "h", "w", "C")
+    channels = with_rank("input", required(op, "input"), *_AXES).shape[3]
     if filters.shape[0] != 1 or not channels or filters.shape[3] % channels:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filters.type}",
@@ -158,7 +158,7 @@ def depthwise(op: OperatorContext) -> Expr:
 @operator("TRANSPOSE_CONV", quantized=True, ignored=("quantized_bias_type",))
 def transposed(op: OperatorContext) -> Expr:
     """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
-    filters = with_rank(op, "filter", required(op, "filter"), "O", "h", "w", "C")
+    filters = with_rank("filter", required(op, "filter"), "O", "h", "w", "C")
     whole = is_quantized(op, "input")
     shape, x, strides = integers(op, "output_shape"), _image(op, whole), _pair(op, "stride_h", "stride_w")
     if len(shape) != 4 or shape[0] != x.shape[0] or shape[3] != filters.shape[0] or min(shape) < 1:
