@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given, is_known, number, optional, required
+from explorer.net.operators.known_inputs import is_known, value_of
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.unary import sigmoid
@@ -27,141 +27,127 @@ from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.sorting import argmax
 
 
-def _normalized(op: OperatorContext, normalize: Callable[..., Expr]) -> Expr:
-    x = first(op)
-    if not op.flag("flattens", False):
-        return normalize(x, axis_of(op, x, -1))
-    axis = axis_of(op, x, 1)
+def _normalized(x: Expr, axis: int | None, flattens: int, type: str, normalize: Callable[..., Expr]) -> Expr:
+    axis = normalize_axis((1 if flattens else -1) if axis is None else axis, x.ndim, type)
+    if not flattens:
+        return normalize(x, axis)
     rows = reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
     return reshape(normalize(rows, -1), x.shape)
 
 
-@operator("Softmax")
-def softmax_(op: OperatorContext) -> Expr:
-    """Softmax over an axis; before opset 13 over all axes from there on."""
-    return _normalized(op, softmax)
+def _enter_normalization(type: str, normalize: Callable[..., Expr], doc: str) -> None:
+    @operator(type)
+    def normalization(input: Expr, *, axis: int | None = None, flattens: bool | int = False) -> Expr:
+        return _normalized(input, axis, flattens, type, normalize)
+
+    normalization.__doc__ = doc
 
 
-@operator("LogSoftmax")
-def log_softmax_(op: OperatorContext) -> Expr:
-    """The logarithm of softmax over an axis; before opset 13 over all axes from there on."""
-    return _normalized(op, log_softmax)
+def _hard_max(x: Expr, axis: int) -> Expr:
+    claim_constant("Hardmax", x.shape[axis])
+    indices = expand_dims(argmax(x, axis), axis)
+    column = (x.shape[axis], *[1] * (x.ndim - 1 - axis % x.ndim))
+    return cast(indices == np.arange(x.shape[axis]).reshape(column), x.dtype)
+
+
+# Before opset 13 each of them takes all axes from there on; the reader says so.
+_enter_normalization("Softmax", softmax, "Softmax over an axis.")
+_enter_normalization("LogSoftmax", log_softmax, "The logarithm of softmax over an axis.")
+_enter_normalization("Hardmax", _hard_max, "1 at the first largest element of an axis, 0 elsewhere.")
 
 
 @operator("Clip")
-def clip_(op: OperatorContext) -> Expr:
-    """x kept between two numbers, of which each may be absent."""
-    x = first(op)
-    limits = [optional(op, name) for name in ("min", "max")]
-    if all(limit is None or is_known(limit) for limit in limits):
-        low, high = (number(op, name) if is_given(op, name) else None for name in ("min", "max"))
-        return x if low is None and high is None else cast(clip(x, low, high), x.dtype)
-    low, high = limits
-    x = x if low is None else maximum(x, low)
-    return x if high is None else minimum(x, high)
+def clip_(input: Expr, min: Expr | None = None, max: Expr | None = None) -> Expr:
+    """The input kept between two numbers, of which each may be absent."""
+    for name, limit in (("min", min), ("max", max)):
+        if limit is not None and limit.size != 1:
+            raise OperandError(f"{name} has shape {limit.shape}", rule=f"Clip: {name} must be one number")
+    if all(limit is None or is_known(limit) for limit in (min, max)):
+        low, high = (None if limit is None else value_of(limit).item() for limit in (min, max))
+        return input if low is None and high is None else cast(clip(input, low, high), input.dtype)
+    x = input if min is None else maximum(input, min)
+    return x if max is None else minimum(x, max)
 
 
 @operator("LeakyRelu")
-def leaky_relu_(op: OperatorContext) -> Expr:
-    """x, or alpha · x below 0."""
-    return leaky_relu(first(op), op.number("alpha", 0.01))
+def leaky_relu_(X: Expr, *, alpha: float = 0.01) -> Expr:
+    """X, or alpha · X below 0."""
+    return leaky_relu(X, alpha)
 
 
 @operator("PRelu")
-def parametric_relu(op: OperatorContext) -> Expr:
-    """x, or slope · x below 0; the slope is aligned at the last axes, before opset 7 at the channels."""
-    x, slope = first(op), required(op, "slope")
-    if op.argument("slopes_of_channels", False) and slope.ndim == 1 and slope.size > 1:
-        slope = reshape(slope, (slope.size, *[1] * (x.ndim - 2)))
-    return where(x < 0, x * slope, x)
+def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = False) -> Expr:
+    """X, or slope · X below 0; the slope is aligned at the last axes, before opset 7 at the channels."""
+    if slopes_of_channels and slope.ndim == 1 and slope.size > 1:
+        slope = reshape(slope, (slope.size, *[1] * (X.ndim - 2)))
+    return where(X < 0, X * slope, X)
 
 
 @operator("ThresholdedRelu")
-def thresholded_relu(op: OperatorContext) -> Expr:
-    """x where it is above alpha, else 0; NaN is above nothing."""
-    x = first(op)
-    return where(x > op.number("alpha", 1.0), x, 0)
+def thresholded_relu(X: Expr, *, alpha: float = 1.0) -> Expr:
+    """X where it is above alpha, else 0; NaN is above nothing."""
+    return where(X > alpha, X, 0)
 
 
 @operator("Elu")
-def elu_(op: OperatorContext) -> Expr:
-    """x, or alpha · (eˣ − 1) below 0."""
-    return elu(first(op), op.number("alpha", 1.0))
+def elu_(X: Expr, *, alpha: float = 1.0) -> Expr:
+    """X, or alpha · (eˣ − 1) below 0."""
+    return elu(X, alpha)
 
 
 @operator("Celu")
-def celu_(op: OperatorContext) -> Expr:
-    """x, or alpha · (e^(x/alpha) − 1) below 0."""
-    return celu(first(op), op.number("alpha", 1.0))
+def celu_(X: Expr, *, alpha: float = 1.0) -> Expr:
+    """X, or alpha · (e^(x/alpha) − 1) below 0."""
+    return celu(X, alpha)
 
 
 @operator("Selu")
-def selu_(op: OperatorContext) -> Expr:
-    """gamma times the elu."""
-    # the standard's defaults: the float32 numbers nearest to the constants of the paper
-    return selu(first(op), op.number("alpha", 1.67326319217681884765625), op.number("gamma", 1.05070102214813232421875))
+def selu_(X: Expr, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Expr:
+    """gamma times the elu; the defaults are the float32 numbers nearest to the constants of the paper."""
+    return selu(X, alpha, gamma)
 
 
 @operator("Gelu")
-def gelu_(op: OperatorContext) -> Expr:
-    """x · Φ(x), exactly or by the approximation with tanh."""
-    return gelu(first(op), approximate=op.word("approximate", "none", ("none", "tanh")) == "tanh")
+def gelu_(X: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
+    """X · Φ(X), exactly or by the approximation with tanh."""
+    return gelu(X, approximate=approximate == "tanh")
 
 
 @operator("HardSigmoid")
-def hard_sigmoid(op: OperatorContext) -> Expr:
-    """alpha · x + beta kept between 0 and 1."""
-    x, alpha, beta = first(op), op.number("alpha", 0.2), op.number("beta", 0.5)
+def hard_sigmoid(X: Expr, *, alpha: float = 0.2, beta: float = 0.5) -> Expr:
+    """alpha · X + beta kept between 0 and 1."""
     # torch exports its hard sigmoid so; its 1/6 is stored in single precision
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
-        return hardsigmoid(x)
-    return clip(alpha * x + beta, 0, 1)
+        return hardsigmoid(X)
+    return clip(alpha * X + beta, 0, 1)
 
 
 @operator("HardSwish")
-def hard_swish(op: OperatorContext) -> Expr:
-    """x times the hard sigmoid of x."""
-    return hardswish(first(op))
+def hard_swish(X: Expr) -> Expr:
+    """X times the hard sigmoid of X."""
+    return hardswish(X)
 
 
 @operator("Swish")
-def swish(op: OperatorContext) -> Expr:
-    """x · σ(alpha · x)."""
-    x = first(op)
-    return x * sigmoid(op.number("alpha", 1.0) * x)
+def swish(X: Expr, *, alpha: float = 1.0) -> Expr:
+    """X · σ(alpha · X)."""
+    return X * sigmoid(alpha * X)
 
 
 @operator("Mish")
-def mish_(op: OperatorContext) -> Expr:
-    """x · tanh(log(1 + eˣ))."""
-    return mish(first(op))
+def mish_(X: Expr) -> Expr:
+    """X · tanh(log(1 + eˣ))."""
+    return mish(X)
 
 
 @operator("Softsign")
-def softsign_(op: OperatorContext) -> Expr:
-    """x / (1 + |x|)."""
-    return softsign(first(op))
-
-
-@operator("Hardmax")
-def hard_max(op: OperatorContext) -> Expr:
-    """1 at the first largest element of an axis, 0 elsewhere; before opset 13 of all axes from there on."""
-
-    def chosen(x: Expr, axis: int) -> Expr:
-        claim_constant("Hardmax", x.shape[axis])
-        places = expand_dims(argmax(x, axis), axis)
-        column = (x.shape[axis], *[1] * (x.ndim - 1 - axis % x.ndim))
-        return cast(places == np.arange(x.shape[axis]).reshape(column), x.dtype)
-
-    return _normalized(op, chosen)
+def softsign_(input: Expr) -> Expr:
+    """The input over 1 + its absolute value."""
+    return softsign(input)
 
 
 @operator("Shrink")
-def shrink(op: OperatorContext) -> Expr:
-    """x moved towards 0 by bias where it is further away than lambd, else 0."""
-    x, limit, bias = first(op), op.number("lambd", 0.5), op.number("bias", 0.0)
-
-    def shifted(value: Any) -> Any:
-        return cast(value, x.dtype)
-
-    return where(x < -limit, shifted(x + bias), where(x > limit, shifted(x - bias), 0))
+def shrink(input: Expr, *, lambd: float = 0.5, bias: float = 0.0) -> Expr:
+    """The input moved towards 0 by bias where it is further away than lambd, else 0."""
+    above, below = (cast(shifted, input.dtype) for shifted in (input - bias, input + bias))
+    return where(input < -lambd, below, where(input > lambd, above, 0))

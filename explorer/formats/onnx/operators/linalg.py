@@ -4,32 +4,40 @@ from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.base.general_product import general_product
+from explorer.formats.onnx.operators.base.operator_inputs import First
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import members, optional, required
 from explorer.ops.linalg.einsum import einsum
 from explorer.ops.linalg.inverse import inverse
 
 
 @operator("MatMul")
-def matmul(op: OperatorContext) -> Expr:
+def matmul(A: Expr, B: Expr) -> Expr:
     """The matrix product of two operands."""
-    return required(op, "A") @ required(op, "B")
+    return A @ B
 
 
 @operator("Gemm")
-def gemm(op: OperatorContext) -> Expr:
+def gemm(
+    A: Expr,
+    B: Expr,
+    C: Expr | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Expr:
     """alpha · A · B + beta · C; A and B may be transposed."""
-    return general_product(op, required(op, "A"), required(op, "B"), optional(op, "C"))
+    return general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
 
 
 @operator("Einsum")
-def einsum_(op: OperatorContext) -> Expr:
+def einsum_(*Inputs: Expr, equation: str) -> Expr:
     """The sum that ``equation`` writes; pairs of operands become matrix products."""
-    return einsum(str(op.argument("equation")), *members(op, "Inputs"))
+    return einsum(equation, *Inputs)
 
 
 @operator("com.microsoft.Inverse")
-def inverse_(op: OperatorContext) -> Expr:
+def inverse_(X: First) -> Expr:
     """The inverses of square matrices."""
-    return inverse(required(op, "input 0"))
+    return inverse(X)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import where
@@ -17,20 +17,25 @@ from explorer.ops.reduction.reduce import sum as total
 
 
 @operator("NegativeLogLikelihoodLoss")
-def negative_log_likelihood(op: OperatorContext) -> Expr:
-    """−x at each target's class, weighed by class; targets of ``ignore_index`` count nothing."""
-    x, target, weights = required(op, "input"), required(op, "target"), optional(op, "weight")
-    reduction = op.word("reduction", "mean", ("mean", "sum", "none"))
-    if x.ndim < 2 or (x.shape[0], *x.shape[2:]) != target.shape:
+def negative_log_likelihood(
+    input: Expr,
+    target: Expr,
+    weight: Expr | None = None,
+    *,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    ignore_index: int | None = None,
+) -> Expr:
+    """−input at each target's class, weighed by class; targets of ``ignore_index`` count nothing."""
+    if input.ndim < 2 or (input.shape[0], *input.shape[2:]) != target.shape:
         raise OperandError(
-            f"scores {x.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"
+            f"scores {input.type} and targets {target.type}", rule="input must be (N, C, …), target (N, …) alike"
         )
-    ignored = target == op.integer("ignore_index") if op.has("ignore_index") else None
+    ignored = None if ignore_index is None else target == ignore_index
     classes = target if ignored is None else where(ignored, 0, target)
-    losses = -squeeze(take_along_axis(x, expand_dims(classes, 1), 1), 1)
-    shares = None if weights is None else take(weights, classes, 0)
+    losses = -squeeze(take_along_axis(input, expand_dims(classes, 1), 1), 1)
+    shares = None if weight is None else take(weight, classes, 0)
     if ignored is not None:
-        shares = where(ignored, full((), 0, x.dtype), full((), 1, x.dtype) if shares is None else shares)
+        shares = where(ignored, full((), 0, input.dtype), full((), 1, input.dtype) if shares is None else shares)
     if shares is not None:
         losses = losses * shares
     if reduction == "none":

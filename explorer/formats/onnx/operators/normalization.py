@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
-from explorer.formats.onnx.operators.base.stash_type import in_stash_dtype, stashed
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.base.stash_type import FLOAT, in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional, required
+from explorer.net.operators.signature import Outputs
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
@@ -29,86 +28,96 @@ from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.statistics import centre, var, vector_norm
 
 
-@operator("BatchNormalization", ignored=("momentum",))
-def batch_normalization(op: OperatorContext) -> Any:
-    """Normalization of channels with the stored statistics, or in training with those of the batch."""
-    if op.integer("training_mode", 0):
-        return _by_batch(op)
-    if len(op.definition.outputs) > 1:
-        raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
-    x, mean, variance, scale, shift = (required(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
-    return batch_norm(x, mean, variance, scale, shift, op.number("epsilon", 1e-5))
+@operator("BatchNormalization")
+def batch_normalization(
+    X: Expr,
+    scale: Expr,
+    B: Expr,
+    input_mean: Expr,
+    input_var: Expr,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+    outputs: Outputs,
+) -> Expr | tuple[Expr, ...]:
+    """Normalization of channels with the stored statistics, or in training with those of the batch.
 
-
-def _by_batch(op: OperatorContext) -> tuple[Expr, ...]:
-    """Normalize by the statistics of the batch; return the running ones, too, with the share ``momentum`` kept."""
-    x, mean_, variance, scale, shift = (required(op, name) for name in ("X", "input_mean", "input_var", "scale", "B"))
-    wide, axes, momentum = cast(x, accumulator_dtype(x.dtype)), (0, *range(2, x.ndim)), op.number("momentum", 0.9)
+    In training the running statistics are returned, too, with the share ``momentum`` kept.
+    """
+    if not training_mode:
+        if outputs > 1:
+            raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
+        return batch_norm(X, input_mean, input_var, scale, B, epsilon)
+    wide, axes = cast(X, accumulator_dtype(X.dtype)), (0, *range(2, X.ndim))
     own = centre(wide, axes), var(wide, axes)
-    y = cast(batch_norm(wide, *own, scale, shift, op.number("epsilon", 1e-5)), x.dtype)
+    y = cast(batch_norm(wide, *own, scale, B, epsilon), X.dtype)
     running = [
         cast(stored * momentum + batch * (1 - momentum), stored.dtype)
-        for stored, batch in zip((mean_, variance), own, strict=True)
+        for stored, batch in zip((input_mean, input_var), own, strict=True)
     ]
-    return (y, *running)[: len(op.definition.outputs)]
+    return (y, *running)[:outputs]
 
 
 @operator("LayerNormalization")
-def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+def layer_normalization(
+    X: Expr,
+    Scale: Expr,
+    B: Expr | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = FLOAT,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Normalization over the axes from ``axis`` on; then the mean and 1 / √(variance + ε) where they are used."""
-    x, epsilon = required(op, "X"), op.number("epsilon", 1e-5)
-    axis = axis_of(op, x, -1)
-    wide, last = in_stash_dtype(op, x), tuple(range(axis, x.ndim))
-    y = cast(layer_norm(wide, required(op, "Scale"), optional(op, "B"), axes=len(last), epsilon=epsilon), x.dtype)
-    if len(op.definition.outputs) == 1:
+    last = tuple(range(normalize_axis(axis, X.ndim, "LayerNormalization"), X.ndim))
+    wide = in_stash_dtype(X, stash_type)
+    y = cast(layer_norm(wide, Scale, B, axes=len(last), epsilon=epsilon), X.dtype)
+    if outputs == 1:
         return (y,)
     statistics = mean(wide, last, keepdims=True), rsqrt(var(wide, last, keepdims=True) + epsilon)
-    return (y, *[stashed(op, statistic) for statistic in statistics])[: len(op.definition.outputs)]
+    return (y, *[stashed(statistic, stash_type) for statistic in statistics])[:outputs]
 
 
 @operator("RMSNormalization")
-def rms_normalization(op: OperatorContext) -> Expr:
-    """x / √(mean x² + ε) · scale over the axes from ``axis`` on."""
-    x = required(op, "X")
-    wide, axes = in_stash_dtype(op, x), x.ndim - axis_of(op, x, -1)
-    return cast(rms_norm(wide, required(op, "scale"), axes=axes, epsilon=op.number("epsilon", 1e-5)), x.dtype)
+def rms_normalization(X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT) -> Expr:
+    """X / √(mean X² + ε) · scale over the axes from ``axis`` on."""
+    axes = X.ndim - normalize_axis(axis, X.ndim, "RMSNormalization")
+    return cast(rms_norm(in_stash_dtype(X, stash_type), scale, axes=axes, epsilon=epsilon), X.dtype)
 
 
 @operator("InstanceNormalization")
-def instance_normalization(op: OperatorContext) -> Expr:
+def instance_normalization(input: Expr, scale: Expr, B: Expr, *, epsilon: float = 1e-5) -> Expr:
     """Normalization of each channel of each member."""
-    return instance_norm(first(op), required(op, "scale"), required(op, "B"), epsilon=op.number("epsilon", 1e-5))
+    return instance_norm(input, scale, B, epsilon=epsilon)
 
 
 @operator("GroupNormalization")
-def group_normalization(op: OperatorContext) -> Expr:
+def group_normalization(
+    X: Expr, scale: Expr, bias: Expr, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = FLOAT
+) -> Expr:
     """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
-    x, groups = first(op), op.integer("num_groups")
-    scale, bias = required(op, "scale"), required(op, "bias")
     # told by shape: with as many groups as channels both meanings are one
-    if scale.shape == (groups,) != (x.shape[1],) and x.shape[1] % groups == 0:
-        scale, bias = (repeat(value, x.shape[1] // groups) for value in (scale, bias))
-    y = group_norm(in_stash_dtype(op, x), groups, scale, bias, epsilon=op.number("epsilon", 1e-5))
-    return cast(y, x.dtype)
+    if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
+        scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))
+    return cast(group_norm(in_stash_dtype(X, stash_type), num_groups, scale, bias, epsilon=epsilon), X.dtype)
 
 
 @operator("LRN")
-def local_response_normalization(op: OperatorContext) -> Expr:
-    """x over a power of the mean square of neighbouring channels."""
-    size = op.integer("size")
+def local_response_normalization(
+    X: Expr, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Expr:
+    """X over a power of the mean square of neighbouring channels."""
     if size % 2 == 0:
         raise OperandError(f"size={size}", rule="LRN: size must be odd, so that as many channels count on either side")
-    alpha, beta, bias = op.number("alpha", 1e-4), op.number("beta", 0.75), op.number("bias", 1.0)
-    return local_response_norm(first(op), size, alpha, beta, bias)
+    return local_response_norm(X, size, alpha, beta, bias)
 
 
 @operator("LpNormalization")
-def norm_normalization(op: OperatorContext) -> Expr:
-    """x over the sum of its absolute values, or over its length, along an axis; 0 where that is 0."""
-    x, order = first(op), op.integer("p", 2)
-    if order not in (1, 2):
-        raise OperandError(f"p={order}", rule="LpNormalization: p must be 1 or 2")
-    return _over_norm(x, order, axis_of(op, x, -1))
+def norm_normalization(input: Expr, *, axis: int = -1, p: Literal[1, 2] = 2) -> Expr:
+    """The input over the sum of its absolute values, or over its length, along an axis; 0 where that is 0."""
+    return _over_norm(input, p, normalize_axis(axis, input.ndim, "LpNormalization"))
 
 
 @rounded_once

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional_integers
+from explorer.net.operators.signature import Ints, Known
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full
@@ -26,13 +24,13 @@ from explorer.ops.reduction.reduce import max, mean, min, prod, sum
 
 
 def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
-    @operator(type, ignored=("noop_with_empty_axes",))
-    def reduction(op: OperatorContext) -> Expr:
-        x, axes, keep = first(op), optional_integers(op, "axes"), bool(op.integer("keepdims", 1))
-        entering = x if before is None else before(x)
-        if not axes and op.integer("noop_with_empty_axes", 0):
-            return cast(reduce(entering, (), keep), x.dtype)
-        return cast(reduce(entering, axes or None, keep), x.dtype)
+    @operator(type)
+    def reduction(
+        data: Expr, axes: Known[Ints] | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Expr:
+        entering = data if before is None else before(data)
+        chosen = axes or (() if noop_with_empty_axes else None)
+        return cast(reduce(entering, chosen, bool(keepdims)), data.dtype)
 
     reduction.__doc__ = reduce.__doc__
 

@@ -1,14 +1,14 @@
 """Shapes: what is computed of them when the net is built, and what they make of tensors.
 
 Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built, so
-Shape gives a constant, what follows from it is computed at once (``operator_inputs.fold``), and the sizes that reach
+Shape gives a constant, what follows from it is computed at once (``known_inputs.fold``), and the sizes that reach
 Reshape are numbers.
 """
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,20 +16,12 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
-from explorer.core.types.tensor_type import Shape, broadcast_shapes, normalize_axis
+from explorer.core.types.tensor_type import Array, Shape, broadcast_shapes, normalize_axis
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_of, first, input_value
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_by, input_value
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import (
-    integers,
-    is_given,
-    known,
-    number,
-    optional_integers,
-    required,
-    whole,
-)
+from explorer.net.operators.signature import Ints, Known, Outputs, Unused
 from explorer.ops.base import broadcast_to
 from explorer.ops.creation.constants import full
 from explorer.ops.manipulation.rearrange import pixel_shuffle, pixel_unshuffle, tile, tril, triu
@@ -37,120 +29,114 @@ from explorer.ops.manipulation.reshape import reshape, transpose
 
 
 @operator("Shape")
-def shape(op: OperatorContext) -> Expr:
+def shape(data: Expr, *, start: int = 0, end: int | None = None) -> Expr:
     """The sizes of a tensor, or of some of its axes."""
-    sizes = first(op).shape
-    end = op.integer("end", len(sizes))
-    return tensor(np.array(sizes[slice(op.integer("start", 0), end)], np.int64))
+    return tensor(np.array(data.shape[start:end], np.int64))
 
 
 @operator("Size")
-def size(op: OperatorContext) -> Expr:
+def size(data: Expr) -> Expr:
     """The number of elements."""
-    return tensor(np.array(first(op).size, np.int64))
+    return tensor(np.array(data.size, np.int64))
 
 
 @operator("ConstantOfShape")
-def constant_of_shape(op: OperatorContext) -> Expr:
+def constant_of_shape(input: Known[Ints], *, value: Known[Array] | None = None) -> Expr:
     """One value everywhere."""
-    value = op.weight("value").array if "value" in op.definition.weights else np.zeros(1, np.float32)
+    value = np.zeros(1, np.float32) if value is None else value
     if value.size != 1:
         raise OperandError(f"value has shape {value.shape}", rule="ConstantOfShape: value must be one number")
-    return full(integers(op, "input"), value.reshape(()).item(), value.dtype)
+    return full(input, value.reshape(()).item(), value.dtype)
 
 
 @operator("Constant")
-def constant(op: OperatorContext) -> Expr:
+def constant(*, value: Expr) -> Expr:
     """A tensor of the file."""
-    return required(op, "value")
+    return value
 
 
-@operator("Range", ignored=("stash_type",))
-def range_(op: OperatorContext) -> Expr:
+@operator("Range")
+def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, stash_type: Unused) -> Expr:
     """Numbers from start to before limit."""
-    start, limit, delta = (number(op, name) for name in ("start", "limit", "delta"))
-    dtype = known(op, "start").dtype
-    count = range_length(start, limit, delta, "Range")
+    if start.size != 1:
+        raise OperandError(f"start has shape {start.shape}", rule="Range: start must be one number")
+    first = start.reshape(()).item()
+    count = range_length(first, limit, delta, "Range")
     claim_constant("Range", count)
-    return tensor((start + np.arange(count) * delta).astype(dtype, copy=False))
+    return tensor((first + np.arange(count) * delta).astype(start.dtype, copy=False))
 
 
 @operator("Reshape")
-def reshape_(op: OperatorContext) -> Expr:
+def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
     """The same elements in another shape; 0 keeps a size, −1 is found from the others."""
-    x, sizes = first(op), integers(op, "shape")
-    if not op.integer("allowzero", 0):
-        if any(size == 0 and axis >= x.ndim for axis, size in enumerate(sizes)):
+    if not allowzero:
+        if any(size == 0 and axis >= data.ndim for axis, size in enumerate(shape)):
             raise OperandError(
-                f"shape={sizes} for {x.type}",
-                rule="Reshape: a 0 must stand for an axis that X has, whose size it keeps",
+                f"shape={shape} for {data.type}",
+                rule="Reshape: a 0 must stand for an axis that the operand has, whose size it keeps",
             )
-        sizes = tuple([x.shape[axis] if size == 0 else size for axis, size in enumerate(sizes)])
-    return reshape(x, sizes)
+        shape = tuple([data.shape[axis] if size == 0 else size for axis, size in enumerate(shape)])
+    return reshape(data, shape)
 
 
 @operator("Flatten")
-def flatten(op: OperatorContext) -> Expr:
+def flatten(input: Expr, *, axis: int = 1) -> Expr:
     """A matrix: the axes before ``axis`` merged, and those from there on."""
-    x = first(op)
-    axis = op.integer("axis", 1)
-    if not -x.ndim <= axis <= x.ndim:
-        raise OperandError(f"axis={axis} for {x.type}", rule=f"Flatten: axis must lie in {-x.ndim} … {x.ndim}")
-    axis = axis + x.ndim if axis < 0 else axis
-    return reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    rank = input.ndim
+    if not -rank <= axis <= rank:
+        raise OperandError(f"axis={axis} for {input.type}", rule=f"Flatten: axis must lie in {-rank} … {rank}")
+    axis = axis + rank if axis < 0 else axis
+    return reshape(input, (prod(input.shape[:axis]), prod(input.shape[axis:])))
 
 
 @operator("Squeeze")
-def squeeze(op: OperatorContext) -> Expr:
+def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
     """Axes of size 1 dropped: those that are named, else all."""
-    x, axes = first(op), optional_integers(op, "axes")
     if axes is None:
-        return reshape(x, tuple([size for size in x.shape if size != 1]))
-    dropped = {normalize_axis(axis, x.ndim, "Squeeze") for axis in axes}
-    wrong = [axis for axis in sorted(dropped) if x.shape[axis] != 1]
-    if wrong:
-        raise OperandError(f"axes={axes} of {x.type}", rule="Squeeze: each axis that is dropped must have size 1")
-    return reshape(x, tuple([size for axis, size in enumerate(x.shape) if axis not in dropped]))
+        return reshape(data, tuple([size for size in data.shape if size != 1]))
+    dropped = {normalize_axis(axis, data.ndim, "Squeeze") for axis in axes}
+    if any(data.shape[axis] != 1 for axis in dropped):
+        raise OperandError(f"axes={axes} of {data.type}", rule="Squeeze: each axis that is dropped must have size 1")
+    return reshape(data, tuple([size for axis, size in enumerate(data.shape) if axis not in dropped]))
 
 
 @operator("Unsqueeze")
-def unsqueeze(op: OperatorContext) -> Expr:
-    """New axes of size 1, at places counted in the result."""
-    x, axes = first(op), integers(op, "axes")
-    rank = x.ndim + len(axes)
-    places = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
-    if len(places) < len(axes):
+def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
+    """New axes of size 1, counted in the result."""
+    rank = data.ndim + len(axes)
+    new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
+    if len(new) < len(axes):
         raise OperandError(f"axes={axes}", rule="Unsqueeze: each axis must be named once")
-    old = iter(x.shape)
-    return reshape(x, tuple([1 if axis in places else next(old) for axis in range(rank)]))
+    old = iter(data.shape)
+    return reshape(data, tuple([1 if axis in new else next(old) for axis in range(rank)]))
 
 
 @operator("Expand")
-def expand(op: OperatorContext) -> Expr:
+def expand(input: Expr, shape: Known[Ints]) -> Expr:
     """Elements repeated to a shape; a size 1 there keeps the operand's."""
-    x, sizes = first(op), integers(op, "shape")
-    target = broadcast_shapes(x.shape, sizes)
+    target = broadcast_shapes(input.shape, shape)
     if target is None:
         raise OperandError(
-            f"shape={sizes} for {x.type}", rule="Expand: the sizes of each axis must be equal, or one of them must be 1"
+            f"shape={shape} for {input.type}",
+            rule="Expand: the sizes of each axis must be equal, or one of them must be 1",
         )
-    return broadcast_to(x, target)
+    return broadcast_to(input, target)
 
 
 @operator("Tile")
-def tile_(op: OperatorContext) -> Expr:
+def tile_(input: Expr, repeats: Known[Ints]) -> Expr:
     """The whole tensor repeated along each axis."""
-    x, repeats = first(op), integers(op, "repeats")
-    if len(repeats) != x.ndim:
-        raise OperandError(f"repeats={repeats} for {x.type}", rule="Tile: repeats must have one number for each axis")
-    return tile(x, repeats)
+    if len(repeats) != input.ndim:
+        raise OperandError(
+            f"repeats={repeats} for {input.type}", rule="Tile: repeats must have one number for each axis"
+        )
+    return tile(input, repeats)
 
 
 @operator("Transpose")
-def transpose_(op: OperatorContext) -> Expr:
+def transpose_(data: Expr, *, perm: Ints | None = None) -> Expr:
     """The axes in another order, reversed where none is given."""
-    x = first(op)
-    return transpose(x, op.integers("perm") if is_given(op, "perm") else None)
+    return transpose(data, perm)
 
 
 @operator("Identity")
@@ -159,68 +145,66 @@ def identity(op: OperatorContext) -> Any:
     return (input_value(op, "input"),)
 
 
-@operator("Dropout", ignored=("seed", "ratio"))
-def dropout(op: OperatorContext) -> Expr | tuple[Expr, ...]:
+@operator("Dropout")
+def dropout(
+    data: Expr, ratio: Known[float] = 0.5, training_mode: Known[Array] | None = None, *, seed: Unused, outputs: Outputs
+) -> Expr | tuple[Expr, ...]:
     """The operand itself; the mask of a dropout that is not trained with keeps all."""
-    x = first(op)
-    if is_given(op, "training_mode") and number(op, "training_mode") and number(op, "ratio"):
+    if training_mode is not None and training_mode.any() and ratio:
         raise OperandError("training_mode=True", rule="Dropout must not be in training mode")
-    return x if len(op.definition.outputs) == 1 else (x, full(x.shape, True, np.bool_))
+    return data if outputs == 1 else (data, full(data.shape, True, np.bool_))
 
 
 @operator("DepthToSpace")
-def depth_to_space(op: OperatorContext) -> Expr:
+def depth_to_space(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Expr:
     """Blocks of channels as blocks of pixels."""
-    x, block = first(op), op.integer("blocksize")
-    if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
-        return pixel_shuffle(x, block)
-    n, c, h, w = _image(op, x)
-    if block < 1 or c % block**2:
+    if mode == "CRD":
+        return pixel_shuffle(input, blocksize)
+    n, c, h, w = _image(input)
+    if blocksize < 1 or c % blocksize**2:
         raise OperandError(
-            f"blocksize={block} for {x.type}",
+            f"blocksize={blocksize} for {input.type}",
             rule="DepthToSpace: the number of channels must be a multiple of blocksize²",
         )
     # DCR: depth, column, row. The block's position is the slow part of the channel, where pixel_shuffle has it fast.
-    spread = transpose(reshape(x, (n, block, block, c // block**2, h, w)), (0, 3, 4, 1, 5, 2))
-    return reshape(spread, (n, c // block**2, h * block, w * block))
+    depth = c // blocksize**2
+    spread = transpose(reshape(input, (n, blocksize, blocksize, depth, h, w)), (0, 3, 4, 1, 5, 2))
+    return reshape(spread, (n, depth, h * blocksize, w * blocksize))
 
 
 @operator("SpaceToDepth")
-def space_to_depth(op: OperatorContext) -> Expr:
+def space_to_depth(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] = "DCR") -> Expr:
     """Blocks of pixels as blocks of channels."""
-    x, block = first(op), op.integer("blocksize")
-    if op.word("mode", "DCR", ("DCR", "CRD")) == "CRD":
-        return pixel_unshuffle(x, block)
-    n, c, h, w = _image(op, x)
-    if block < 1 or h % block or w % block:
+    if mode == "CRD":
+        return pixel_unshuffle(input, blocksize)
+    n, c, h, w = _image(input)
+    if blocksize < 1 or h % blocksize or w % blocksize:
         raise OperandError(
-            f"blocksize={block} for {x.type}", rule="SpaceToDepth: height and width must be multiples of blocksize"
+            f"blocksize={blocksize} for {input.type}",
+            rule="SpaceToDepth: height and width must be multiples of blocksize",
         )
-    blocks = reshape(x, (n, c, h // block, block, w // block, block))
-    return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * block**2, h // block, w // block))
+    rows, columns = h // blocksize, w // blocksize
+    blocks = reshape(input, (n, c, rows, blocksize, columns, blocksize))
+    return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * blocksize**2, rows, columns))
 
 
-def _image(op: OperatorContext, x: Expr) -> Shape:
+def _image(x: Expr) -> Shape:
     if x.ndim != 4:
-        raise OperandError(
-            f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be images (N, C, H, W)"
-        )
+        raise OperandError(f"an operand {x.type}", rule="the operand must be images (N, C, H, W)")
     return x.shape
 
 
 @operator("Trilu")
-def triangle(op: OperatorContext) -> Expr:
+def triangle(input: Expr, k: Known[int] = 0, *, upper: int = 1) -> Expr:
     """Matrices with zeros below a diagonal, or above it."""
-    k = whole(op, "k") if is_given(op, "k") else 0
-    return triu(first(op), k) if op.integer("upper", 1) else tril(first(op), k)
+    return triu(input, k) if upper else tril(input, k)
 
 
 @operator("EyeLike")
-def eye_like(op: OperatorContext) -> Expr:
+def eye_like(input: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
     """Ones on a diagonal, of the shape of a matrix."""
-    x = first(op)
-    if x.ndim != 2:
-        raise OperandError(f"an operand {x.type}", rule="EyeLike: the operand must be a matrix")
-    dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
-    claim_constant("EyeLike", x.size, dtype.itemsize)
-    return tensor(np.eye(x.shape[0], x.shape[1], k=op.integer("k", 0), dtype=dtype))
+    if input.ndim != 2:
+        raise OperandError(f"an operand {input.type}", rule="EyeLike: the operand must be a matrix")
+    own = input.dtype if dtype is None else dtype_by(dtype, "dtype")
+    claim_constant("EyeLike", input.size, own.itemsize)
+    return tensor(np.eye(input.shape[0], input.shape[1], k=k, dtype=own))

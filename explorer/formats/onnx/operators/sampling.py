@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
+from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
-from explorer.ops.nn.sampling import METHODS, PADDINGS
 from explorer.ops.nn.sampling import grid_sample as sample
 
 
 @operator("GridSample")
-def grid_sample(op: OperatorContext) -> Any:
+def grid_sample(
+    X: Expr,
+    grid: Expr,
+    *,
+    align_corners: int = 0,
+    mode: Literal["linear", "nearest", "cubic"] = "linear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+) -> Expr:
     """Images at the points of a grid, whose coordinates reach from −1 to 1."""
-    mode, padding = op.word("mode", "linear", METHODS), op.word("padding_mode", "zeros", PADDINGS)
-    aligned = op.integer("align_corners", 0) != 0
-    return sample(required(op, "X"), required(op, "grid"), mode, padding, aligned)
+    return sample(X, grid, mode, padding_mode, align_corners != 0)

@@ -8,66 +8,62 @@ of them are left to the reference evaluator.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.flat_places import flat_places
 from explorer.formats.common.scattered_extremes import scattered_extremes
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.manipulation.put import add_along_axis, put_along_axis
 from explorer.ops.manipulation.reshape import reshape
 
-_REDUCTIONS = ("none", "add", "mul", "max", "min")
 _EXTREMES = {"max": maximum, "min": minimum}
+_Reduction = Literal["none", "add", "mul", "max", "min"]
 
 
-def _written(op: OperatorContext, x: Expr, numbers: Expr, values: Expr, axis: int) -> Expr:
-    if values.shape != numbers.shape or values.dtype != x.dtype:
+def _written(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Reduction) -> Expr:
+    if updates.shape != indices.shape or updates.dtype != x.dtype:
         raise OperandError(
-            f"updates {values.type} at indices {numbers.type} of {x.type}",
-            rule=f"{op.definition.type}: there must be an update for each index, of the dtype of the data",
+            f"updates {updates.type} at indices {indices.type} of {x.type}",
+            rule="there must be an update for each index, of the dtype of the data",
         )
-    reduction = op.word("reduction", "none", _REDUCTIONS)
     if reduction in _EXTREMES:
-        return _EXTREMES[reduction](x, scattered_extremes(x, numbers, values, axis, reduction == "max"))
-    return (add_along_axis if reduction == "add" else put_along_axis)(x, numbers, values, axis)
-
-
-def _is_own(op: OperatorContext, x: Expr) -> bool:
-    return op.argument("reduction", "none") != "mul" and x.dtype.kind in "biuf"
+        return _EXTREMES[reduction](x, scattered_extremes(x, indices, updates, axis, reduction == "max"))
+    return (add_along_axis if reduction == "add" else put_along_axis)(x, indices, updates, axis)
 
 
 @operator("ScatterElements")
-def scatter_elements(op: OperatorContext) -> Any:
+def scatter_elements(
+    op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: _Reduction = "none"
+) -> Any:
     """Elements written or added along an axis, each at its own position on the others."""
-    x = required(op, "data")
-    if not _is_own(op, x):
+    if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
-    return _written(op, x, required(op, "indices"), required(op, "updates"), axis_of(op, x, 0))
+    return _written(data, indices, updates, normalize_axis(axis, data.ndim, "ScatterElements"), reduction)
 
 
 @operator("ScatterND")
-def scatter_parts(op: OperatorContext) -> Any:
+def scatter_parts(
+    op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none"
+) -> Any:
     """Parts written or added at rows of indices into the first axes."""
-    x, indices, updates = required(op, "data"), required(op, "indices"), required(op, "updates")
-    if not _is_own(op, x):
+    if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0
-    if not 0 < depth <= x.ndim or updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+    if not 0 < depth <= data.ndim or updates.shape != (*indices.shape[:-1], *data.shape[depth:]):
         raise OperandError(
-            f"updates {updates.type} at indices {indices.type} of {x.type}",
+            f"updates {updates.type} at indices {indices.type} of {data.type}",
             rule="ScatterND: a row of indices must have at most as many numbers as the data has axes, and an update "
             "must have the sizes of the other axes",
         )
-    places = flat_places([indices[..., axis] for axis in range(depth)], x.shape[:depth])
-    count, rest = places.size, prod(x.shape[depth:])
-    numbers = broadcast_to(reshape(places, (count, 1)), (count, rest))
-    flat = reshape(x, (prod(x.shape[:depth]), rest))
-    return reshape(_written(op, flat, numbers, reshape(updates, (count, rest)), 0), x.shape)
+    flat_indices = flat_places([indices[..., axis] for axis in range(depth)], data.shape[:depth])
+    count, rest = flat_indices.size, prod(data.shape[depth:])
+    rows = broadcast_to(reshape(flat_indices, (count, 1)), (count, rest))
+    flat = reshape(data, (prod(data.shape[:depth]), rest))
+    return reshape(_written(flat, rows, reshape(updates, (count, rest)), 0, reduction), data.shape)

@@ -233,7 +233,7 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.
     if inferred.tensor_type.elem_type == TensorProto.STRING:
         longest = _longest_text(operation, schema)
         return TensorType(tuple(lengths), np.dtype((np.str_, longest))) if longest else None
-    dtype = dtype_by(inferred.tensor_type.elem_type, operation.kind, "the data type of a result", narrow=True)
+    dtype = dtype_by(inferred.tensor_type.elem_type, "the data type of a result", narrow=True)
     return TensorType(tuple(lengths), dtype)
 
 

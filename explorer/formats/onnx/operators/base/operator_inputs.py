@@ -98,17 +98,17 @@ def dtype_of(op: OperatorContext, name: str, default: int | None = None, *, narr
     ``narrow`` ones are allowed where elements are only stored.
     """
     code = op.integer(name) if default is None else op.integer(name, default)
-    return dtype_by(code, op.definition.type, name, narrow=narrow)
+    return dtype_by(code, name, narrow=narrow)
 
 
-def dtype_by(code: int, type: str, name: str, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype of a number that an operator type has under some name; raises OperandError as above."""
+def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
+    """Return the dtype of a number that an operator has under some name; raises OperandError as above."""
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])
     if code not in _DTYPES:
         raise OperandError(
             f"{name}={code}",
-            rule=f"{type}: elements must be booleans, or real, complex or whole numbers of 8 bits "
-            "or more; bfloat16, texts and narrower numbers are not computed with",
+            rule="elements must be booleans, integers, or real or complex numbers of 8 bits or more; "
+            "bfloat16, strings and narrower numbers are not computed with",
         )
     return np.dtype(_DTYPES[code])

@@ -18,7 +18,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.general_product import general_product
-from explorer.formats.onnx.operators.base.stash_type import in_stash_dtype, stashed
+from explorer.formats.onnx.operators.base.stash_type import FLOAT, in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.conv import convolved
 from explorer.net.operators.context import OperatorContext
@@ -89,7 +89,15 @@ def fused_general_product(op: OperatorContext) -> Expr:
     """An activation of alpha · A · B + beta · C; A and B may be transposed."""
     names = [f"activation_{letter}" for letter in ("alpha", "beta", "gamma")]
     parameters = [op.number(name, 0.0) for name in names if op.has(name)]
-    y = general_product(op, required(op, "input 0"), required(op, "input 1"), optional(op, "input 2"))
+    y = general_product(
+        required(op, "input 0"),
+        required(op, "input 1"),
+        optional(op, "input 2"),
+        alpha=op.number("alpha", 1.0),
+        beta=op.number("beta", 1.0),
+        transA=op.integer("transA", 0),
+        transB=op.integer("transB", 0),
+    )
     return _activated(op, y, parameters)
 
 
@@ -122,12 +130,13 @@ def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
     x, epsilon = required(op, "input 0"), op.number("epsilon", 1e-5)
     axis = normalize_axis(op.integer("axis", -1), x.ndim, op.definition.type)
-    wide, scale = in_stash_dtype(op, x), required(op, "input 1")
+    wide, scale = in_stash_dtype(x, op.integer("stash_type", FLOAT)), required(op, "input 1")
     y = rms_norm(wide, scale, axes=x.ndim - axis, epsilon=epsilon)
     y = cast(y, np.result_type(x.dtype, scale.dtype))
     if len(op.definition.outputs) == 1:
         return (y,)
-    return y, stashed(op, rsqrt(mean(wide * wide, tuple(range(axis, x.ndim)), keepdims=True) + epsilon))
+    statistic = rsqrt(mean(wide * wide, tuple(range(axis, x.ndim)), keepdims=True) + epsilon)
+    return y, stashed(statistic, op.integer("stash_type", FLOAT))
 
 
 @operator("com.microsoft.EmbedLayerNormalization", ignored=("mask_index_type",))

@@ -88,7 +88,7 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
     ("type", "attributes", "rule"),
     [
         ("GridSample", {"align_corners": 2.5}, "align_corners must be an integer"),
-        ("GridSample", {"mode": [1, 2]}, "mode must be a text"),
+        ("GridSample", {"mode": [1, 2]}, "mode must be linear or nearest or cubic"),
         ("MaxUnpool", {"kernel_shape": 3}, "kernel_shape must be a list of integers"),
         ("MaxUnpool", {"kernel_shape": []}, "operands and attributes must fit the standard's rules"),
         ("BitCast", {"to": 0}, "operands and attributes must fit the standard's rules"),
