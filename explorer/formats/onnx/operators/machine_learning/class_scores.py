@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import tensor, tensor_of
-from explorer.net.operators.context import OperatorContext
+from explorer.core.types.tensor_type import Array
+from explorer.net.operators.signature import Ints, Names
+from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, exp, log, sigmoid, sign, sqrt
 from explorer.ops.manipulation.gather import take
@@ -19,17 +22,14 @@ from explorer.ops.nn.softmax import softmax
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
-TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+Transform = Literal["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 """transforms of scores, in the order of their numbers in TreeEnsemble"""
+Labels = Annotated[Ints | tuple[str, ...], Names("classlabels_ints", "classlabels_int64s", "classlabels_strings")]
+"""labels of classes, of which a file has one list"""
 _ERF = 0.147
 """constant of Winitzki's approximation of the error function, as ONNX Runtime has it"""
 _ZERO = 1e-7
 """scores of a smaller magnitude are zeros for SOFTMAX_ZERO"""
-
-
-def transform_of(op: OperatorContext) -> str:
-    """Return the transform that an operator applies to its scores."""
-    return op.word("post_transform", "NONE", TRANSFORMS)
 
 
 def transformed(scores: Expr, transform: str) -> Expr:
@@ -62,28 +62,35 @@ def _softmax_of_others(scores: Expr) -> Expr:
     return where(size == 0, np.float32(0.5), powers / where(size == 0, np.float32(1), size))
 
 
-def labels(op: OperatorContext, *names: str) -> np.ndarray[Any, Any]:
-    """Return the labels of a classifier, whole numbers or texts, from the attributes that may hold them."""
-    for name in names:
-        value = op.argument(name, ())
-        items = value if isinstance(value, tuple) else (value,)
-        if not items:
-            continue
-        if all(isinstance(item, str) for item in items):
-            return np.array(items)
-        if all(isinstance(item, int) and not isinstance(item, bool) and abs(item) < 1 << 63 for item in items):
-            return np.array(items, np.int64)
-        raise OperandError(
-            f"{name}={value!r:.80}", rule=f"{op.definition.type}: labels must be whole numbers, or texts"
-        )
-    raise OperandError("no labels are given", rule=f"{op.definition.type} must have {' or '.join(names)}")
+def labels(values: Ints | tuple[str, ...]) -> Array:
+    """Return labels as an array; raises OperandError where there are none."""
+    if not values:
+        raise OperandError("no labels", rule="there must be labels, either integers or strings")
+    return np.array(values) if isinstance(values[0], str) else int64s("labels", values)
 
 
-def label_of(names: np.ndarray[Any, Any], classes: Expr) -> Expr:
+def int64s(name: str, numbers: Sequence[int]) -> Array:
+    """Return integers as an array; raises OperandError for those of more than 64 bits."""
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError as error:
+        raise OperandError(f"{name}: {error}", rule=f"{name} must fit 64 bits") from None
+
+
+def rows(x: Expr) -> Expr:
+    """Return an operand as rows of numbers, (n, features); one row may come without its axis."""
+    if x.ndim == 1:
+        x = reshape(x, (1, x.size))
+    if x.ndim != 2 or x.dtype.kind not in "iuf":
+        raise OperandError(f"rows of {x.type}", rule="rows must be numbers of shape (n, features)")
+    return x
+
+
+def label_of(names: Array, classes: Expr) -> Expr:
     """Return the label of each number of a class."""
     return take(constant(names), classes, 0)
 
 
-def constant(array: np.ndarray[Any, Any]) -> Expr:
-    """Return numbers or texts as a tensor."""
+def constant(array: Array) -> Expr:
+    """Return numbers or strings as a tensor."""
     return tensor_of(Storage(array)) if array.dtype.kind == "U" else tensor(array)

@@ -6,15 +6,17 @@ front of a model.
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.onnx.operators.base.operator_inputs import first, numbers
+from explorer.core.types.tensor_type import Array
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import members, required
+from explorer.formats.onnx.operators.machine_learning.class_scores import Labels, labels
+from explorer.net.operators.signature import Ints, Known, Names, Unused
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, isnan, sqrt
@@ -23,34 +25,31 @@ from explorer.ops.manipulation.gather import take
 from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
-
-def _features(op: OperatorContext) -> Expr:
-    """Return the operand in float32, as the standard has it for all of these."""
-    return cast(first(op), np.dtype(np.float32))
+Vocabulary = Annotated[Ints | tuple[str, ...], Names("string_vocabulary", "int64_vocabulary")]
+"""keys of a dictionary, of which a file has one list"""
+_FLOAT32 = np.dtype(np.float32)
 
 
 @operator("ai.onnx.ml.Scaler")
-def scaler(op: OperatorContext) -> Expr:
+def scaler(X: Expr, *, offset: Known[Array], scale: Known[Array]) -> Expr:
     """(x − offset) · scale, with one number of each for all features, or one for each feature."""
-    x = _features(op)
-    return (x - _per_feature(op, "offset", x)) * _per_feature(op, "scale", x)
+    x = cast(X, _FLOAT32)
+    return (x - _per_feature("offset", offset, x)) * _per_feature("scale", scale, x)
 
 
-def _per_feature(op: OperatorContext, name: str, x: Expr) -> Expr:
+def _per_feature(name: str, values: Array, x: Expr) -> Expr:
     """Return an attribute that has one number for all features, or one for each, in the operand's dtype."""
-    values = numbers(op, name, x.dtype)
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
             f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one a feature"
         )
-    return tensor(values)
+    return tensor(values.reshape(-1).astype(x.dtype))
 
 
 @operator("ai.onnx.ml.Normalizer")
-def normalizer(op: OperatorContext) -> Expr:
+def normalizer(X: Expr, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expr:
     """Rows divided by their largest element, by the sum of their magnitudes, or by their length; zeros stay."""
-    x = _features(op)
-    norm = op.word("norm", "MAX", ("MAX", "L1", "L2"))
+    x = cast(X, _FLOAT32)
     if norm == "MAX":
         size = largest(absolute(x), -1, keepdims=True)
     elif norm == "L1":
@@ -61,67 +60,74 @@ def normalizer(op: OperatorContext) -> Expr:
 
 
 @operator("ai.onnx.ml.ArrayFeatureExtractor")
-def array_feature_extractor(op: OperatorContext) -> Expr:
-    """The columns of some numbers, in their order."""
-    x, places = required(op, "X"), required(op, "Y")
-    if x.ndim == 0 or places.dtype.kind not in "iu":
+def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
+    """The columns of X with the numbers Y, in their order."""
+    if X.ndim == 0 or Y.dtype.kind not in "iu":
         raise OperandError(
-            f"{x.type} and {places.type}", rule="ArrayFeatureExtractor must have rows, and whole numbers of columns"
+            f"{X.type} and {Y.type}", rule="ArrayFeatureExtractor must have rows, and integers as numbers of columns"
         )
-    y = take(x, reshape(places, (places.size,)), x.ndim - 1)
-    return reshape(y, (1, places.size)) if x.ndim == 1 else y
+    columns = take(X, reshape(Y, (Y.size,)), X.ndim - 1)
+    return reshape(columns, (1, Y.size)) if X.ndim == 1 else columns
 
 
 @operator("ai.onnx.ml.Binarizer")
-def binarizer(op: OperatorContext) -> Expr:
+def binarizer(X: Expr, *, threshold: float = 0.0) -> Expr:
     """1 above a threshold, else 0."""
-    x = first(op)
+    _check_numbers(X)
+    return cast(X > np.asarray(threshold, X.dtype), X.dtype)
+
+
+def _check_numbers(x: Expr) -> None:
     if x.dtype.kind not in "iuf":
-        raise OperandError(f"elements of {x.dtype.name}", rule="Binarizer must have numbers as elements")
-    return cast(x > np.asarray(op.number("threshold", 0.0), x.dtype), x.dtype)
+        raise OperandError(f"elements of {x.dtype.name}", rule="the elements must be numbers")
 
 
 @operator("ai.onnx.ml.Imputer")
-def imputer(op: OperatorContext) -> Expr:
+def imputer(
+    X: Expr,
+    *,
+    imputed_value_floats: Known[Array] | None = None,
+    imputed_value_int64s: Known[Array] | None = None,
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Expr:
     """A number in place of another, or of missing ones: one for all features, or one for each."""
-    x = first(op)
-    if x.dtype.kind not in "iuf":
-        raise OperandError(f"elements of {x.dtype.name}", rule="Imputer must have numbers as elements")
-    end = "int64" if x.dtype.kind in "iu" else "float"
-    values = _per_feature(op, f"imputed_value_{end}s", x)
-    replaced = op.number(f"replaced_value_{end}", 0)
-    if x.dtype.kind == "f" and replaced != replaced:  # NaN
-        return where(isnan(x), values, x)
-    return where(x == np.asarray(replaced, x.dtype), values, x)
+    _check_numbers(X)
+    imputed, other, replaced = imputed_value_floats, imputed_value_int64s, replaced_value_float
+    if X.dtype.kind in "iu":
+        imputed, other, replaced = imputed_value_int64s, imputed_value_floats, replaced_value_int64
+    if imputed is None or other is not None:
+        raise OperandError(
+            f"elements of {X.dtype.name}",
+            rule="there must be imputed_value_int64s for integers, and imputed_value_floats for floating numbers",
+        )
+    values = _per_feature("imputed values", imputed, X)
+    return where(isnan(X) if replaced != replaced else X == np.asarray(replaced, X.dtype), values, X)  # NaN ≠ NaN
 
 
-@operator("ai.onnx.ml.FeatureVectorizer", ignored=("inputdimensions",))
-def feature_vectorizer(op: OperatorContext) -> Expr:
+@operator("ai.onnx.ml.FeatureVectorizer")
+def feature_vectorizer(*X: Expr, inputdimensions: Unused) -> Expr:
     """The columns of all operands next to one another, in float32."""
-    parts = [cast(part, np.dtype(np.float32)) for part in members(op, "X")]
+    parts = [cast(part, _FLOAT32) for part in X]
     return concatenate([reshape(part, (part.size, 1)) if part.ndim == 1 else part for part in parts], 1)
 
 
 @operator("ai.onnx.ml.DictVectorizer")
-def dict_vectorizer(op: OperatorContext) -> Expr:
+def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
     """A dictionary's values in the order of the vocabulary, as a row; an array of them stands for the dictionary."""
-    x, named = first(op), [name for name in ("string_vocabulary", "int64_vocabulary") if op.has(name)]
-    values = op.argument(named[0]) if len(named) == 1 else ()
-    keys = values if isinstance(values, tuple) else (values,)
-    if len({*keys}) != len(keys) or x.shape != (len(keys),) or x.dtype.kind not in "iufU":
+    count = len(vocabulary)
+    if len({*vocabulary}) != count or X.shape != (count,) or X.dtype.kind not in "iufU":
         raise OperandError(
-            f"{len(keys)} keys for {x.type}",
-            rule="DictVectorizer: there must be one vocabulary, each key once, and an element for each key",
+            f"{count} keys for {X.type}",
+            rule="DictVectorizer: there must be each key once, and an element for each key",
         )
-    return reshape(x, (1, x.size))
+    return reshape(X, (1, X.size))
 
 
 @operator("ai.onnx.ml.ZipMap")
-def zip_map(op: OperatorContext) -> Expr:
+def zip_map(X: Expr, *, classlabels: Labels) -> Expr:
     """Scores as they are, an array with a column for each label; the standard has a map of labels for each row."""
-    x = first(op)
-    labels = op.argument("classlabels_strings") if op.has("classlabels_strings") else op.argument("classlabels_int64s")
-    count = len(labels) if isinstance(labels, tuple) else 1
-    if x.ndim == 0 or x.shape[-1] != count:
-        raise OperandError(f"{count} labels for {x.type}", rule="each column must have a label")
-    return x
+    count = len(labels(classlabels))
+    if X.ndim == 0 or X.shape[-1] != count:
+        raise OperandError(f"{count} labels for {X.type}", rule="each column must have a label")
+    return X

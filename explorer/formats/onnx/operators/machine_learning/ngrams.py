@@ -1,13 +1,13 @@
-"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of texts or numbers.
+"""Counts of n-grams: how often each n-gram of a vocabulary occurs in a row of strings or numbers.
 
 A vocabulary may be long. As a tree of sorted pairs they are searched by halving for all rows at once, token by token,
-and no text or tuple is built in a run.
+and no string or tuple is built in a run.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -17,11 +17,10 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import constant, labels
 from explorer.formats.onnx.operators.machine_learning.lookup import Lookup
-from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Ints, Known, Names
 from explorer.ops.base import cast
 
 _LONGEST = 256
@@ -96,12 +95,12 @@ class NgramCounts(Operation):
         return types[0].size * (len(types) // 2) * (self.skips + 1) * 8
 
 
-def _lengths(op: OperatorContext, pool: Array, most: int) -> list[Array]:
+def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
     """Return the n-grams of each length, a row each, of the pool."""
-    starts = [*op.integers("ngram_counts"), len(pool)]
+    starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(
-            f"ngram_counts={starts[:-1]}", rule="TfIdfVectorizer: ngram_counts must be places in the pool"
+            f"ngram_counts={starts[:-1]}", rule="TfIdfVectorizer: ngram_counts must be positions in the pool"
         )
     lists = []
     for length, (start, end) in enumerate(pairwise(starts), 1):
@@ -110,7 +109,7 @@ def _lengths(op: OperatorContext, pool: Array, most: int) -> list[Array]:
                 f"{end - start} tokens in n-grams of {length}", rule="TfIdfVectorizer: each n-gram must be whole"
             )
         lists.append(pool[start:end].reshape(-1, length))
-    return lists[:most] + [pool[:0].reshape(0, length) for length in range(len(lists) + 1, most + 1)]
+    return lists
 
 
 def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]:
@@ -128,35 +127,49 @@ def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]
     return tables
 
 
-@operator("TfIdfVectorizer", ignored=("weights",))
-def tf_idf_vectorizer(op: OperatorContext) -> Expr:
+@operator("TfIdfVectorizer")
+def tf_idf_vectorizer(
+    X: Expr,
+    *,
+    mode: Literal["TF", "IDF", "TFIDF"] = "TF",
+    min_gram_length: int,
+    max_gram_length: int,
+    max_skip_count: int,
+    ngram_counts: Ints,
+    ngram_indexes: Ints,
+    pool: Annotated[Ints | tuple[str, ...], Names("pool_int64s", "pool_strings")],
+    weights: Known[Array] | None = None,
+) -> Expr:
     """How often each n-gram occurs, or whether it does, times its weight."""
-    x, mode = first(op), op.word("mode", "TF", ("TF", "IDF", "TFIDF"))
-    least, most, skips = (op.integer(name) for name in ("min_gram_length", "max_gram_length", "max_skip_count"))
-    indexes = np.array(op.integers("ngram_indexes"), np.int64)
-    pool = labels(op, "pool_strings") if is_text(x.dtype) else labels(op, "pool_int64s").astype(x.dtype)
-    if not 1 <= least <= most < _LONGEST or not 0 <= skips < 1 << 16 or not indexes.size or indexes.min() < 0:
+    indexes, tokens = np.array(ngram_indexes, np.int64), labels(pool)
+    if tokens.dtype.kind == "i" and not is_text(X.dtype):
+        tokens = tokens.astype(X.dtype)
+    has_lengths = 1 <= min_gram_length <= max_gram_length < _LONGEST and 0 <= max_skip_count < 1 << 16
+    if not has_lengths or not indexes.size or indexes.min() < 0:
         raise OperandError(
-            f"n-grams of {least} to {most} tokens, {skips} left out, {indexes.size} indexes",
+            f"n-grams of {min_gram_length} to {max_gram_length} tokens, {max_skip_count} left out, "
+            f"{indexes.size} indexes",
             rule="TfIdfVectorizer must have n-grams of one token or more, each with a column",
         )
-    vocabulary, numbers = np.unique(pool, return_inverse=True)
-    every = _lengths(op, numbers.reshape(-1), len(op.integers("ngram_counts")))
+    vocabulary, numbers = np.unique(tokens, return_inverse=True)
+    every = _lengths(ngram_counts, numbers.reshape(-1))
     if sum(map(len, every)) != indexes.size:
         raise OperandError(f"{indexes.size} indexes", rule="TfIdfVectorizer: each n-gram must have an index")
     columns = np.split(indexes, np.cumsum([len(rows) for rows in every])[:-1])
     size = int(indexes.max()) + 1
-    steps = _tree(every[:most], columns[:most], len(vocabulary))
-    counts: Any = NgramCounts(size, len(vocabulary), least, skips)(
-        Lookup()(x, constant(vocabulary)), *map(tensor, steps)
+    steps = _tree(every[:max_gram_length], columns[:max_gram_length], len(vocabulary))
+    counts: Any = NgramCounts(size, len(vocabulary), min_gram_length, max_skip_count)(
+        Lookup()(X, constant(vocabulary)), *map(tensor, steps)
     )
     if mode != "TF":
         claim_constant("TfIdfVectorizer", size, 4)
-        weights = np.ones(size, np.float32)
-        if op.has("weights"):
-            value = op.argument("weights")
-            if not isinstance(value, tuple) or len(value) != indexes.size or any(isinstance(w, str) for w in value):
-                raise OperandError(f"weights={value!r:.80}", rule="TfIdfVectorizer: each n-gram must have a weight")
-            weights[indexes] = value
-        counts = (cast(counts > 0, np.dtype(np.float32)) if mode == "IDF" else counts) * tensor(weights)
+        factors = np.ones(size, np.float32)
+        if weights is not None:
+            if weights.size != indexes.size:
+                raise OperandError(
+                    f"{weights.size} weights for {indexes.size} n-grams",
+                    rule="TfIdfVectorizer: each n-gram must have a weight",
+                )
+            factors[indexes] = weights.reshape(-1)
+        counts = (cast(counts > 0, np.dtype(np.float32)) if mode == "IDF" else counts) * tensor(factors)
     return cast(counts, np.dtype(np.float32))

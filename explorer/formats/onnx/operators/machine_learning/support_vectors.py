@@ -6,8 +6,9 @@ their products; only the probabilities of several classes are found step by step
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
@@ -16,10 +17,16 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
-from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.machine_learning.class_scores import label_of, labels, transform_of, transformed
-from explorer.net.operators.context import OperatorContext
+from explorer.formats.onnx.operators.machine_learning.class_scores import (
+    Labels,
+    Transform,
+    label_of,
+    labels,
+    rows,
+    transformed,
+)
+from explorer.net.operators.signature import Ints, Known
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import maximum, where
 from explorer.ops.elementwise.unary import exp, sigmoid, tanh
@@ -34,6 +41,8 @@ _STEPS = 100
 """steps after which probabilities that still move are taken as they are"""
 _CLOSE = 0.005
 """by how much, over the number of classes, probabilities may be off"""
+_NONE = np.zeros(0)
+"""numbers of an attribute that is left out"""
 
 
 class CoupledProbabilities(Operation):
@@ -93,109 +102,116 @@ class CoupledProbabilities(Operation):
         return types[0].shape[0] * self.classes**3
 
 
-def _rows(op: OperatorContext) -> Expr:
-    return cast(rows(op), np.dtype(np.float64))
+@dataclass(frozen=True)
+class Kernel:
+    """Attributes of the function of a row and a support vector."""
+
+    kernel_type: Literal["LINEAR", "POLY", "RBF", "SIGMOID"] = "LINEAR"
+    kernel_params: tuple[float, ...] = ()
+
+    def __call__(self, x: Expr, vectors: Array) -> Expr:
+        """Return the kernel of each row and each vector: (n, vectors)."""
+        products = x @ tensor(np.ascontiguousarray(vectors.T))
+        if self.kernel_type == "LINEAR":
+            return products
+        if len(self.kernel_params) != 3:
+            raise OperandError(
+                f"kernel_params has {len(self.kernel_params)} numbers",
+                rule="kernel_params must be gamma, the constant term, and the degree",
+            )
+        gamma, constant, degree = self.kernel_params
+        if not 0 <= degree < 1 << 16:
+            raise OperandError(f"a degree of {degree}", rule="the degree must be a small integer")
+        if self.kernel_type == "RBF":
+            squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
+            # |x − v|² = x² + v² − 2 x·v, below 0 by rounding where both are close.
+            return exp(maximum(squares - 2 * products, 0.0) * -gamma)
+        inner = gamma * products + constant
+        return tanh(inner) if self.kernel_type == "SIGMOID" else inner ** int(degree)
 
 
-def _reals(op: OperatorContext, name: str) -> Array:
-    array: Array = numbers(op, name, np.float64, [])
-    return array
-
-
-def _matrix(op: OperatorContext, name: str, rows: int, columns: int) -> Array:
-    values = _reals(op, name)
+def _matrix(name: str, values: Array, rows: int, columns: int) -> Array:
     if values.size != rows * columns:
-        raise OperandError(
-            f"{name} has {values.size} numbers", rule=f"{op.definition.type}: {name} must have {rows} × {columns}"
-        )
-    return values.reshape(rows, columns)
-
-
-def _kernel(op: OperatorContext, x: Expr, vectors: Array) -> Expr:
-    """Return what the kernel gives for each row and each vector: (n, vectors)."""
-    name = op.word("kernel_type", "LINEAR", ("LINEAR", "POLY", "RBF", "SIGMOID"))
-    products = x @ tensor(np.ascontiguousarray(vectors.T))
-    if name == "LINEAR":
-        return products
-    parameters = _reals(op, "kernel_params")
-    if parameters.size != 3:
-        raise OperandError(
-            f"kernel_params has {parameters.size} numbers",
-            rule=f"{op.definition.type}: kernel_params must be gamma, the constant term, and the degree",
-        )
-    gamma, constant, degree = parameters.tolist()
-    if not 0 <= degree < 1 << 16:
-        raise OperandError(
-            f"a degree of {degree}", rule=f"{op.definition.type}: the degree must be a small whole number"
-        )
-    if name == "RBF":
-        squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
-        # |x − v|² = x² + v² − 2 x·v, below 0 by rounding where both are close.
-        return exp(maximum(squares - 2 * products, 0.0) * -gamma)
-    inner = gamma * products + constant
-    return tanh(inner) if name == "SIGMOID" else inner ** int(degree)
+        raise OperandError(f"{name} has {values.size} numbers", rule=f"{name} must have {rows} × {columns}")
+    return values.reshape(rows, columns).astype(np.float64)
 
 
 def _scores(scores: Expr) -> Expr:
     return cast(scores, np.dtype(np.float32))
 
 
-@operator("ai.onnx.ml.SVMRegressor", ignored=("kernel_type", "kernel_params", "support_vectors"))
-def svm_regressor(op: OperatorContext) -> Expr:
+@operator("ai.onnx.ml.SVMRegressor")
+def svm_regressor(
+    X: Expr,
+    *,
+    coefficients: Known[Array],
+    rho: Known[Array],
+    n_supports: int = 0,
+    support_vectors: Known[Array] = _NONE,
+    kernel: Kernel,
+    one_class: int = 0,
+    post_transform: Literal["NONE"] = "NONE",
+) -> Expr:
     """Kernels of a row with the support vectors · coefficients + rho; its sign for one class."""
-    x, count, coefficients = _rows(op), op.integer("n_supports", 0), _reals(op, "coefficients")
-    op.only("post_transform", "NONE")
+    x = cast(rows(X), np.dtype(np.float64))
+    count = n_supports
     if count > 0:
-        kernels = _kernel(op, x, _matrix(op, "support_vectors", count, x.shape[1]))
+        kernels = kernel(x, _matrix("support_vectors", support_vectors, count, x.shape[1]))
     else:
         count, kernels = x.shape[1], x
-    y = kernels @ tensor(_matrix(op, "coefficients", count, 1)) + tensor(_matrix(op, "rho", 1, 1))
-    if coefficients.size and op.integer("one_class", 0):
-        return _scores(where(y > 0, 1.0, -1.0))
-    return _scores(y)
+    y = kernels @ tensor(_matrix("coefficients", coefficients, count, 1)) + tensor(_matrix("rho", rho, 1, 1))
+    return _scores(where(y > 0, 1.0, -1.0) if coefficients.size and one_class else y)
 
 
-@operator("ai.onnx.ml.SVMClassifier", ignored=("kernel_type", "kernel_params", "support_vectors"))
-def svm_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
-    """The label with most votes of pairs of classes, and the scores of all pairs, or probabilities of all classes."""
-    x, names, transform = _rows(op), labels(op, "classlabels_ints", "classlabels_strings"), transform_of(op)
-    classes, sizes = len(names), op.integers("vectors_per_class", ())
+@operator("ai.onnx.ml.SVMClassifier")
+def svm_classifier(
+    X: Expr,
+    *,
+    classlabels: Labels,
+    coefficients: Known[Array],
+    rho: Known[Array],
+    vectors_per_class: Ints = (),
+    support_vectors: Known[Array] = _NONE,
+    kernel: Kernel,
+    prob_a: Known[Array] = _NONE,
+    prob_b: Known[Array] = _NONE,
+    post_transform: Transform = "NONE",
+) -> tuple[Expr, Expr]:
+    """The label with most votes of pairs of classes, and the scores of all pairs, or probabilities of all classes.
+
+    Without support vectors there are coefficients of each class.
+    """
+    x, names = cast(rows(X), np.dtype(np.float64)), labels(classlabels)
+    classes, sizes = len(names), vectors_per_class
     if not any(sizes):
-        return _linear(op, x, names, transform)
+        if not rho.size:
+            raise OperandError("rho is empty", rule="SVMClassifier: rho must have a number")
+        weights = _matrix("coefficients", coefficients, classes, x.shape[1])
+        scores = x @ tensor(np.ascontiguousarray(weights.T)) + float(rho.reshape(-1)[0])
+        return label_of(names, argmax(scores, -1)), transformed(_scores(scores), post_transform)
     if len(sizes) != classes or min(sizes) < 0 or classes < 2:
         raise OperandError(
             f"vectors_per_class={sizes} for {classes} labels",
             rule="SVMClassifier must have two labels or more, and a number of support vectors for each",
         )
-    count = sum(sizes)
-    pairs = list(combinations(range(classes), 2))
-    columns = _pair_columns(_matrix(op, "coefficients", classes - 1, count), sizes)
-    kernels = _kernel(op, x, _matrix(op, "support_vectors", count, x.shape[1]))
-    scores = kernels @ tensor(columns) + tensor(_matrix(op, "rho", 1, len(pairs)))
+    count, pairs = sum(sizes), classes * (classes - 1) // 2
+    columns = _pair_columns(_matrix("coefficients", coefficients, classes - 1, count), sizes)
+    kernels = kernel(x, _matrix("support_vectors", support_vectors, count, x.shape[1]))
+    scores = kernels @ tensor(columns) + tensor(_matrix("rho", rho, 1, pairs))
     label = label_of(names, argmax(_votes(scores, classes), -1))
-    if _reals(op, "prob_a").size:
-        slope, shift = (tensor(_matrix(op, name, 1, len(pairs))) for name in ("prob_a", "prob_b"))
+    if prob_a.size:
+        slope, shift = tensor(_matrix("prob_a", prob_a, 1, pairs)), tensor(_matrix("prob_b", prob_b, 1, pairs))
         chances = clip(sigmoid(-(scores * slope + shift)), _LEAST, 1 - _LEAST)
-        return label, transformed(_scores(CoupledProbabilities(classes)(chances)), transform)
+        return label, transformed(_scores(CoupledProbabilities(classes)(chances)), post_transform)
     if classes > 2:
-        return label, transformed(_scores(scores), transform)
-    if transform == "PROBIT":
+        return label, transformed(_scores(scores), post_transform)
+    if post_transform == "PROBIT":
         raise OperandError("PROBIT of one score", rule="SVMClassifier: PROBIT must be of a score for each class")
     # Two classes have one score, of the pair: ONNX Runtime's two columns are derived from it.
     score = _scores(scores)
-    if transform in ("NONE", "LOGISTIC"):
-        return label, transformed(concatenate([-score, score], 1), transform)
+    if post_transform in ("NONE", "LOGISTIC"):
+        return label, transformed(concatenate([-score, score], 1), post_transform)
     return label, concatenate([1 - score, score], 1)
-
-
-def _linear(op: OperatorContext, x: Expr, names: Any, transform: str) -> tuple[Expr, Expr]:
-    """Return label and scores without support vectors: coefficients of each class."""
-    rho = _reals(op, "rho")
-    coefficients = _matrix(op, "coefficients", len(names), x.shape[1])
-    if not rho.size:
-        raise OperandError("rho is empty", rule="SVMClassifier: rho must have a number")
-    scores = x @ tensor(np.ascontiguousarray(coefficients.T)) + float(rho[0])
-    return label_of(names, argmax(scores, -1)), transformed(_scores(scores), transform)
 
 
 def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:

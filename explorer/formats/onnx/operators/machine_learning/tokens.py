@@ -1,4 +1,4 @@
-"""Tokens of texts, and hashes: the operators of com.microsoft that vectorizers of texts are exported with."""
+"""Tokens of strings, and hashes: the operators of com.microsoft that vectorizers of strings are exported with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_known, required, value_of
+from explorer.net.operators.known_inputs import is_known, value_of
 
 _START, _END = "\x02", "\x03"
 """tokens around those of a text, where a file asks for marks"""
@@ -94,30 +94,36 @@ def _between(separator: str, text: str) -> list[str]:
 
 
 @operator("com.microsoft.Tokenizer")
-def tokenizer(op: OperatorContext) -> Expr:
-    """The tokens of texts; how many there are in a row depends on the texts."""
-    x, pattern, separators = required(op, "input 0"), op.argument("tokenexp", ""), op.argument("separators", ())
-    separators = separators if isinstance(separators, tuple) else (separators,)
-    pad = op.argument("pad_value", "")
-    if not all(isinstance(text, str) for text in (pattern, pad, *separators)) or bool(pattern) == bool(separators):
+def tokenizer(
+    op: OperatorContext,
+    X: Expr,
+    *,
+    tokenexp: str = "",
+    separators: tuple[str, ...] = (),
+    mincharnum: int = 1,
+    pad_value: str = "",
+    mark: int = 0,
+) -> Expr:
+    """The tokens of strings; how many there are in a row depends on the strings."""
+    if bool(tokenexp) == bool(separators):
         raise OperandError(
-            f"tokenexp={pattern!r:.80}, separators={separators!r:.80}",
+            f"tokenexp={tokenexp!r:.80}, separators={separators!r:.80}",
             rule="Tokenizer must have one of them: a pattern of tokens, or a list of separators",
         )
-    for text in (pattern, *separators):
+    for pattern in (tokenexp, *separators):
         try:
-            re.compile(text, re.ASCII)
+            re.compile(pattern, re.ASCII)
         except (re.error, OverflowError, RecursionError) as error:
             raise OperandError(
-                f"{text!r:.80}: {error}", rule="Tokenizer: patterns must be regular expressions"
+                f"{pattern!r:.80}: {error}", rule="Tokenizer: patterns must be regular expressions"
             ) from None
-    arguments = (pattern, separators, op.integer("mincharnum", 1), pad, bool(op.integer("mark", 0)))
+    arguments = (tokenexp, separators, mincharnum, pad_value, bool(mark))
     tokenize = Tokenize(*arguments)
-    if is_known(x):
-        count = tokenize.longest(value_of(x))
+    if is_known(X):
+        count = tokenize.longest(value_of(X))
     else:
-        count = cast("int", op.ask("the most tokens of a text", [x], lambda arrays: tokenize.longest(arrays[0]), 1))
-    return Tokenize(*arguments, count)(x)
+        count = cast("int", op.ask("the most tokens of a string", [X], lambda arrays: tokenize.longest(arrays[0]), 1))
+    return Tokenize(*arguments, count)(X)
 
 
 class MurmurHash(Operation):
@@ -174,6 +180,6 @@ def _mixed(word: int) -> int:
 
 
 @operator("com.microsoft.MurmurHash3")
-def murmur_hash(op: OperatorContext) -> Expr:
+def murmur_hash(X: Expr, *, seed: int = 0, positive: int = 1) -> Expr:
     """The hash of each element, as scikit-learn's FeatureHasher takes it."""
-    return MurmurHash(op.integer("seed", 0), bool(op.integer("positive", 1)))(required(op, "input 0"))
+    return MurmurHash(seed, bool(positive))(X)

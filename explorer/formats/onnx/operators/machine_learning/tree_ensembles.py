@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -12,124 +13,134 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
-from explorer.formats.onnx.operators.base.operator_inputs import numbers, rows
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.machine_learning.class_scores import (
-    TRANSFORMS,
+    Labels,
+    Transform,
     label_of,
     labels,
-    transform_of,
+    rows,
     transformed,
 )
 from explorer.formats.onnx.operators.machine_learning.decision_trees import COMBINE, EQUAL, NAN_GOES_TRUE, DecisionTrees
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given
+from explorer.net.operators.signature import Ints, Known, Names, Unused
 from explorer.ops.base import cast
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.reduction.sorting import argmax
 
-_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+Aggregate = Literal["AVERAGE", "SUM", "MIN", "MAX"]
 """how trees are put together, in the order of their numbers in TreeEnsemble"""
+_FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
-def _rows(op: OperatorContext) -> Expr:
+def _rows(x: Expr) -> Expr:
     """Return the operand as rows of real numbers: float64 as it is, all others in float32."""
-    x = rows(op)
-    return x if x.dtype == np.float64 else cast(x, np.dtype(np.float32))
+    x = rows(x)
+    return x if x.dtype == np.float64 else cast(x, _FLOAT32)
 
 
-def _walked(x: Expr, tables: TreeTables, targets: int, combine: str = "SUM") -> Expr:
-    return DecisionTrees(targets, tables.depth, combine)(x, *map(tensor, tables.operands))
+def _combine(aggregate: Aggregate) -> str:
+    return "SUM" if aggregate == "AVERAGE" else aggregate
 
 
-def _base(op: OperatorContext, targets: int) -> Any:
-    """Return what is added to all rows: a number for each target, or one; None where there is none."""
-    if not is_given(op, "base_values") and not is_given(op, "base_values_as_tensor"):
-        return None
-    base = numbers(op, "base_values", np.float32).astype(np.float32)
-    if base.size == 0:
-        return None
-    if base.size not in (1, targets):
-        raise OperandError(
-            f"{base.size} base values for {targets} targets",
-            rule="there must be one base value, or one for each target",
-        )
-    return base
+def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate) -> Expr:
+    """Return the weights of the leaves that rows reach: their sum, mean, least or largest."""
+    y = DecisionTrees(targets, tables.depth, _combine(aggregate))(x, *map(tensor, tables.operands))
+    return y / np.asarray(max(1, len(tables.roots)), y.dtype) if aggregate == "AVERAGE" else y
 
 
-@operator("ai.onnx.ml.TreeEnsembleRegressor", ignored=("nodes_hitrates", "nodes_hitrates_as_tensor"))
-def tree_ensemble_regressor(op: OperatorContext) -> Expr:
+@dataclass(frozen=True, kw_only=True)
+class NamedTrees:
+    """Attributes of opsets 1 to 4, which name a node by the number of its tree, and a number in the tree."""
+
+    nodes_treeids: Known[Ints]
+    nodes_nodeids: Known[Ints]
+    nodes_featureids: Known[Ints]
+    nodes_values: Annotated[Known[Array], Names("nodes_values", "nodes_values_as_tensor")]
+    nodes_modes: tuple[str, ...]
+    nodes_truenodeids: Known[Ints]
+    nodes_falsenodeids: Known[Ints]
+    nodes_missing_value_tracks_true: Known[Ints] | None = None
+    nodes_hitrates: Annotated[Unused, Names("nodes_hitrates", "nodes_hitrates_as_tensor")] = None
+    weights_treeids: Annotated[Known[Ints], Names("target_treeids", "class_treeids")]
+    weights_nodeids: Annotated[Known[Ints], Names("target_nodeids", "class_nodeids")]
+    weights_ids: Annotated[Known[Ints], Names("target_ids", "class_ids")]
+    weights: Annotated[
+        Known[Array],
+        Names("target_weights", "target_weights_as_tensor", "class_weights", "class_weights_as_tensor"),
+    ]
+    base_values: Annotated[Known[Array] | None, Names("base_values", "base_values_as_tensor")] = None
+
+    def tables(self, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
+        """Return the tables for the features of rows."""
+        return _named_trees(self, x, targets, combine)
+
+    def base(self, targets: int) -> Array | None:
+        """Return what is added to all rows: a number for each target, or one; None where there is nothing."""
+        values = self.base_values
+        if values is None or values.size == 0:
+            return None
+        if values.size not in (1, targets):
+            raise OperandError(
+                f"{values.size} base values for {targets} targets",
+                rule="there must be one base value, or one for each target",
+            )
+        return _reals("base_values", values, _FLOAT32)
+
+
+@operator("ai.onnx.ml.TreeEnsembleRegressor")
+def tree_ensemble_regressor(
+    X: Expr,
+    *,
+    trees: NamedTrees,
+    n_targets: int = 1,
+    aggregate_function: Aggregate = "SUM",
+    post_transform: Transform = "NONE",
+) -> Expr:
     """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
-    x, targets = _rows(op), op.integer("n_targets", 1)
-    aggregate = op.word("aggregate_function", "SUM", _AGGREGATES)
-    combine = aggregate if aggregate in COMBINE else "SUM"
-    tables = named_trees(op, "target", x.shape[1], _count(op, targets), x.dtype, combine)
-    y = cast(_walked(x, tables, targets, combine), np.dtype(np.float32))
-    if aggregate == "AVERAGE":
-        y = y / np.float32(max(1, len(tables.roots)))
-    base = _base(op, targets)
-    return transformed(y if base is None else y + tensor(base), transform_of(op))
+    x, targets = _rows(X), _count(n_targets)
+    y = _aggregated(x, trees.tables(x, targets, _combine(aggregate_function)), targets, aggregate_function)
+    base = trees.base(targets)
+    return transformed(cast(y, _FLOAT32) if base is None else cast(y, _FLOAT32) + tensor(base), post_transform)
 
 
-@operator("ai.onnx.ml.TreeEnsemble", ignored=("nodes_hitrates",))
-def tree_ensemble(op: OperatorContext) -> Expr:
-    """The same, as opset 5 writes it: for regressors and, with an ArgMax behind it, for classifiers."""
-    x, targets = _rows(op), op.integer("n_targets", 1)
-    aggregate = _numbered(op, "aggregate_function", 1, _AGGREGATES)
-    combine = aggregate if aggregate in COMBINE else "SUM"
-    tables = placed_trees(op, x.shape[1], _count(op, targets), x.dtype, combine)
-    y = _walked(x, tables, targets, combine)
-    if aggregate == "AVERAGE":
-        y = y / np.asarray(max(1, len(tables.roots)), y.dtype)
-    return transformed(y, _numbered(op, "post_transform", 0, TRANSFORMS))
-
-
-def _count(op: OperatorContext, targets: int) -> int:
+def _count(targets: int) -> int:
     if not 1 <= targets < 1 << 31:
-        raise OperandError(f"n_targets={targets}", rule=f"{op.definition.type}: there must be a target")
+        raise OperandError(f"n_targets={targets}", rule="there must be a target")
     return targets
 
 
-def _numbered(op: OperatorContext, name: str, default: int, words: tuple[str, ...]) -> str:
-    number = op.integer(name, default)
-    if not 0 <= number < len(words):
-        raise OperandError(f"{name}={number}", rule=f"{op.definition.type}: {name} must be in 0 … {len(words) - 1}")
-    return words[number]
-
-
-@operator("ai.onnx.ml.TreeEnsembleClassifier", ignored=("nodes_hitrates", "nodes_hitrates_as_tensor"))
-def tree_ensemble_classifier(op: OperatorContext) -> tuple[Expr, Expr]:
+@operator("ai.onnx.ml.TreeEnsembleClassifier")
+def tree_ensemble_classifier(
+    X: Expr, *, trees: NamedTrees, classlabels: Labels, post_transform: Transform = "NONE"
+) -> tuple[Expr, Expr]:
     """The label of the class whose leaves weigh most, and the weights of all classes after a transform.
 
-    Of two classes, one alone may have weights: those of the second class, probabilities if none of them is negative.
+    Of two classes, only one may have weights: those of the second class, probabilities if none of them is negative.
     """
-    x, names = _rows(op), labels(op, "classlabels_int64s", "classlabels_strings")
+    x, names = _rows(X), labels(classlabels)
     classes = len(names)
     if classes < 2:
-        raise OperandError(f"{classes} label", rule=f"{op.definition.type}: there must be two labels or more")
-    tables = named_trees(op, "class", x.shape[1], classes, x.dtype)
-    scores = cast(_walked(x, tables, classes), np.dtype(np.float32))
-    transform, base = transform_of(op), _base(op, classes)
-    weighed = np.unique(numbers(op, "class_ids", np.int64))
+        raise OperandError(f"{classes} label", rule="there must be two labels or more")
+    scores = cast(_aggregated(x, trees.tables(x, classes), classes, "SUM"), _FLOAT32)
+    base, weighed = trees.base(classes), np.unique(trees.weights_ids)
     if classes > 2 or len(weighed) > 1:
         if base is not None:
             scores = scores + tensor(base)
-        return label_of(names, argmax(scores, -1)), transformed(scores, transform)
+        return label_of(names, argmax(scores, -1)), transformed(scores, post_transform)
     # Weights of one sign are taken for probabilities: then the second class begins at 0.5, else at 0.
-    are_positive = bool(np.all(numbers(op, "class_weights", np.float32) >= 0))
+    are_positive = bool(np.all(trees.weights >= 0))
     (column,) = weighed.tolist() or [0]
     score = scores[:, column : column + 1]
     if base is not None:
         score = score + tensor(base[column : column + 1] if base.size > 1 else base)
-    label = label_of(names, cast(score[:, 0] > (0.5 if are_positive else 0.0), np.dtype(np.int64)))
-    if transform == "PROBIT":
-        raise OperandError(
-            "PROBIT of one column", rule=f"{op.definition.type}: PROBIT must be of a column for each class"
-        )
+    label = label_of(names, cast(score[:, 0] > (0.5 if are_positive else 0.0), _INT64))
+    if post_transform == "PROBIT":
+        raise OperandError("PROBIT of one column", rule="PROBIT must be of a column for each class")
     if column == 1:
-        return label, transformed(concatenate([score * 0, score], 1), transform)
-    if transform == "LOGISTIC":
-        return label, transformed(concatenate([-score, score], 1), transform)
+        return label, transformed(concatenate([score * 0, score], 1), post_transform)
+    if post_transform == "LOGISTIC":
+        return label, transformed(concatenate([-score, score], 1), post_transform)
     return label, concatenate([1 - score if are_positive else -score, score], 1)
 
 
@@ -157,91 +168,124 @@ class TreeTables:
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
-def named_trees(
-    op: OperatorContext, weights: str, features: int, targets: int, dtype: Any, combine: str = "SUM"
-) -> TreeTables:
-    """Return the tables of opsets 1 to 4, whose weights' attributes begin with ``weights``: ``class`` or ``target``."""
-    trees, ids = numbers(op, "nodes_treeids", np.int64), numbers(op, "nodes_nodeids", np.int64)
-    count = len(_as_long(op, "nodes_nodeids", ids, len(trees)))
-    modes = op.argument("nodes_modes")
-    modes = modes if isinstance(modes, tuple) else (modes,)
-    if len(modes) != count or not {*modes} <= {*MODES[:_MEMBER], "LEAF"}:
-        raise _misfit(op, "nodes_modes must be known comparisons, or LEAF, one for each node")
-    codes = np.array([-1 if mode == "LEAF" else MODES.index(mode) for mode in modes], np.int64)
-    inner = codes >= 0
-    place = {pair: number for number, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
+def _named_trees(given: NamedTrees, x: Expr, targets: int, combine: str) -> TreeTables:
+    _check_lengths(given, len(given.nodes_treeids))
+    trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
+    count = len(trees)
+    if not {*given.nodes_modes} <= {*MODES[:_MEMBER], "LEAF"}:
+        raise _misfit("nodes_modes must be known comparisons, or LEAF")
+    codes = np.array([-1 if mode == "LEAF" else MODES.index(mode) for mode in given.nodes_modes], np.int64)
+    position = {pair: n for n, pair in enumerate(zip(given.nodes_treeids, given.nodes_nodeids, strict=True))}
 
-    def nodes(owners: Array, named: Array, what: str) -> Array:
-        _as_long(op, what, named, len(owners))
-        pairs = zip(owners.tolist(), named.tolist(), strict=True)
-        indices = [place.get(pair, -1) for pair in pairs]
+    def positions(owners: Iterable[int], named: Iterable[int], what: str) -> Array:
+        indices = [position.get(pair, -1) for pair in zip(owners, named, strict=True)]
         if -1 in indices:
-            raise _misfit(op, f"{what} must be nodes of the tree")
+            raise _misfit(f"{what} must be nodes of the tree")
         return np.array(indices, np.int64)
 
     # A leaf leads to itself, so that rows that arrived early may go on walking with the others.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, name in enumerate(("nodes_truenodeids", "nodes_falsenodeids")):
-        named = _as_long(op, name, numbers(op, name, np.int64), count)
-        branches[inner, side] = nodes(trees[inner], named[inner], name)
+        named = np.array(getattr(given, name))
+        branches[inner, side] = positions(trees[inner].tolist(), named[inner].tolist(), name)
     _, first = np.unique(trees, return_index=True)
     roots = np.sort(first)
-    own = nodes(
-        numbers(op, f"{weights}_treeids", np.int64), numbers(op, f"{weights}_nodeids", np.int64), f"{weights}_nodeids"
-    )
-    columns = numbers(op, f"{weights}_ids", np.int64)
-    values = numbers(op, f"{weights}_weights", np.float32)
-    if not len(own) == len(columns) == len(values):
-        raise _misfit(op, f"{weights}_ids and {weights}_weights must be as many as {weights}_nodeids")
-    # A tree's number in the file may be any; its place is that of its first node.
+    columns, values = np.array(given.weights_ids, np.int64), _reals("weights", given.weights)
+    if not len(given.weights_treeids) == len(given.weights_nodeids) == len(columns) == len(values):
+        raise _misfit("weights must have as many trees, nodes and targets")
+    own = positions(given.weights_treeids, given.weights_nodeids, "nodes of weights")
+    # A tree's number in the file may be any; its position is that of its first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
     order = np.argsort(trees[roots])
     questions = _Questions(
-        numbers(op, "nodes_featureids", np.int64),
-        numbers(op, "nodes_values", np.float32).astype(dtype),
+        np.array(given.nodes_featureids),
+        _reals("nodes_values", given.nodes_values, x.dtype),
         codes,
         branches,
-        numbers(op, "nodes_missing_value_tracks_true", np.int64, [0] * count),
+        _tracks(given.nodes_missing_value_tracks_true, count),
         inner,
     )
-    return _tables(op, questions, roots, features, targets, (own, columns, values), order[tree_of_node], combine)
+    return _tables(questions, roots, x.shape[1], targets, (own, columns, values), order[tree_of_node], combine)
 
 
-def placed_trees(op: OperatorContext, features: int, targets: int, dtype: Any, combine: str) -> TreeTables:
-    """Return the tables of opset 5: inner nodes, and behind them the leaves."""
-    limits = numbers(op, "nodes_splits", dtype).astype(dtype)
-    inner, leaves = len(limits), numbers(op, "leaf_weights", dtype)
-    codes = numbers(op, "nodes_modes", np.int64).astype(np.int64)
-    columns = _as_long(op, "leaf_targetids", numbers(op, "leaf_targetids", np.int64), len(leaves))
-    if len(codes) != inner or not np.all((codes >= 0) & (codes < len(MODES))):
-        raise _misfit(op, f"nodes_modes must be numbers in 0 … {len(MODES) - 1}, one for each node")
-    count = inner + len(leaves)
+def _tracks(values: Ints | None, count: int) -> Array:
+    """Return whether a missing feature goes the way of a true answer, for each node."""
+    return np.zeros(count, bool) if values is None else np.array(values) != 0
+
+
+@dataclass(frozen=True)
+class PlacedNodes:
+    """Attributes of inner nodes in opset 5, which numbers them and the leaves by their positions."""
+
+    nodes_modes: Known[Ints]
+    nodes_featureids: Known[Ints]
+    nodes_splits: Known[Array]
+    nodes_truenodeids: Known[Ints]
+    nodes_trueleafs: Known[Ints]
+    nodes_falsenodeids: Known[Ints]
+    nodes_falseleafs: Known[Ints]
+    nodes_missing_value_tracks_true: Known[Ints] | None = None
+    nodes_hitrates: Unused = None
+
+
+@operator("ai.onnx.ml.TreeEnsemble")
+def tree_ensemble(
+    X: Expr,
+    *,
+    tree_roots: Known[Ints],
+    nodes: PlacedNodes,
+    membership_values: Known[Array] | None = None,
+    leaf_targetids: Known[Ints],
+    leaf_weights: Known[Array],
+    n_targets: int = 1,
+    aggregate_function: int = 1,
+    post_transform: int = 0,
+) -> Expr:
+    """Trees as opset 5 writes them, for regressors and, with an ArgMax after it, for classifiers."""
+    x, targets = _rows(X), _count(n_targets)
+    aggregate: Aggregate = _numbered("aggregate_function", aggregate_function, get_args(Aggregate))
+    inner, codes = len(nodes.nodes_modes), np.array(nodes.nodes_modes, np.int64)
+    _check_lengths(nodes, inner)
+    if not np.all((codes >= 0) & (codes < len(MODES))):
+        raise _misfit(f"nodes_modes must be numbers in 0 … {len(MODES) - 1}")
+    leaves, columns = _reals("leaf_weights", leaf_weights, x.dtype), np.array(leaf_targetids, np.int64)
+    if len(columns) != len(leaves):
+        raise _misfit("leaf_targetids must be as many as leaf_weights")
+    count, padding = inner + len(leaves), np.zeros(len(leaves), np.int64)
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, word in enumerate(("true", "false")):
-        named = _as_long(op, f"nodes_{word}nodeids", numbers(op, f"nodes_{word}nodeids", np.int64), inner)
-        are_leaves = _as_long(op, f"nodes_{word}leafs", numbers(op, f"nodes_{word}leafs", np.int64), inner) != 0
+        named = np.array(getattr(nodes, f"nodes_{word}nodeids"), np.int64)
+        are_leaves = np.array(getattr(nodes, f"nodes_{word}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
-            raise _misfit(op, f"nodes_{word}nodeids must be places of nodes, or of leaves")
-        # Nodes and leaves are numbered apart in the file; here leaves follow the nodes.
+            raise _misfit(f"nodes_{word}nodeids must be positions of nodes, or of leaves")
+        # Nodes and leaves are numbered separately in the file; here leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
-    roots = numbers(op, "tree_roots", np.int64)
+    roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
-        raise _misfit(op, "tree_roots must be places of nodes")
-    padding = np.zeros(len(leaves), np.int64)
+        raise _misfit("tree_roots must be positions of nodes")
     questions = _Questions(
-        np.concatenate([_as_long(op, "nodes_featureids", numbers(op, "nodes_featureids", np.int64), inner), padding]),
-        np.concatenate([limits, padding.astype(dtype)]),
+        np.concatenate([np.array(nodes.nodes_featureids, np.int64), padding]),
+        np.concatenate([_reals("nodes_splits", nodes.nodes_splits, x.dtype), padding.astype(x.dtype)]),
         np.concatenate([codes, padding - 1]),
         branches,
-        np.concatenate([numbers(op, "nodes_missing_value_tracks_true", np.int64, [0] * inner), padding]),
+        np.concatenate([_tracks(nodes.nodes_missing_value_tracks_true, inner), padding.astype(bool)]),
         np.arange(count) < inner,
     )
     if np.any(codes == _MEMBER):
-        members = numbers(op, "membership_values", dtype).astype(dtype)
-        questions = _without_members(op, questions, members)
-    own = inner + np.arange(len(leaves))
+        if membership_values is None:
+            raise _misfit("membership_values must be given for BRANCH_MEMBER")
+        questions = _without_members(questions, _reals("membership_values", membership_values, x.dtype))
     # leaves may be shared by trees, so that no tree has columns of its own
-    return _tables(op, questions, roots, features, targets, (own, columns, leaves.astype(dtype)), None, combine)
+    weights = inner + np.arange(len(leaves)), columns, leaves
+    tables = _tables(questions, roots, x.shape[1], targets, weights, None, _combine(aggregate))
+    y = _aggregated(x, tables, targets, aggregate)
+    return transformed(y, _numbered("post_transform", post_transform, get_args(Transform)))
+
+
+def _numbered(name: str, number: int, words: tuple[Any, ...]) -> Any:
+    if not 0 <= number < len(words):
+        raise OperandError(f"{name}={number}", rule=f"{name} must be in 0 … {len(words) - 1}")
+    return words[number]
 
 
 @dataclass(frozen=True)
@@ -256,7 +300,7 @@ class _Questions:
     inner: Array
 
 
-def _without_members(op: OperatorContext, questions: _Questions, members: Array) -> _Questions:
+def _without_members(questions: _Questions, members: Array) -> _Questions:
     """Return the questions with a chain of comparisons for each set: equal to the first, else to the second, …"""
     # NaN ends each set.
     ends = np.flatnonzero(np.isnan(members))
@@ -264,7 +308,7 @@ def _without_members(op: OperatorContext, questions: _Questions, members: Array)
     sets = [part for part in sets if len(part)]
     asked = np.flatnonzero(questions.codes == _MEMBER)
     if len(sets) != len(asked):
-        raise _misfit(op, "membership_values must have a set of one number or more for each BRANCH_MEMBER")
+        raise _misfit("membership_values must have a set of one number or more for each BRANCH_MEMBER")
     limits, codes, branches = questions.limits.copy(), questions.codes.copy(), questions.branches.copy()
     codes[asked] = _EQ
     rows: list[int] = []
@@ -296,7 +340,6 @@ def _without_members(op: OperatorContext, questions: _Questions, members: Array)
 
 
 def _tables(
-    op: OperatorContext,
     questions: _Questions,
     roots: Array,
     features: int,
@@ -307,10 +350,10 @@ def _tables(
 ) -> TreeTables:
     """Return the tables, in which all questions are ``at most`` or ``equal``, and leaves lead to themselves."""
     inner, codes, count = questions.inner, questions.codes, len(questions.codes)
-    feature = _as_long(op, "nodes_featureids", questions.features, count) * inner
+    feature = questions.features * inner
     if not np.all((feature >= 0) & (feature < features)):
-        raise _misfit(op, f"nodes_featureids must be in 0 … {features - 1}, the features that the rows have")
-    limits = _as_long(op, "nodes_values", questions.limits, count).copy()
+        raise _misfit(f"nodes_featureids must be in 0 … {features - 1}, the features that the rows have")
+    limits = questions.limits.copy()
     below = inner & ((codes == _LT) | (codes == _GTE))
     # x < limit is x ≤ the number before it
     limits[below] = np.where(
@@ -320,17 +363,16 @@ def _tables(
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
     branches = questions.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
-    tracks = (_as_long(op, "nodes_missing_value_tracks_true", questions.tracks, count) != 0) ^ exchanged
+    tracks = questions.tracks ^ exchanged
     flags = np.where(inner & ((codes == _EQ) | (codes == _NEQ)), EQUAL, 0) | np.where(tracks, NAN_GOES_TRUE, 0)
-    table, columns = _weights(op, *weights, count, targets, len(roots), tree_of_node, combine)
+    table, columns = _weights(*weights, count, targets, len(roots), tree_of_node, combine)
     depth = _depth(branches, roots, inner)
     if depth > count:
-        raise _misfit(op, "no node must lead back to itself")
+        raise _misfit("no node must lead back to itself")
     return TreeTables(feature, limits, branches, flags, table, roots, columns, depth)
 
 
 def _weights(
-    op: OperatorContext,
     nodes: Array,
     columns: Array,
     values: Array,
@@ -345,7 +387,7 @@ def _weights(
     Boosted trees have weights for one target each, so that one column is enough for all of them.
     """
     if not np.all((columns >= 0) & (columns < targets)):
-        raise _misfit(op, f"weights must be for targets in 0 … {targets - 1}")
+        raise _misfit(f"weights must be for targets in 0 … {targets - 1}")
     first, last = np.zeros(trees, np.int64), np.full(trees, targets - 1)
     if tree_of_node is not None:
         first, last = np.full(trees, targets - 1), np.zeros(trees, np.int64)
@@ -354,7 +396,7 @@ def _weights(
     width = int(max(1, (last - first + 1).max(initial=1)))
     # All rows of the table are as wide as the widest tree's: near the last target they begin earlier.
     first = np.minimum(first, targets - width)
-    claim_constant(op.definition.type, count * width, values.dtype.itemsize)
+    claim_constant("weights of trees", count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight takes no part
     offset = columns if tree_of_node is None else columns - first[tree_of_node[nodes]]
     if targets == 1:
@@ -376,11 +418,19 @@ def _depth(branches: Array, roots: Array, inner: Array) -> int:
     return depth
 
 
-def _as_long(op: OperatorContext, name: str, array: Array, count: int) -> Array:
-    if len(array) != count:
-        raise _misfit(op, f"{name} must have {count} numbers, one for each node or leaf")
-    return array
+def _check_lengths(nodes: NamedTrees | PlacedNodes, count: int) -> None:
+    """Raise OperandError for an attribute of nodes that has not one value for each node."""
+    for name, values in vars(nodes).items():
+        if name.startswith("nodes_") and values is not None and np.size(values) != count:
+            raise _misfit(f"{name} must have {count} numbers, one for each node")
 
 
-def _misfit(op: OperatorContext, rule: str) -> OperandError:
-    return OperandError("trees that do not fit together", rule=f"{op.definition.type}: {rule}")
+def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Array:
+    """Return an attribute as a list of numbers of a dtype, by default its own floating dtype."""
+    if values.dtype.kind not in "iuf":
+        raise OperandError(f"{name} of {values.dtype.name}", rule=f"{name} must be a list of numbers")
+    return values.reshape(-1).astype(dtype or np.result_type(values.dtype, np.float16), copy=False)
+
+
+def _misfit(rule: str) -> OperandError:
+    return OperandError("trees that do not fit together", rule=rule)

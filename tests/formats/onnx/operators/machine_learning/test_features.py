@@ -38,7 +38,7 @@ def test_a_normalizer_divides_rows_by_their_norm_and_keeps_zeros(tmp_path: Path,
 
 def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for type, arguments, rule in (
-        ("Scaler", {"offset": ["a", "b"], "scale": [1.0]}, "offset must be a list of numbers"),
+        ("Scaler", {"offset": ["a", "b"], "scale": [1.0]}, "offset must be a number or a list of numbers"),
         ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [1.0]}, "one number, or one a feature"),
         ("LinearRegressor", {"coefficients": [1.0, 2.0, 3.0], "targets": 2}, "a coefficient a feature"),
     ):
