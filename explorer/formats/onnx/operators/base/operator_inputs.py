@@ -7,19 +7,17 @@ or computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import Array, normalize_axis
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import is_given, required
 from explorer.net.operators.signature import Names
-from explorer.ops.base import reshape
 
 _FIRST = ("X", "input", "data", "A", "x", "input 0")
 """names that the standard gives first inputs; the last one stands for operators that it does not know"""
@@ -38,39 +36,6 @@ def input_value(op: OperatorContext, name: str) -> Any:
 def first(op: OperatorContext) -> Expr:
     """Return the first input, whatever ONNX calls it."""
     return required(op, next((name for name in _FIRST if is_given(op, name)), "input"))
-
-
-def rows(op: OperatorContext) -> Expr:
-    """Return the first operand as rows of numbers, (n, features); one row may come without its axis."""
-    x = first(op)
-    if x.ndim == 1:
-        x = reshape(x, (1, x.size))
-    if x.ndim != 2 or x.dtype.kind not in "iuf":
-        raise OperandError(
-            f"rows of {x.type}", rule=f"{op.definition.type}: rows must be numbers of shape (n, features)"
-        )
-    return x
-
-
-def numbers(op: OperatorContext, name: str, dtype: Any, default: Sequence[int] | None = None) -> Array:
-    """Return an attribute that is a list of numbers, or the tensor that stands for it in files of float64."""
-    for own in (f"{name}_as_tensor", name):
-        if own in op.definition.weights:
-            array: Array = op.weight(own).array
-            if array.dtype.kind not in "iuf":
-                raise OperandError(
-                    f"{own} of {array.dtype.name}", rule=f"{op.definition.type}: {name} must be a list of numbers"
-                )
-            return array.reshape(-1)
-    value = op.argument(name, None if default is None else tuple(default))
-    items = value if isinstance(value, tuple) else (value,)
-    allowed = int if np.dtype(dtype).kind == "i" else (int, float)
-    if not all(isinstance(item, allowed) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be a list of numbers")
-    try:
-        return np.asarray(items, dtype)
-    except OverflowError as error:
-        raise OperandError(f"{name}: {error}", rule=f"{op.definition.type}: {name} must fit 64 bits") from None
 
 
 def axis_of(op: OperatorContext, x: Expr, default: int, name: str = "axis") -> int:

@@ -66,14 +66,9 @@ class NamedTrees:
     weights_nodeids: Annotated[Known[Ints], Names("target_nodeids", "class_nodeids")]
     weights_ids: Annotated[Known[Ints], Names("target_ids", "class_ids")]
     weights: Annotated[
-        Known[Array],
-        Names("target_weights", "target_weights_as_tensor", "class_weights", "class_weights_as_tensor"),
+        Known[Array], Names("target_weights", "target_weights_as_tensor", "class_weights", "class_weights_as_tensor")
     ]
     base_values: Annotated[Known[Array] | None, Names("base_values", "base_values_as_tensor")] = None
-
-    def tables(self, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
-        """Return the tables for the features of rows."""
-        return _named_trees(self, x, targets, combine)
 
     def base(self, targets: int) -> Array | None:
         """Return what is added to all rows: a number for each target, or one; None where there is nothing."""
@@ -98,16 +93,11 @@ def tree_ensemble_regressor(
     post_transform: Transform = "NONE",
 ) -> Expr:
     """The weights of the leaves that a row reaches: their sum, mean, least or largest, plus base values."""
-    x, targets = _rows(X), _count(n_targets)
-    y = _aggregated(x, trees.tables(x, targets, _combine(aggregate_function)), targets, aggregate_function)
-    base = trees.base(targets)
-    return transformed(cast(y, _FLOAT32) if base is None else cast(y, _FLOAT32) + tensor(base), post_transform)
-
-
-def _count(targets: int) -> int:
-    if not 1 <= targets < 1 << 31:
-        raise OperandError(f"n_targets={targets}", rule="there must be a target")
-    return targets
+    x = _rows(X)
+    tables = named_trees(trees, x, n_targets, _combine(aggregate_function))
+    y = cast(_aggregated(x, tables, n_targets, aggregate_function), _FLOAT32)
+    base = trees.base(n_targets)
+    return transformed(y if base is None else y + tensor(base), post_transform)
 
 
 @operator("ai.onnx.ml.TreeEnsembleClassifier")
@@ -122,7 +112,7 @@ def tree_ensemble_classifier(
     classes = len(names)
     if classes < 2:
         raise OperandError(f"{classes} label", rule="there must be two labels or more")
-    scores = cast(_aggregated(x, trees.tables(x, classes), classes, "SUM"), _FLOAT32)
+    scores = cast(_aggregated(x, named_trees(trees, x, classes), classes, "SUM"), _FLOAT32)
     base, weighed = trees.base(classes), np.unique(trees.weights_ids)
     if classes > 2 or len(weighed) > 1:
         if base is not None:
@@ -168,7 +158,8 @@ class TreeTables:
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
-def _named_trees(given: NamedTrees, x: Expr, targets: int, combine: str) -> TreeTables:
+def named_trees(given: NamedTrees, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
+    """Return the tables of opsets 1 to 4, for rows x."""
     _check_lengths(given, len(given.nodes_treeids))
     trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
     count = len(trees)
@@ -242,7 +233,7 @@ def tree_ensemble(
     post_transform: int = 0,
 ) -> Expr:
     """Trees as opset 5 writes them, for regressors and, with an ArgMax after it, for classifiers."""
-    x, targets = _rows(X), _count(n_targets)
+    x = _rows(X)
     aggregate: Aggregate = _numbered("aggregate_function", aggregate_function, get_args(Aggregate))
     inner, codes = len(nodes.nodes_modes), np.array(nodes.nodes_modes, np.int64)
     _check_lengths(nodes, inner)
@@ -277,8 +268,8 @@ def tree_ensemble(
         questions = _without_members(questions, _reals("membership_values", membership_values, x.dtype))
     # leaves may be shared by trees, so that no tree has columns of its own
     weights = inner + np.arange(len(leaves)), columns, leaves
-    tables = _tables(questions, roots, x.shape[1], targets, weights, None, _combine(aggregate))
-    y = _aggregated(x, tables, targets, aggregate)
+    tables = _tables(questions, roots, x.shape[1], n_targets, weights, None, _combine(aggregate))
+    y = _aggregated(x, tables, n_targets, aggregate)
     return transformed(y, _numbered("post_transform", post_transform, get_args(Transform)))
 
 
@@ -349,6 +340,8 @@ def _tables(
     combine: str,
 ) -> TreeTables:
     """Return the tables, in which all questions are ``at most`` or ``equal``, and leaves lead to themselves."""
+    if not 1 <= targets < 1 << 31:
+        raise OperandError(f"n_targets={targets}", rule="there must be a target")
     inner, codes, count = questions.inner, questions.codes, len(questions.codes)
     feature = questions.features * inner
     if not np.all((feature >= 0) & (feature < features)):
