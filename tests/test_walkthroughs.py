@@ -113,7 +113,7 @@ LAWS = {
 PROSE = """
 from tests import prose
 
-checks = (prose.missing_docstrings, prose.relative_clauses, prose.missing_examples, prose.reasons)
+checks = (prose.missing_docstrings, prose.relative_clauses, prose.missing_examples, prose.reasons, prose.glossary)
 faults = [fault for check in checks for fault in check()]
 assert not faults, faults
 """
