@@ -91,7 +91,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "weight_tables",
         "pnnx.operators.base",
         "pnnx.operators.elements",
-        "pnnx.operators.places",
         "pnnx.operators.windows",
         "pnnx.operators",
         "tflite.operators",

@@ -1,8 +1,8 @@
 """Signatures of operator types: an operator is a function of expressions, and the function's signature is its schema.
 
 A parameter is found by its name among the operator's weights, the inputs that the file passes by name and the arguments
-of its line, else by its position among the inputs without names, or with a number for a name (``input 0``). Its
-annotation is its type:
+of its line, else by its position among the inputs without names, or with a number for a name (``input 0``), where
+parameters that are arguments take no position. Its annotation is its type:
 
 - ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out;
 - ``Known[Ints]`` is a value that a shape depends on: a constant, or computed while the net is built; likewise
@@ -61,7 +61,12 @@ class Names:
 class Parameter:
     """One parameter of an operator's function: its names in files, its position among the inputs, and its type."""
 
-    def __init__(self, name: str, parameter: inspect.Parameter, annotation: Any, position: int | None) -> None:
+    position: int | None = None
+    """position among the inputs, None for an argument alone"""
+    earlier: tuple[Parameter, ...] = ()
+    """parameters of the positions before it"""
+
+    def __init__(self, name: str, parameter: inspect.Parameter, annotation: Any) -> None:
         marks: tuple[Any, ...] = ()
         while get_origin(annotation) is Annotated:
             annotation, *inner = get_args(annotation)
@@ -71,7 +76,7 @@ class Parameter:
             members = [get_args(part) if get_origin(part) is Annotated else (part,) for part in get_args(annotation)]
             marks = (*marks, *[mark for _, *inner in members for mark in inner])
             annotation = Union[tuple([part for part, *_ in members])]  # noqa: UP007  # of a list
-        self.name, self.position, self.default = name, position, parameter.default
+        self.name, self.default = name, parameter.default
         self.names = next((mark.names for mark in marks if isinstance(mark, Names)), (name,))
         self.is_known, self.is_unused = _KNOWN in marks, _UNUSED in marks
         self.is_count, self.is_flagged = _OUTPUTS in marks, _FLAGGED in marks
@@ -83,8 +88,9 @@ class Parameter:
 
     @property
     def is_input(self) -> bool:
-        """Whether it is read from the operator's inputs: a tensor, or a value that is known."""
-        return self.is_known or Expr in self.kinds or Tensor in self.kinds
+        """Whether it is read from the operator's inputs: a tensor, or a value that is known or of any kind."""
+        is_any = Any in self.kinds and self.position is not None
+        return self.is_known or is_any or Expr in self.kinds or Tensor in self.kinds
 
     def read(self, op: OperatorContext) -> Any:
         """Return the value of the parameter for an operator; raises OperandError for a missing or wrong one."""
@@ -102,6 +108,8 @@ class Parameter:
         name = next((name for name in self._in_files if name in op.definition.weights or op.has(name)), self.names[0])
         value = self._found(op, name)
         if value is _MISSING:
+            # the names that an error lists as known
+            op.reads.arguments.update(self.names)
             if self.default is inspect.Parameter.empty:
                 raise op.missing(*self.names) if not self.is_input else op.missing_input(*self.names)
             return self.default
@@ -114,6 +122,13 @@ class Parameter:
     def _in_files(self) -> tuple[str, ...]:
         """Names that it may have in a file: its own, and the number of an input for which the format has no name."""
         return self.names if self.position is None else (*self.names, f"{UNNAMED}{self.position}")
+
+    def place(self, op: OperatorContext) -> int | None:
+        """Return the position of its input: an earlier parameter that is an argument of the line has none."""
+        arguments = op.definition.arguments
+        if self.position is None or not arguments:
+            return self.position
+        return self.position - sum([any(name in arguments for name in each.names) for each in self.earlier])
 
     def _has_body(self, op: OperatorContext) -> bool:
         return self.name in op.definition.bodies
@@ -128,9 +143,8 @@ class Parameter:
             return op.weight(name)
         if op.has(name):
             return op.argument(name)
-        if self.position is not None and op.is_unnamed(self.position):
-            return op.operand(self.position)
-        return _MISSING
+        place = self.place(op)
+        return op.operand(place) if place is not None and op.is_unnamed(place) else _MISSING
 
     def _skip(self, op: OperatorContext) -> None:
         """Note that nothing is read of an unused part."""
@@ -139,8 +153,9 @@ class Parameter:
         for name in self._in_files:
             if name in op.definition.input_names:
                 op.operand(0, name)
-        if self.position is not None and op.is_unnamed(self.position):
-            op.operand(self.position)
+        place = self.place(op)
+        if place is not None and op.is_unnamed(place):
+            op.operand(place)
 
     def _known(self, op: OperatorContext, name: str, value: Any) -> Any:
         array = known_value(op, name, value)
@@ -172,6 +187,8 @@ def _plain(kind: Any, value: Any) -> Any:
     """Return a plain value as a parameter of this type has it; the mark of a missing one where it does not fit."""
     if kind is Any:
         return value
+    if get_origin(kind) in (Union, types.UnionType):
+        return value if any(_plain(each, value) is not _MISSING for each in get_args(kind)) else _MISSING
     if kind is bool or kind is str or kind is types.NoneType:
         return value if type(value) is kind else _MISSING
     if kind is int:
@@ -226,7 +243,8 @@ class Signature:
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order. Raises DeclarationError for one without a type, or ``**arguments``."""
         hints = get_type_hints(self.function, include_extras=True)
-        parameters, position = [], 0
+        parameters: list[Parameter] = []
+        inputs: list[Parameter] = []
         for name, parameter in inspect.signature(self.function).parameters.items():
             if name not in hints or parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 raise DeclarationError(
@@ -234,10 +252,11 @@ class Signature:
                     rule="each parameter of an operator's function must be named and have a type",
                     fix=f"def {self.function.__name__}(x: Expr, *, alpha: float = 0.01) -> Expr",
                 )
-            own = Parameter(name, parameter, hints[name], None)
+            own = Parameter(name, parameter, hints[name])
             by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY or is_dataclass(self.function)
             if not (by_name or own.group or OperatorContext in own.kinds):
-                own.position, position = position, position + 1
+                own.position, own.earlier = len(inputs), tuple(inputs)
+                inputs.append(own)
             parameters.append(own)
         return tuple(parameters)
 
@@ -273,7 +292,7 @@ class Signature:
         given: list[Any] = []
         for parameter in self.parameters:
             if parameter.is_variadic:
-                given.extend(op.rest(parameter.name, parameter.position or 0))
+                given.extend(op.rest(parameter.name, parameter.place(op) or 0))
             elif parameter.position is not None or OperatorContext in parameter.kinds:
                 given.append(values.pop(parameter.name))
         return self.function(*given, **values)

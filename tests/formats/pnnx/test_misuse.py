@@ -12,13 +12,13 @@ from explorer.net import Net
 from explorer.net.operators.context import OperatorContext
 
 LINES = {
-    "aten::add op 1 1 x y": "1 operand given: x\n  rule: aten::add must have 2 to 3 operands",
-    "aten::sub op 0 1 y": "0 operands given: none",
-    "aten::Int op 0 1 y": "aten::Int must have 1 operand",
-    "aten::mul op 1 1 x y": "aten::mul must have 2 operands",
-    "aten::abs op 2 1 x x y": "aten::abs must have 1 operand",
-    "prim::ListUnpack op 2 1 x x y": "prim::ListUnpack must have 1 operand",
-    "aten::size op 3 1 x x x y": "aten::size must have 1 to 2 operands",
+    "aten::add op 1 1 x y": "the input 'other' is missing; given: 1 operand without a name",
+    "aten::sub op 0 1 y": "the input 'input' is missing",
+    "aten::Int op 0 1 y": "the input 'value' is missing",
+    "aten::mul op 1 1 x y": "the input 'other' is missing",
+    "aten::abs op 2 1 x x y": "operand 1 (x): explorer knows no such part of aten::abs",
+    "prim::ListUnpack op 2 1 x x y": "the operand must be a list",
+    "aten::size op 3 1 x x x y": "aten::size: dim must be an integer",
     "pnnx.Attribute op 0 1 y": "0 weights are declared",
     "pnnx.Attribute op 0 1 y @a=(1)f32 @b=(1)f32": "2 weights are declared",
     "torch.slice_scatter op 2 1 x x y dim=0 start=0.5 end=1 step=1": "start=0.5",

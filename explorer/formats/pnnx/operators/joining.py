@@ -1,4 +1,4 @@
-"""Tensors joined along the axis that a function's name says, split along it, and grids of vectors."""
+"""Tensors joined along the axis that a function's name says, split along it, grids of vectors, and common shapes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant
+from explorer.core.types.tensor_type import Shape, broadcast_shapes
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.ops.base import broadcast_to
@@ -84,3 +85,14 @@ def meshgrid(tensors: Expr | tuple[Expr, ...], indexing: Literal["ij", "xy"] = "
             for number, x in enumerate(lines)
         ]
     )
+
+
+@file_operator("aten::broadcast_tensors", "torch.broadcast_tensors")
+def broadcast_tensors(*tensors: Expr) -> tuple[Expr, ...]:
+    """Tensors of one shape, axes of size 1 repeated."""
+    shape: Shape | None = ()
+    for each in tensors:
+        shape = None if shape is None else broadcast_shapes(shape, each.shape)
+    if shape is None:
+        raise OperandError(", ".join([str(each.type) for each in tensors]), rule="operands must broadcast together")
+    return tuple([broadcast_to(each, shape) for each in tensors])

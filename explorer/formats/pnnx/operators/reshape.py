@@ -1,4 +1,4 @@
-"""Functions and methods of tensors: shapes, axes, parts, comparisons.
+"""Functions and methods of tensors: shapes, axes, parts.
 
 Sizes are torch's: −1 stands for the size that is left, and negative axes count from the end. What pnnx writes as an
 expression (``size(@0,1)``) is evaluated before a function is called.
@@ -11,18 +11,13 @@ from typing import Annotated, Any
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_steps
-from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import InPlace, Number
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.elements.expression import modular, promoted, real
-from explorer.names.operations import BINARY
+from explorer.formats.pnnx.operators.elements.expression import promoted
 from explorer.net.operators.signature import Ints, Names
 from explorer.ops.base import broadcast_to
-from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
-from explorer.ops.nn.activation import Clip, clip
 
 _NO_INDEX = 2**31 - 1
 """what stands where an axis has a range and no index"""
@@ -65,6 +60,22 @@ def view_as(input: Expr, other: Expr) -> Expr:
 def reversed_axes(input: Expr) -> Expr:
     """The axes in reverse order."""
     return input.T
+
+
+@file_operator("aten::mT")
+def exchanged(input: Expr) -> Expr:
+    """Matrices with rows and columns exchanged."""
+    if input.ndim < 2:
+        raise OperandError(f"an operand {input.type}", rule="there must be matrices")
+    return transpose(input, (*range(input.ndim - 2), input.ndim - 1, input.ndim - 2))
+
+
+@file_operator("aten::mH", "aten::adjoint")
+def adjoint(input: Expr) -> Expr:
+    """Real matrices with rows and columns exchanged."""
+    if input.dtype.kind == "c":
+        raise OperandError(f"an operand {input.type}", rule="there must be real numbers")
+    return exchanged(input)
 
 
 @file_operator("torch.transpose", "Tensor.transpose")
@@ -174,7 +185,7 @@ def split(
     return _parts(input, axis, sizes)
 
 
-@file_operator("torch.chunk", "Tensor.chunk")
+@file_operator("torch.chunk", "Tensor.chunk", "aten::unsafe_chunk")
 def chunk(input: Expr, chunks: int, dim: int = 0) -> tuple[Expr, ...]:
     """An axis in a number of parts of equal size, the last one smaller."""
     axis = normalize_axis(dim, input.ndim, "chunk")
@@ -200,48 +211,3 @@ def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     if start != x.shape[axis]:
         raise OperandError(f"parts of sizes {sizes} of {x.type}", rule=f"the sizes must add up to {x.shape[axis]}")
     return tuple(parts)
-
-
-@file_operator("torch.clamp", "Tensor.clamp")
-def clamp(input: Expr, min: Expr | float | None = None, max: Expr | float | None = None) -> Expr:
-    """Elements kept between two numbers, of which one may be absent."""
-    return clip(real(input) if isinstance(min, float) or isinstance(max, float) else input, min, max)
-
-
-@file_operator("F.hardtanh", "nn.Hardtanh")
-def hardtanh(input: Expr, *, min_val: float = -1.0, max_val: float = 1.0, inplace: InPlace) -> Expr:
-    """Elements kept between two numbers, with a gradient at both."""
-    return Clip(min_val, max_val, True)(
-        real(input) if isinstance(min_val, float) or isinstance(max_val, float) else input
-    )
-
-
-@file_operator("torch.clamp_min", "Tensor.clamp_min", "aten::clamp_min")
-def clamp_min(input: Expr, min: Expr | Number) -> Expr:
-    """The maximum of each element and a bound."""
-    return maximum(*promoted([input, min]))
-
-
-@file_operator("torch.clamp_max", "Tensor.clamp_max", "aten::clamp_max")
-def clamp_max(input: Expr, max: Expr | Number) -> Expr:
-    """The minimum of each element and a bound."""
-    return minimum(*promoted([input, max]))
-
-
-def _enter_comparison(name: str, records: str) -> None:
-    @file_operator(f"torch.{name}", f"aten::{name}")
-    def comparison(input: Expr, other: Expr | Number) -> Expr:
-        compared: Expr = function(records)(*modular([input, other]))
-        return compared
-
-    comparison.__doc__ = f"{records}, element by element."
-
-
-for _operation in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
-    _enter_comparison(BINARY[_operation].torch, _operation)
-
-
-@file_operator("torch.where")
-def where_(condition: Expr, input: Expr | Number, other: Expr | Number) -> Expr:
-    """One of two values by a condition."""
-    return where(condition, *promoted([input, other]))

@@ -20,7 +20,11 @@ WHOLE = np.array([1, 2, 3])
 @pytest.mark.parametrize(
     ("type", "operands", "texts"),
     [
-        ("aten::searchsorted", [ROW, ROW, False, True, "left", None], ["side='left', right=True", "left or right"]),
+        (
+            "aten::searchsorted",
+            [ROW, ROW, False, True, "left", None],
+            ["side='left', right=True", "side must be right"],
+        ),
         ("aten::searchsorted", [ROW, ROW, False, False, "middle", None], ["side='middle'"]),
         ("aten::searchsorted", [ROWS, ROW], ["elements 3 float32 among 2×3 float32", "one for each row of elements"]),
         ("aten::searchsorted", [ROW, ROW, False, False, None, WHOLE[:2]], ["sorter must have the shape (3,)"]),
@@ -34,7 +38,7 @@ WHOLE = np.array([1, 2, 3])
         ("aten::narrow", [ROW, 0, 1, -1], ["length=-1"]),
         ("aten::diagonal", [ROWS, 0, 1, -1], ["dim1=1, dim2=-1", "the axes must be two"]),
         ("torch.diag", [ROWS[None]], ["a vector or a matrix"]),
-        ("aten::diagflat", [ROW, 10**6], ["places of a diagonal claims a constant of"]),
+        ("aten::diagflat", [ROW, 10**6], ["elements of a diagonal matrix claims a constant of"]),
         ("aten::meshgrid", [ROW, "yx"], ["indexing='yx'", "ij or xy"]),
         ("aten::meshgrid", [ROWS, "ij"], ["the operands must be vectors"]),
     ],
@@ -53,9 +57,9 @@ def test_a_search_of_many_boundaries_takes_as_many_steps_as_their_number_has_dig
         np.testing.assert_array_equal(places, np.searchsorted(boundaries, elements, side))
 
 
-def test_places_of_windows_that_hold_too_much_are_refused_before_they_are_made() -> None:
+def test_indices_of_windows_that_hold_too_much_are_refused_before_they_are_made() -> None:
     net = net_of("F.max_pool2d", 1, {"kernel_size": 2000, "stride": 1, "padding": 999, "return_indices": True})
-    with refused(ex.ExplorerError, "places of windows claims a constant of"):
+    with refused(ex.ExplorerError, "indices of windows claims a constant of"):
         net.run(np.zeros((1, 1, 2000, 2000), np.float32))
 
 

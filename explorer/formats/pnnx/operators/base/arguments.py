@@ -27,6 +27,8 @@ _DTYPES = {
 """torch's names of dtypes"""
 Number = bool | int | float | complex
 Real = bool | int | float
+Value = Annotated[Any, "tensor, number or list"]
+"""what torch's graphs compute with: a tensor, a plain number, a list or None"""
 InPlace = Unused
 """without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
 StackLevel = Unused

@@ -17,7 +17,7 @@ from explorer.formats.common.operator_checks import range_length
 from explorer.formats.pnnx.operators.base.arguments import Number, Placement, Real, as_dtype, in_dtype
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.signature import Ints, Unused
-from explorer.ops.base import cast
+from explorer.ops.base import broadcast_to, cast
 from explorer.ops.creation.constants import full
 
 
@@ -64,6 +64,14 @@ def full_like(input: Expr, fill_value: Number, *, dtype: str | None = None, plac
 def new_full(input: Expr, size: Ints, fill_value: Number, *, dtype: str | None = None, placement: Placement) -> Expr:
     """One number everywhere, in the dtype of another tensor."""
     return full(size, fill_value, as_dtype(dtype, input.dtype))
+
+
+@file_operator("Tensor.fill", "aten::fill")
+def fill(input: Expr, value: Expr | Number) -> Expr:
+    """One value everywhere, in the shape and dtype of another tensor."""
+    if isinstance(value, Expr):
+        return broadcast_to(cast(value, input.dtype), input.shape)
+    return full(input.shape, value, input.dtype)
 
 
 @file_operator("torch.arange")

@@ -1,8 +1,8 @@
-"""``pnnx.Expression``: a text of calls, expanded to single operations inside the operator's box, and its functions.
+"""``pnnx.Expression``: calls in a string, expanded to single operations inside the operator's box.
 
-pnnx folds chains of arithmetic into one operator with an expression as text, ``add(@0,mul(@1,2.0))``. It is expanded
-again, so that rules, fusion and pictures see single operations. Plain numbers (sizes, indices) are computed at once, by
-Python's functions; as soon as a tensor takes part, operations are recorded.
+pnnx folds chains of arithmetic into one operator with an expression, ``add(@0,mul(@1,2.0))``. It is expanded again, so
+that rules, fusion and pictures see single operations. Plain numbers (sizes, indices) are computed at once, by Python's
+functions; as soon as a tensor takes part, operations are recorded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FLOATING = frozenset((
 _MODULAR = frozenset((
     "add", "sub", "mul", "floor_divide", "remainder", "fmod", "and", "or", "xor", "lshift", "rshift",
 ))  # fmt: skip
-"""functions of whole numbers in which a plain number is one of the tensor's dtype, whatever its size"""
+"""functions of integers in which a plain number is one of the tensor's dtype, whatever its size"""
 _UNCHANGED: Mapping[str, str] = {"round": "iu", "sign": "b"}
 """function → kinds of dtypes whose elements it leaves as they are"""
 _CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
@@ -80,12 +80,12 @@ def apply(name: str, values: list[Any]) -> Any:
 
 
 def real(x: Expr) -> Expr:
-    """Return a tensor of whole numbers or truths in torch's default dtype, any other as it is."""
+    """Return a tensor of integers or booleans in torch's default dtype, any other as it is."""
     return x if x.dtype.kind in "fc" else cast(x, np.dtype(np.float32))
 
 
 def modular(values: Sequence[Any]) -> list[Any]:
-    """Return whole numbers beside tensors of whole ones as torch has them: 300 is 44 beside uint8."""
+    """Return integers next to tensors of integers as torch has them: 300 is 44 beside uint8."""
     tensors = [value for value in values if isinstance(value, Expr)]
     if not all(value.dtype.kind in "iu" for value in tensors):
         return [*values]
@@ -96,7 +96,7 @@ def modular(values: Sequence[Any]) -> list[Any]:
 def promoted(values: Sequence[Any], is_floating: bool = False) -> list[Any]:
     """Return tensors and numbers as a function of torch takes them together: floating, where one of them is.
 
-    ``is_floating`` says that the function makes real numbers of whole ones.
+    ``is_floating`` says that the function makes real numbers of integers.
     """
     tensors = [value for value in values if isinstance(value, Expr)]
     floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
@@ -139,7 +139,7 @@ def _plain(name: str, values: list[Any]) -> Any:
 
 
 def _check_growth(name: str, values: list[Any]) -> None:
-    """Refuse a power or a shift of whole numbers whose result has more than 64 bits, before it is computed."""
+    """Refuse a power or a shift of integers whose result has more than 64 bits, before it is computed."""
     if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
         return
     base, by = values
@@ -150,25 +150,21 @@ def _check_growth(name: str, values: list[Any]) -> None:
 
 
 @file_operator("pnnx.Expression")
-def expression(op: OperatorContext) -> Any:
+def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
     """The value of the expression: plain where no tensor takes part in it.
 
     What is written twice is recorded twice, for deduplication to find. Misplaced brackets, which pnnx writes, are read
     as prefix notation; a box around the operations says so.
     """
-    text = op.argument("expr")
-    if not isinstance(text, str):
-        raise OperandError(f"expr={text!r}", rule="an expression must be a text")
-    parsed = parse(text, len(op.passed))
+    parsed = parse(expr, len(op.passed))
     if parsed.form == "nested":
         result = _evaluate(parsed.tree, op.operands)
     else:
         with scope("read as prefix notation: its brackets are misplaced", "file"):
             result = _evaluate(parsed.tree, op.operands)
-    noted = op.argument("dtype", None)
-    if noted is not None and isinstance(result, Expr) and result.dtype.kind == "f":
+    if dtype is not None and isinstance(result, Expr) and result.dtype.kind == "f":
         raise OperandError(
-            f"{text} is {result.dtype}, and the file notes {noted}",
+            f"{expr} is {result.dtype}, and the file notes {dtype}",
             rule="a quotient that was rounded must be written so; pnnx leaves out the rounding_mode of torch.div",
             fix="write a // b in the module and export again, or open the module: ex.open(module, inputs)",
         )

@@ -1,4 +1,4 @@
-"""Quantisation that is simulated, as models have it that were trained for whole numbers."""
+"""Simulated quantization, as models have it that were trained for integers."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
-from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.pnnx.operators.base.arguments import integer, value
+from explorer.core.types.tensor_type import Shape, normalize_axis
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.schema import Count
 from explorer.ops.base import cast
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import where
@@ -21,36 +18,38 @@ from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.nn.activation import clip
 
 
-@file_operator("aten::fake_quantize_per_tensor_affine", "torch.fake_quantize_per_tensor_affine", operands=Count(1, 5))
-def fake_quantize(op: OperatorContext) -> Expr:
-    """The multiples of a step nearest to the elements, from the least to the largest whole number of steps."""
-    return _stepped(op, op.x, (), 3)
+@file_operator("aten::fake_quantize_per_tensor_affine", "torch.fake_quantize_per_tensor_affine")
+def fake_quantize_per_tensor(
+    input: Expr, scale: Expr | float, zero_point: Expr | float, quant_min: int, quant_max: int
+) -> Expr:
+    """The multiples of a step nearest to the elements, from the least to the largest number of steps."""
+    return _stepped(input, (), scale, zero_point, quant_min, quant_max)
 
 
-@file_operator("aten::fake_quantize_per_channel_affine", "torch.fake_quantize_per_channel_affine", operands=Count(1, 6))
-def fake_quantize_channels(op: OperatorContext) -> Expr:
+@file_operator("aten::fake_quantize_per_channel_affine", "torch.fake_quantize_per_channel_affine")
+def fake_quantize_per_channel(
+    input: Expr, scale: Expr | float, zero_point: Expr | float, axis: int, quant_min: int, quant_max: int
+) -> Expr:
     """The multiples of a step of each channel nearest to the elements."""
-    x = op.x
-    axis = normalize_axis(integer(op, 3, "axis"), x.ndim, "fake_quantize")
-    return _stepped(op, x, tuple([size if place == axis else 1 for place, size in enumerate(x.shape)]), 4)
+    channels = normalize_axis(axis, input.ndim, "fake_quantize")
+    shape = tuple([size if place == channels else 1 for place, size in enumerate(input.shape)])
+    return _stepped(input, shape, scale, zero_point, quant_min, quant_max)
 
 
-def _stepped(op: OperatorContext, x: Expr, shape: tuple[int, ...], limits: int) -> Expr:
-    low, high = integer(op, limits, "quant_min"), integer(op, limits + 1, "quant_max")
-    numbers = [value(op, place, name) for place, name in ((1, "scale"), (2, "zero_point"))]
-    if x.dtype.kind != "f" or low > high or not all(isinstance(each, (Expr, int, float)) for each in numbers):
+def _stepped(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | float, low: int, high: int) -> Expr:
+    if x.dtype.kind != "f" or low > high:
         raise OperandError(
-            f"an operand {x.type}, scale and zero point {numbers!r}, {low} … {high}",
-            rule=f"{op.definition.type}: there must be real numbers, and quant_min must not be above quant_max",
+            f"an operand {x.type}, {low} … {high}",
+            rule="there must be real numbers, and quant_min must not be above quant_max",
         )
-    tensors = [each if isinstance(each, Expr) else full((), each, x.dtype) for each in numbers]
+    tensors = [each if isinstance(each, Expr) else full((), each, x.dtype) for each in (scale, zero_point)]
     if any(each.size != math.prod(shape) for each in tensors):
         raise OperandError(
             f"scale {tensors[0].type} and zero point {tensors[1].type} for {x.type}",
-            rule=f"{op.definition.type}: there must be one of each, or one for each channel",
+            rule="there must be one of each, or one for each channel",
         )
-    scale, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
+    step, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
     # torch multiplies by the inverse, which is rounded itself
-    steps = function("round_half_even")(x * (1 / scale)) + zero
+    steps = function("round_half_even")(x * (1 / step)) + zero
     kept = where(x != x, np.asarray(low, x.dtype), clip(steps, low, high))
-    return (kept - zero) * scale
+    return (kept - zero) * step

@@ -1,4 +1,4 @@
-"""Special functions by formulas of their own, computed in double precision and rounded to the operand's dtype.
+"""Special functions by their own formulas, computed in double precision and rounded to the operand's dtype.
 
 In float64 lgamma and digamma have an absolute error of about 10⁻¹⁴ near their zeros, the others a relative one of a few
 10⁻¹⁶, which the exponential of large arguments makes larger.
@@ -15,8 +15,6 @@ from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.formats.pnnx.operators.elements.expression import real
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.schema import Count
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import absolute, exp, log, sin, sqrt, tan
@@ -27,9 +25,9 @@ _SHIFT = 8
 
 
 def _enter(name: str, formula: Callable[[Expr], Expr], *types: str) -> None:
-    @file_operator(*types, f"aten::{name}", operands=Count(1, 1))
-    def special(op: OperatorContext) -> Expr:
-        x = real(op.x)
+    @file_operator(*types, f"aten::{name}")
+    def special(input: Expr) -> Expr:
+        x = real(input)
         return cast(formula(cast(x, _DOUBLE)), x.dtype)
 
     special.__doc__ = formula.__doc__
@@ -87,7 +85,7 @@ def _shifted(y: Expr) -> Expr:
 
 
 def _lgamma(x: Expr) -> Expr:
-    """log |Γ(x)|, ∞ at 0 and at whole numbers below."""
+    """log |Γ(x)|, ∞ at 0 and at integers below."""
     # reflected: below ½ by Γ(x) · Γ(1 − x) = π / sin(πx)
     y = where(x < 0.5, 1 - x, x)
     s, near = _shifted(y), where(y < _SHIFT, y, 0)
@@ -103,7 +101,7 @@ def _lgamma(x: Expr) -> Expr:
 
 
 def _digamma(x: Expr) -> Expr:
-    """The derivative of log Γ: NaN at whole numbers below 0, −∞ at 0 and ∞ at −0."""
+    """The derivative of log Γ: NaN at integers below 0, −∞ at 0 and ∞ at −0."""
     y = where(x < 0.5, 1 - x, x)
     s, near = _shifted(y), where(y < _SHIFT, y, 1)
     inverse = 1 / (s * s)
@@ -178,6 +176,6 @@ LARGE = (
 )  # fmt: skip
 """exp(−x) · √x · I₀(x) for x from 8 on, with u = 16 / x − 1"""
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-"""log Γ(s) behind its main part, over 1 / s, in powers of s⁻²: B₂ₖ / (2k · (2k − 1))"""
+"""log Γ(s) after its main part, over 1 / s, in powers of s⁻²: B₂ₖ / (2k · (2k − 1))"""
 HARMONIC = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
-"""ψ(s) behind log s − 1 / 2s, over −1 / s², in powers of s⁻²: B₂ₖ / 2k"""
+"""ψ(s) after log s − 1 / 2s, over −1 / s², in powers of s⁻²: B₂ₖ / 2k"""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_steps
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.ops.manipulation.concat import stack
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
 from explorer.ops.nn import fold_unfold
 
@@ -38,3 +41,19 @@ def fold(
     x = expand_dims(input, 0) if input.ndim == 2 else input
     images = fold_unfold.fold(x, output_size, window=kernel_size, strides=stride, dilation=dilation, padding=padding)
     return squeeze(images, 0) if input.ndim == 2 else images
+
+
+@file_operator("aten::unfold", "Tensor.unfold")
+def windows(input: Expr, dimension: int, size: int, step: int) -> Expr:
+    """Windows along an axis, each one a row on a new last axis."""
+    axis = normalize_axis(dimension, input.ndim, "unfold")
+    if not 0 < size <= input.shape[axis] or step < 1:
+        raise OperandError(
+            f"windows of {size} with step {step} along {input.shape[axis]} elements",
+            rule="a window must lie within the axis, and the step must be 1 or more",
+        )
+    count = (input.shape[axis] - size) // step + 1
+    claim_steps("unfold", size)
+    front = (slice(None),) * axis
+    starts = [slice(start, start + (count - 1) * step + 1, step) for start in range(size)]
+    return stack([input[(*front, each)] for each in starts], input.ndim)

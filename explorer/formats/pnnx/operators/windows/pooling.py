@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
-from explorer.formats.pnnx.operators.base.arguments import sizes
+from explorer.formats.pnnx.operators.base.arguments import each_axis
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Ints
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.padding import padded
@@ -26,136 +25,143 @@ from explorer.ops.reduction.reduce import max
 from explorer.ops.reduction.sorting import argmax
 
 _SHAPES = {1: "L", 2: "H, W", 3: "D, H, W"}
+_Sizes = tuple[int | None, ...]
 
 
-def _axes(op: OperatorContext) -> int:
-    return int(op.definition.type[-2])
-
-
-def _types(name: str, function: str, axes: tuple[int, ...] = (1, 2, 3)) -> tuple[str, ...]:
-    return tuple([f"{kind}{count}d" for count in axes for kind in (f"nn.{name}", f"F.{function}", f"aten::{function}")])
-
-
-def _window(op: OperatorContext, name: str, *default: int) -> tuple[int, ...]:
-    """A parameter of a window, one number for each axis."""
-    return sizes(op, name, _axes(op), *default)
-
-
-def _x(op: OperatorContext) -> Expr:
-    x, axes = op.x, _axes(op)
+def _check_rank(x: Expr, axes: int) -> None:
     if x.ndim != axes + 2:
-        raise OperandError(
-            f"an operand {x.type}", rule=f"{op.definition.type}: the operand must be (N, C, {_SHAPES[axes]})"
-        )
-    return x
+        raise OperandError(f"an operand {x.type}", rule=f"the operand must be (N, C, {_SHAPES[axes]})")
 
 
-def _strides(op: OperatorContext) -> tuple[int, ...]:
-    return _window(op, "kernel_size" if op.argument("stride", None) in (None, ()) else "stride")
+def _window(axes: int, kernel_size: Ints, stride: Ints | None, padding: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the size, the steps and the padding of a window along each axis; the steps are its size by default."""
+    size = each_axis("kernel_size", kernel_size, axes)
+    return size, each_axis("stride", stride or size, axes), each_axis("padding", padding, axes)
 
 
-@file_operator(*_types("MaxPool", "max_pool"))
-def max_pool(op: OperatorContext) -> Any:
-    """The largest element of each window, and its place where it is asked for."""
-    x, size, steps = _x(op), _window(op, "kernel_size"), _strides(op)
-    sides, gaps = _window(op, "padding", 0), _window(op, "dilation", 1)
-    y = pooling.max_pool(x, _axes(op), size, steps, sides, gaps, op.flag("ceil_mode", False))
-    if not op.flag("return_indices", False):
-        return y
-    spans = [window_spans(*each) for each in zip(x.shape[2:], y.shape[2:], size, steps, sides, gaps, strict=True)]
-    return y, window_places(x, spans)
-
-
-@file_operator(*_types("AvgPool", "avg_pool"))
-def avg_pool(op: OperatorContext) -> Expr:
-    """The mean of each window, or its sum divided by a number."""
-    counted = op.flag("count_include_pad", True)
-    if op.argument("divisor_override", None) is None:
-        return _means(op, _x(op), op.flag("ceil_mode", False), counted)
-    divisor = op.integer("divisor_override")
-    if divisor == 0:
-        raise OperandError("divisor_override=0", rule=f"{op.definition.type}: divisor_override must not be 0")
-    return _sums(op) / divisor
-
-
-def _means(op: OperatorContext, x: Expr, ceil: bool, counted: bool = True) -> Expr:
-    size, sides = _window(op, "kernel_size"), _window(op, "padding", 0)
-    return pooling.avg_pool(x, _axes(op), size, _strides(op), sides, ceil, counted)
-
-
-def _sums(op: OperatorContext) -> Expr:
-    """The sum of each window, of which the last one may reach beyond the padding."""
-    x, size, steps, sides = _x(op), _window(op, "kernel_size"), _strides(op), _window(op, "padding", 0)
-    counts = _means(op, x, op.flag("ceil_mode", False)).shape[2:]
-    # zeros behind the padding, until the last window fits into them: then each mean is of a whole window
+def _sums(x: Expr, size: Ints, steps: Ints, sides: Ints, ceil_mode: bool) -> Expr:
+    """Return the sum of each window, of which the last one may reach beyond the padding."""
+    axes = len(size)
+    counts = pooling.avg_pool(x, axes, size, steps, sides, ceil_mode, True).shape[2:]
+    # zeros after the padding, until the last window fits into them: then each mean is of a whole window
     ends = [
         builtins.max((count - 1) * step + width - length - 2 * side, 0)
         for count, step, width, length, side in zip(counts, steps, size, x.shape[2:], sides, strict=True)
     ]
-    return _means(op, padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends])), False) * math.prod(size)
+    longer = padded(x, ((0, 0), (0, 0), *[(0, end) for end in ends]))
+    return pooling.avg_pool(longer, axes, size, steps, sides, False, True) * math.prod(size)
 
 
-@file_operator(*_types("LPPool", "lp_pool"))
-def norm_pool(op: OperatorContext) -> Expr:
-    """(Σ xᵖ)^(1/p) of each window; one that reaches beyond the edge counts as if its mean filled it, as in torch."""
-    power = op.number("norm_type")
-    if power == 0:
-        raise OperandError("norm_type=0", rule=f"{op.definition.type}: norm_type must not be 0")
-    means = _means(op, _x(op) ** power, op.flag("ceil_mode", False))
-    return (means * math.prod(_window(op, "kernel_size"))) ** (1 / power)
-
-
-def _output(op: OperatorContext, x: Expr) -> tuple[int, ...]:
-    """Return the numbers of windows along each axis; a None stands for the axis' own size, which pnnx writes as 0."""
-    lengths, axes = op.argument("output_size"), _axes(op)
-    counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * axes
-    if len(counts) != axes or not all(count is None or type(count) is int for count in counts):
+def _sizes(x: Expr, output_size: _Sizes) -> Ints:
+    """Return the numbers of windows along each axis; None stands for the axis' own size, which pnnx writes as 0."""
+    lengths = x.shape[2:]
+    counts = output_size * len(lengths) if len(output_size) == 1 else output_size
+    if len(counts) != len(lengths):
         raise OperandError(
-            f"output_size={lengths!r} for {x.type}", rule="sizes must be whole numbers or None, one for each axis"
+            f"output_size={output_size!r} for {x.type}", rule="sizes must be integers or None, one for each axis"
         )
-    return tuple([count or size for count, size in zip(counts, x.shape[2:], strict=True)])
+    return tuple([count or length for count, length in zip(counts, lengths, strict=True)])
 
 
-@file_operator(*_types("AdaptiveAvgPool", "adaptive_avg_pool"))
-def adaptive_avg_pool_(op: OperatorContext) -> Expr:
-    """The means of windows that cover the operand evenly; a size None is its own."""
-    x = _x(op)
-    return adaptive_avg_pool(x, _axes(op), _output(op, x))
+def _enter(axes: int) -> None:
+    def types(module: str, function: str) -> tuple[str, str, str]:
+        return f"nn.{module}{axes}d", f"F.{function}{axes}d", f"aten::{function}{axes}d"
+
+    @file_operator(*types("MaxPool", "max_pool"))
+    def max_pool(
+        input: Expr,
+        *,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = (0,),
+        dilation: Ints = (1,),
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Expr | tuple[Expr, Expr]:
+        """The largest element of each window, and its index where it is asked for."""
+        _check_rank(input, axes)
+        size, steps, sides = _window(axes, kernel_size, stride, padding)
+        gaps = each_axis("dilation", dilation, axes)
+        y = pooling.max_pool(input, axes, size, steps, sides, gaps, ceil_mode)
+        if not return_indices:
+            return y
+        shapes = zip(input.shape[2:], y.shape[2:], size, steps, sides, gaps, strict=True)
+        return y, largest_indices(input, [window_spans(*each) for each in shapes])
+
+    @file_operator(*types("AvgPool", "avg_pool"))
+    def avg_pool(
+        input: Expr,
+        *,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Expr:
+        """The mean of each window, or its sum divided by a number."""
+        _check_rank(input, axes)
+        window = _window(axes, kernel_size, stride, padding)
+        if divisor_override is None:
+            return pooling.avg_pool(input, axes, *window, ceil_mode, count_include_pad)
+        if divisor_override == 0:
+            raise OperandError("divisor_override=0", rule="divisor_override must not be 0")
+        return _sums(input, *window, ceil_mode) / divisor_override
+
+    @file_operator(*types("LPPool", "lp_pool"))
+    def norm_pool(
+        input: Expr, *, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
+    ) -> Expr:
+        """(Σ xᵖ)^(1/p) of each window; beyond the edge a window counts as filled with its mean, as in torch."""
+        _check_rank(input, axes)
+        if norm_type == 0:
+            raise OperandError("norm_type=0", rule="norm_type must not be 0")
+        size, steps, sides = _window(axes, kernel_size, stride, (0,))
+        means = pooling.avg_pool(input**norm_type, axes, size, steps, sides, ceil_mode, True)
+        return (means * math.prod(size)) ** (1 / norm_type)
+
+    @file_operator(*types("AdaptiveAvgPool", "adaptive_avg_pool"))
+    def adaptive_mean(input: Expr, *, output_size: _Sizes) -> Expr:
+        """The means of windows that cover the operand evenly; a size None is the axis' own."""
+        _check_rank(input, axes)
+        return adaptive_avg_pool(input, axes, _sizes(input, output_size))
+
+    @file_operator(*types("AdaptiveMaxPool", "adaptive_max_pool"))
+    def adaptive_max(input: Expr, *, output_size: _Sizes, return_indices: bool = False) -> Expr | tuple[Expr, Expr]:
+        """The largest elements of windows that cover the operand evenly, and their indices; None is the axis' size."""
+        _check_rank(input, axes)
+        counts = _sizes(input, output_size)
+        y = adaptive_max_pool(input, counts)
+        if not return_indices:
+            return y
+        return y, largest_indices(input, [even_spans(*each) for each in zip(input.shape[2:], counts, strict=True)])
 
 
-@file_operator(*_types("AdaptiveMaxPool", "adaptive_max_pool"))
-def adaptive_max_pool_(op: OperatorContext) -> Any:
-    """The largest elements of windows that cover the operand evenly, and their places; a size None is its own."""
-    x = _x(op)
-    counts = _output(op, x)
-    y = adaptive_max_pool(x, counts)
-    if not op.flag("return_indices", False):
-        return y
-    spans = [even_spans(*each) for each in zip(x.shape[2:], counts, strict=True)]
-    return y, window_places(x, spans)
+for _axes in (1, 2, 3):
+    _enter(_axes)
 
 
 def window_spans(length: int, count: int, size: int, step: int, side: int, gap: int) -> Array:
-    """Return the places along one axis that each window covers, (count, size); −1 for those in the padding."""
-    claim_constant("places of windows", count * size)
+    """Return the indices along one axis that each window covers, (count, size); −1 for those in the padding."""
+    claim_constant("indices of windows", count * size)
     spans = np.arange(count)[:, None] * step - side + np.arange(size) * gap
     return np.where((spans >= 0) & (spans < length), spans, -1)
 
 
 def even_spans(length: int, count: int) -> Array:
-    """Return the places that each of so many even windows covers, as ``window_spans`` does."""
+    """Return the indices that each of so many even windows covers, as ``window_spans`` does."""
     starts, ends = np.arange(count) * length // count, -(-np.arange(1, count + 1) * length // count)
     size = int((ends - starts).max(initial=0))
-    claim_constant("places of windows", count * size)
+    claim_constant("indices of windows", count * size)
     spans = starts[:, None] + np.arange(size)
     return np.where(spans < ends[:, None], spans, -1)
 
 
-def window_places(x: Expr, spans: list[Array]) -> Expr:
-    """Return the place of the largest element of each window, int64: the first of equal ones, the last NaN."""
+def largest_indices(x: Expr, spans: list[Array]) -> Expr:
+    """Return the index of the largest element of each window, int64: the first of equal ones, the last NaN."""
     counts, lengths = tuple([len(each) for each in spans]), x.shape[2:]
     windows, elements = math.prod(counts), math.prod([each.shape[1] for each in spans])
-    claim_constant("places of windows", windows * elements)
+    claim_constant("indices of windows", windows * elements)
     table = np.zeros((windows, elements), np.int64)
     inside = np.ones((windows, elements), bool)
     for axis, span in enumerate(spans):
@@ -166,7 +172,7 @@ def window_places(x: Expr, spans: list[Array]) -> Expr:
         along = np.broadcast_to(span.reshape(shape), whole).reshape(windows, elements)
         table = table * lengths[axis] + along
         inside &= along >= 0
-    # in place of the padding stands the window's first element once more, in front: it never wins over itself
+    # the padding repeats the first element of the window, in front: it never wins over itself
     first = np.where(inside, table, np.iinfo(np.int64).max).min(1, keepdims=True)
     table = np.sort(np.where(inside, table, first), 1)
     values = take(reshape(x, (*x.shape[:2], math.prod(lengths))), table, 2)

@@ -1,0 +1,99 @@
+"""Positions of elements among sorted boundaries, members of a set, and how often an integer occurs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_constant
+from explorer.formats.pnnx.operators.base.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Unused
+from explorer.ops.base import cast
+from explorer.ops.creation.constants import full
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.manipulation.gather import TakeAlong, take
+from explorer.ops.manipulation.put import add_along_axis
+from explorer.ops.manipulation.reshape import expand_dims, reshape
+from explorer.ops.reduction.reduce import any
+
+
+@file_operator("aten::searchsorted", "torch.searchsorted")
+def searchsorted(
+    sorted_sequence: Expr,
+    input: Expr,
+    out_int32: bool = False,
+    right: bool = False,
+    side: Literal["left", "right"] | None = None,
+    sorter: Expr | None = None,
+) -> Expr:
+    """The positions where elements would be inserted into sorted rows: before equal ones, or after them (right)."""
+    rows = sorted_sequence
+    if right and side == "left":
+        raise OperandError(f"side={side!r}, right={right}", rule="side must be right where right is True")
+    if rows.ndim != 1 and (not rows.ndim or rows.shape[:-1] != input.shape[:-1]):
+        raise OperandError(
+            f"elements {input.type} among {rows.type}",
+            rule="there must be one sorted row, or one for each row of elements",
+        )
+    if sorter is not None:
+        if sorter.shape != rows.shape:
+            raise OperandError(f"sorter is {sorter.type}", rule=f"sorter must have the shape {rows.shape}")
+        rows = TakeAlong(rows.ndim - 1)(rows, sorter)
+    return _positions(rows, input, right or side == "right", out_int32)
+
+
+@file_operator("aten::bucketize", "torch.bucketize")
+def bucketize(input: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Expr:
+    """The positions of elements among boundaries: before equal ones, or after them (right)."""
+    if boundaries.ndim != 1:
+        raise OperandError(f"boundaries {boundaries.type}", rule="the boundaries must be one sorted row")
+    return _positions(boundaries, input, right, out_int32)
+
+
+def _positions(rows: Expr, elements: Expr, right: bool, out_int32: bool) -> Expr:
+    """Return the number of boundaries below each element, or not above it; NaN is above all numbers."""
+    length, axis = rows.shape[-1], elements.ndim - 1
+    position = full(elements.shape, 0, np.int64)
+    # a binary search: each step is half of the one before, and is taken where the boundary that it reaches allows it
+    for bit in reversed(range(length.bit_length())):
+        reached = position + 2**bit
+        number = where(reached > length, length, reached) - 1
+        boundary = take(rows, number, 0) if rows.ndim == 1 else TakeAlong(axis)(rows, number)
+        # the negation, since comparisons with NaN are false
+        is_below = ~((boundary > elements) if right else (boundary >= elements))
+        position = where((reached <= length) & is_below, reached, position)
+    return cast(position, np.dtype(np.int32 if out_int32 else np.int64))
+
+
+@file_operator("aten::isin", "torch.isin")
+def isin(elements: Expr, test_elements: Expr, assume_unique: Unused, invert: bool = False) -> Expr:
+    """Whether each element is one of a set, or is not (invert)."""
+    is_member = any(expand_dims(elements, elements.ndim) == reshape(test_elements, (test_elements.size,)), -1)
+    return ~is_member if invert else is_member
+
+
+@file_operator("aten::bincount")
+def bincount(op: OperatorContext, input: Expr, weights: None = None, minlength: int = 0) -> Expr:
+    """How often each integer from 0 to the largest occurs."""
+    if input.ndim != 1 or input.dtype.kind not in "iu" or minlength < 0:
+        raise OperandError(
+            f"an operand {input.type}, minlength={minlength}",
+            rule="there must be a list of integers, and minlength 0 or more",
+        )
+    ends = op.ask("the largest number", [input], _ends, input.size)
+    assert isinstance(ends, tuple)
+    if ends[0] < 0:
+        raise OperandError(f"the number {ends[0]}", rule="the numbers must be 0 or more")
+    bins = max(ends[1] + 1, minlength)
+    claim_constant("bins", bins)
+    return add_along_axis(np.zeros(bins, np.int64), cast(input, np.dtype(np.int64)), 1, 0)
+
+
+def _ends(arrays: Any) -> tuple[int, int]:
+    """Return the least number, and the largest; 0 and −1 where there are none."""
+    (x,) = arrays
+    return (int(x.min()), int(x.max())) if x.size else (0, -1)
