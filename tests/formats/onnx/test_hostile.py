@@ -260,7 +260,9 @@ def test_numbers_that_would_take_all_memory_are_refused(
 @pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 6])
 def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> None:
     """Windows over anything but signals, images and volumes are refused with the rule."""
-    proto = model([node(type, ["x", "x"][: 1 + (type == "Conv")], ["y"])], {"x": (FLOAT, shape)}, ["y"])
+    is_pool = type != "Conv"
+    window = {"kernel_shape": [1, 1]} if is_pool else {}
+    proto = model([node(type, ["x"] if is_pool else ["x", "x"], ["y"], **window)], {"x": (FLOAT, shape)}, ["y"])
     (finding,) = opened(proto, tmp_path).check()
     assert "signals (N, C, L) or images" in finding
 

@@ -6,7 +6,7 @@ the shape of the result: it is asked of the inputs, and a plan is kept for each 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from explorer.core.ir.operation_examples import Example, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given, is_known, known, required, value_of
+from explorer.net.operators.known_inputs import is_known, value_of
+from explorer.net.operators.signature import Known
 
 _BLOCK = 128
 """boxes whose overlaps with one another are computed at once"""
@@ -133,19 +134,23 @@ def _corners(boxes: Array, is_centred: bool) -> Array:
 
 
 @operator("NonMaxSuppression")
-def non_max_suppression(op: OperatorContext) -> Expr:
+def non_max_suppression(
+    op: OperatorContext,
+    boxes: Expr,
+    scores: Expr,
+    max_output_boxes_per_class: Known[float] = 0,
+    iou_threshold: Known[float] = 0.0,
+    score_threshold: Known[float] | None = None,
+    *,
+    center_point_box: Literal[0, 1] = 0,
+) -> Expr:
     """The boxes that stay when those that overlap a better one of their class are taken out."""
-    boxes, scores = required(op, "boxes"), required(op, "scores")
     check(boxes, scores)
-    most = _limit(op, "max_output_boxes_per_class")
-    overlap, least = _limit(op, "iou_threshold"), _limit(op, "score_threshold")
-    centred = op.integer("center_point_box", 0)
-    if not 0 <= (overlap or 0) <= 1 or centred not in (0, 1):
+    if not 0 <= iou_threshold <= 1:
         raise OperandError(
-            f"iou_threshold={overlap}, center_point_box={centred}",
-            rule="NonMaxSuppression: iou_threshold must be a share of 0 to 1, and center_point_box 0 or 1",
+            f"iou_threshold={iou_threshold}", rule="NonMaxSuppression: iou_threshold must be a share of 0 to 1"
         )
-    arguments = (int(most or 0), float(overlap or 0), least, centred == 1)
+    arguments = (int(max_output_boxes_per_class), float(iou_threshold), score_threshold, center_point_box == 1)
 
     def count_of(arrays: Any) -> int:
         return len(kept(arrays[0], arrays[1], *arguments))
@@ -158,14 +163,3 @@ def non_max_suppression(op: OperatorContext) -> Expr:
         assert isinstance(answer, int)
         count = answer
     return NonMaxSuppression(count, *arguments)(boxes, scores)
-
-
-def _limit(op: OperatorContext, name: str) -> float | None:
-    """Return a limit, which is a tensor of one number; None where it is left out."""
-    if not is_given(op, name):
-        return None
-    value = known(op, name)
-    if value.size != 1:
-        raise OperandError(f"{name} of {value.size} elements", rule=f"NonMaxSuppression: {name} must be one number")
-    limit: float = value.item()
-    return limit

@@ -3,100 +3,110 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.common.onnx_words import NEAREST_BY_SCALE
+from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import integers, is_given, known
+from explorer.net.operators.signature import Ints, Known, Unused
 from explorer.ops.creation.constants import zeros
-from explorer.ops.nn.resize import COORDINATES, NEAREST, resize
+from explorer.ops.nn.resize import COORDINATES, resize
 from explorer.record.reasons import counted_text
 
-_POLICIES = ("stretch", "not_larger", "not_smaller")
 
-
-# Each of these belongs to one mode, or to sizes; exporters write it for the others, too.
-@operator("Resize", ignored=("roi", "extrapolation_value", "keep_aspect_ratio_policy", "nearest_mode"))
-def resize_(op: OperatorContext) -> Any:
+@operator("Resize")
+def resize_(
+    op: OperatorContext,
+    X: Expr,
+    roi: Unused = None,  # of a form that the onnx package computes
+    scales: Known[Array] | None = None,
+    sizes: Known[Ints] | None = None,
+    *,
+    antialias: int = 0,
+    axes: Ints | None = None,
+    coordinate_transformation_mode: Literal[
+        "half_pixel",
+        "pytorch_half_pixel",
+        "asymmetric",
+        "align_corners",
+        "half_pixel_symmetric",
+        "tf_crop_and_resize",
+    ] = "half_pixel",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: int = 0,
+    extrapolation_value: Unused,
+    keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch",
+    mode: Literal["nearest", "linear", "cubic"] = "nearest",
+    nearest_mode: Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"] = "round_prefer_floor",
+    nearest_by_scale: bool | int = False,
+) -> Any:
     """Axes resampled to sizes or by scales: nearest, linear or cubic."""
-    if _is_rare(op):
-        return delegated(op)
-    x = first(op)
-    axes = [normalize_axis(axis, x.ndim, "Resize") for axis in op.integers("axes", tuple(range(x.ndim)))]
-    mode = op.word("mode", "nearest", ("nearest", "linear", "cubic"))
-    method = op.word("nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
-    coordinates = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES)
-    lengths, steps = _target(op, x, axes)
-    shape = dict(enumerate(x.shape)) | dict(zip(axes, lengths, strict=True))
+    if antialias or exclude_outside or coordinate_transformation_mode not in COORDINATES:
+        return delegated(op)  # forms of which explorer has no operation
+    chosen = [normalize_axis(axis, X.ndim, "Resize") for axis in (range(X.ndim) if axes is None else axes)]
+    old = [X.shape[axis] for axis in chosen]
+    if scales is not None and scales.size:
+        lengths, steps = _by_scales(old, scales.reshape(-1).astype(np.float32))
+    elif sizes is not None:
+        lengths, steps = _to_sizes(old, list(sizes), keep_aspect_ratio_policy)
+    else:
+        raise op.missing_input("sizes")
+    shape = dict(enumerate(X.shape)) | dict(zip(chosen, lengths, strict=True))
     if 0 in shape.values():
-        return zeros(tuple(shape.values()), x.dtype)
+        return zeros(tuple(shape.values()), X.dtype)
     # axes that stay as they are (batch and channels) are not resampled
-    changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
+    changed = [i for i, length in enumerate(lengths) if length != old[i] or steps[i] != 1]
 
-    def resized(x: Expr, places: list[int], method: str) -> Expr:
+    def resized(x: Expr, which: list[int], method: str) -> Expr:
         return resize(
             x,
-            tuple([lengths[i] for i in places]),
-            tuple([axes[i] for i in places]),
+            tuple([lengths[i] for i in which]),
+            tuple([chosen[i] for i in which]),
             method=method,
-            coordinates=coordinates,
-            steps=tuple([steps[i] for i in places]),
-            coefficient=op.number("cubic_coeff_a", -0.75),
+            coordinates=coordinate_transformation_mode,
+            steps=tuple([steps[i] for i in which]),
+            coefficient=cubic_coeff_a,
         )
 
-    if not op.argument(NEAREST_BY_SCALE, False):
-        return resized(x, changed, method)
+    method = nearest_mode if mode == "nearest" else mode
+    if not nearest_by_scale:
+        return resized(X, changed, method)
     shrunk = [i for i in changed if steps[i] > 1]
-    return resized(resized(x, [i for i in changed if i not in shrunk], method), shrunk, "ceil")
+    return resized(resized(X, [i for i in changed if i not in shrunk], method), shrunk, "ceil")
 
 
-def _is_rare(op: OperatorContext) -> bool:
-    """Whether it is a form of which explorer has no operation."""
-    coordinates = op.argument("coordinate_transformation_mode", "half_pixel")
-    return (
-        op.integer("antialias", 0) != 0
-        or op.integer("exclude_outside", 0) != 0
-        or coordinates in ("tf_crop_and_resize", "half_pixel_symmetric")
-    )
+_Target = tuple[list[int], list[float]]
+"""new lengths of axes, and distances of new elements in units of old ones, of which scales have single precision"""
 
 
-def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], list[float]]:
-    """Return new lengths of axes, and distances of new elements in units of old ones; scales have single precision."""
-    old = [x.shape[axis] for axis in axes]
-    if is_given(op, "scales") and known(op, "scales").size:
-        scales = known(op, "scales").reshape(-1).astype(np.float32)
-        _check(op, scales.tolist(), axes, old)
-        # in single precision, as the scales are stored
-        lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
-        return lengths, [1 / float(scale) for scale in scales]
-    sizes = list(integers(op, "sizes"))
+def _by_scales(old: list[int], scales: Array) -> _Target:
+    _check(scales.tolist(), len(old))
+    # in single precision, as the scales are stored
+    lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
+    return lengths, [1 / float(scale) for scale in scales]
+
+
+def _to_sizes(old: list[int], sizes: list[int], policy: str) -> _Target:
     # an axis of length 0 may stay one
     wanted = [1 if size == length == 0 else size for size, length in zip(sizes, old, strict=False)]
-    _check(op, wanted if len(sizes) == len(old) else sizes, axes, old)
-    policy = op.word("keep_aspect_ratio_policy", "stretch", _POLICIES)
+    _check(wanted if len(sizes) == len(old) else sizes, len(old))
     ratios = [size / max(length, 1) for size, length in zip(sizes, old, strict=True)]
     if policy != "stretch":
         ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)
         sizes = [math.floor(length * ratio + 0.5) for length, ratio in zip(old, ratios, strict=True)]
     if any(size and not length for size, length in zip(sizes, old, strict=True)):
-        raise OperandError(
-            f"axes of lengths {old} to sizes {sizes}",
-            rule=f"{op.definition.type}: an empty axis must stay so",
-        )
+        raise OperandError(f"axes of lengths {old} to sizes {sizes}", rule="Resize: an empty axis must stay so")
     return sizes, [1 / float(np.float32(ratio or 1)) for ratio in ratios]
 
 
-def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int], old: list[int]) -> None:
-    if len(values) != len(axes) or not all(0 < value < 2**31 for value in values):
+def _check(values: list[int] | list[float], axes: int) -> None:
+    if len(values) != axes or not all(0 < value < 2**31 for value in values):
         raise OperandError(
-            f"{values} for {counted_text(len(axes), 'axis', 'axes')}",
-            rule=f"{op.definition.type}: there must be a positive scale or size for each axis",
+            f"{values} for {counted_text(axes, 'axis', 'axes')}",
+            rule="Resize: there must be a positive scale or size for each axis",
         )

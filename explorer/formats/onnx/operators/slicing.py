@@ -7,7 +7,7 @@ that are computed by the net gather at run time; those that are known are checke
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,21 +18,10 @@ from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.common.flat_places import flat_places
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import (
-    fold,
-    integers,
-    is_given,
-    is_known,
-    members,
-    number,
-    optional_integers,
-    required,
-    value_of,
-    whole,
-)
+from explorer.net.operators.known_inputs import fold, is_known, value_of
+from explorer.net.operators.signature import Ints, Known, Outputs
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take, take_along_axis
@@ -42,80 +31,89 @@ from explorer.record.reasons import counted_text
 
 
 @operator("Concat")
-def concat(op: OperatorContext) -> Expr:
+def concat(*inputs: Expr, axis: int) -> Expr:
     """Tensors joined along an axis."""
-    return concatenate(members(op, "inputs"), op.integer("axis"))
+    return concatenate(inputs, axis)
 
 
 @operator("Split")
-def split(op: OperatorContext) -> tuple[Expr, ...]:
+def split(
+    input: Expr,
+    split: Known[Ints] | None = None,
+    *,
+    axis: int = 0,
+    num_outputs: int | None = None,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Parts along an axis: of given sizes, else as many as there are outputs, the last one smaller."""
-    x = first(op)
-    axis = axis_of(op, x, 0)
-    sizes = optional_integers(op, "split")
-    if sizes is None:
-        count = op.integer("num_outputs", len(op.definition.outputs))
+    axis = normalize_axis(axis, input.ndim, "Split")
+    length = input.shape[axis]
+    if split is None:
+        count = outputs if num_outputs is None else num_outputs
         if count < 1:
             raise OperandError(f"num_outputs={count}", rule="Split must make at least one part")
         claim_steps("Split", count)
-        length = -(-x.shape[axis] // count)
-        sizes = tuple([min(length, x.shape[axis] - start * length) for start in range(count)])
-    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
-        raise OperandError(f"split={sizes} of {x.type}", rule=f"Split: the sizes must add up to {x.shape[axis]}")
-    ends = np.cumsum(sizes).tolist()
-    return tuple([x[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True)])
+        part = -(-length // count)
+        split = tuple([min(part, length - start * part) for start in range(count)])
+    if sum(split) != length or min(split, default=0) < 0:
+        raise OperandError(f"split={split} of {input.type}", rule=f"Split: the sizes must add up to {length}")
+    ends = np.cumsum(split).tolist()
+    return tuple([input[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, split, strict=True)])
 
 
 @operator("Slice")
-def slice_(op: OperatorContext) -> Expr:
+def slice_(
+    data: Expr,
+    starts: Known[Ints],
+    ends: Known[Ints],
+    axes: Known[Ints] | None = None,
+    steps: Known[Ints] | None = None,
+) -> Expr:
     """Ranges of some axes; bounds beyond an axis are its ends, steps may be negative."""
-    x, starts, ends = first(op), integers(op, "starts"), integers(op, "ends")
-    axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(len(starts)))
-    steps = optional_integers(op, "steps") or (1,) * len(starts)
-    if not len(starts) == len(ends) == len(axes or ()) == len(steps):
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = steps or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
         raise OperandError(
             f"starts={starts}, ends={ends}, axes={axes}, steps={steps}",
             rule="Slice: there must be one start, end and step for each axis",
         )
-    index = [slice(None)] * x.ndim
-    for start, end, axis, step in zip(starts, ends, axes or (), steps, strict=True):
+    index = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise OperandError(f"steps={steps}", rule="Slice: a step must not be 0")
-        place = normalize_axis(axis, x.ndim, "Slice")
+        axis = normalize_axis(axis, data.ndim, "Slice")
         # back from a start before the first row: from the first row on, which NumPy leaves out
-        is_before = step < 0 and start < -x.shape[place] and x.shape[place]
-        index[place] = slice(0 if is_before else start, end, step)
-    return x[tuple(index)]
+        is_before = step < 0 and start < -data.shape[axis] and data.shape[axis]
+        index[axis] = slice(0 if is_before else start, end, step)
+    return data[tuple(index)]
 
 
 @operator("Gather")
-def gather(op: OperatorContext) -> Expr:
+def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     """The parts of an axis at some indices; a negative index counts from the end."""
-    x, indices = required(op, "data"), required(op, "indices")
-    axis = axis_of(op, x, 0)
+    axis = normalize_axis(axis, data.ndim, "Gather")
     if is_known(indices) and indices.ndim == 0:
-        return x[(*[slice(None)] * axis, int(value_of(indices)))]
-    return take(x, _checked(op, indices, x.shape[axis]), axis)
+        return data[(*[slice(None)] * axis, int(value_of(indices)))]
+    return take(data, _checked(indices, data.shape[axis]), axis)
 
 
 @operator("GatherElements")
-def gather_elements(op: OperatorContext) -> Expr:
-    """For each index the element of its row at that place of an axis."""
-    x, indices = required(op, "data"), required(op, "indices")
-    axis = axis_of(op, x, 0)
-    if indices.ndim == x.ndim:
+def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    """For each index the element of its row at that index of an axis."""
+    axis = normalize_axis(axis, data.ndim, "GatherElements")
+    if indices.ndim == data.ndim:
         # only the first rows of other axes are taken, as many as there are indices: one index is not repeated
-        first_rows = [slice(None) if place == axis else slice(size) for place, size in enumerate(indices.shape)]
-        if any(size > x.shape[place] for place, size in enumerate(indices.shape) if place != axis):
+        first_rows = [slice(None) if other == axis else slice(size) for other, size in enumerate(indices.shape)]
+        if any(size > data.shape[other] for other, size in enumerate(indices.shape) if other != axis):
             raise OperandError(
-                f"indices {indices.type} into {x.type} along axis {axis}",
+                f"indices {indices.type} into {data.type} along axis {axis}",
                 rule="GatherElements: there must be at most as many indices along another axis as elements",
             )
-        x = x[tuple(first_rows)]
-    return take_along_axis(x, _checked(op, indices, x.shape[axis]), axis)
+        data = data[tuple(first_rows)]
+    return take_along_axis(data, _checked(indices, data.shape[axis]), axis)
 
 
-def _checked(op: OperatorContext, indices: Expr, size: int) -> Expr:
+def _checked(indices: Expr, size: int) -> Expr:
     """Return indices into an axis of a size: known ones are checked, and counted from its front.
 
     Others may be negative. They are checked in the run, by the operation that reads them.
@@ -126,62 +124,65 @@ def _checked(op: OperatorContext, indices: Expr, size: int) -> Expr:
     if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
         raise OperandError(
             f"indices from {chosen.min()} to {chosen.max()} into an axis of size {size}",
-            rule=f"{op.definition.type}: an index must lie in {-size} … {size - 1}",
+            rule=f"an index must lie in {-size} … {size - 1}",
         )
     return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
 
 
 @operator("GatherND")
-def gather_parts(op: OperatorContext) -> Any:
+def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
     """Parts at rows of indices into the first axes, or into those behind the axes of a batch."""
-    if op.integer("batch_dims", 0):
+    if batch_dims:
         return delegated(op)
-    x, indices = required(op, "data"), required(op, "indices")
     depth = indices.shape[-1] if indices.ndim else 0
-    if not 0 < depth <= x.ndim:
+    if not 0 < depth <= data.ndim:
         raise OperandError(
-            f"indices {indices.type} into {x.type}",
+            f"indices {indices.type} into {data.type}",
             rule="GatherND: a row of indices must have at most as many numbers as the data has axes",
         )
     parts = [indices[..., axis] for axis in range(depth)]
+    flat = flat_places(parts, data.shape[:depth])
     if is_known(indices):
         for axis, part in enumerate(parts):
-            _checked(op, fold(part), x.shape[axis])
-    flat = fold(flat_places(parts, x.shape[:depth])) if is_known(indices) else flat_places(parts, x.shape[:depth])
-    return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), flat, 0)
+            _checked(fold(part), data.shape[axis])
+        flat = fold(flat)
+    return take(reshape(data, (prod(data.shape[:depth]), *data.shape[depth:])), flat, 0)
 
 
 @operator("Pad")
-def pad_(op: OperatorContext) -> Expr:
+def pad_(
+    data: Expr,
+    pads: Known[Ints],
+    constant_value: Known[float] | None = None,
+    axes: Known[Ints] | None = None,
+    *,
+    mode: Literal["constant", "reflect", "edge", "wrap"] = "constant",
+    value: float = 0,
+) -> Expr:
     """Elements before and after those of each axis, or of some axes; negative widths take elements away."""
-    x, widths = first(op), integers(op, "pads")
-    axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(x.ndim))
-    places = [normalize_axis(axis, x.ndim, "Pad") for axis in axes or ()]
-    if len(widths) != 2 * len(places):
+    padded = range(data.ndim) if axes is None else [normalize_axis(axis, data.ndim, "Pad") for axis in axes]
+    if len(pads) != 2 * len(padded):
         raise OperandError(
-            f"pads={widths} for {counted_text(len(places), 'axis', 'axes')}",
+            f"pads={pads} for {counted_text(len(padded), 'axis', 'axes')}",
             rule="Pad: there must be two widths for each axis",
         )
-    sides = [(0, 0)] * x.ndim
-    for index, place in enumerate(places):
-        sides[place] = widths[index], widths[index + len(places)]
-    mode = op.word("mode", "constant", ("constant", "reflect", "edge", "wrap"))
-    fill = next((number(op, name) for name in ("constant_value", "value") if is_given(op, name)), 0)
-    return pad(x, tuple(sides), mode, fill)
+    sides = [(0, 0)] * data.ndim
+    for index, axis in enumerate(padded):
+        sides[axis] = pads[index], pads[index + len(padded)]
+    return pad(data, tuple(sides), mode, value if constant_value is None else constant_value)
 
 
 @operator("OneHot")
-def one_hot(op: OperatorContext) -> Expr:
+def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -> Expr:
     """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    depth, values = whole(op, "depth"), required(op, "values")
-    # a fraction is cut off; and places beyond the range of a narrow dtype are not those of small indices
-    indices = cast(required(op, "indices"), np.dtype(np.int64))
-    axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
+    # a fraction is cut off; and numbers beyond the range of a narrow dtype are not those of small indices
+    indices = cast(indices, np.dtype(np.int64))
+    axis = normalize_axis(axis, indices.ndim + 1, "OneHot")
     if depth < 1:
         raise OperandError(f"depth={depth}", rule="OneHot: depth must be 1 or more")
     claim_constant("OneHot", depth)
     steps = np.arange(depth, dtype=np.int64).reshape(depth, *[1] * (indices.ndim - axis))
-    places = expand_dims(indices, axis)
+    column = expand_dims(indices, axis)
     # an index −k counts from the end: it equals step − depth
-    chosen = (places == steps) | (places == steps - depth)
+    chosen = (column == steps) | (column == steps - depth)
     return where(chosen, values[1], values[0])

@@ -10,10 +10,10 @@ import numpy as np
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import axis_of, first
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_known, value_of, whole
+from explorer.net.operators.known_inputs import is_known, value_of
+from explorer.net.operators.signature import Known, Outputs, Unused
 from explorer.ops.base import cast
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.rearrange import flip
@@ -21,42 +21,35 @@ from explorer.ops.manipulation.reshape import reshape
 from explorer.ops.reduction.sorting import argmax, argmin, cumsum, topk
 
 
-def _place(op: OperatorContext, find: Callable[..., Expr]) -> Expr:
-    x = first(op)
-    axis, keep = axis_of(op, x, 0), bool(op.integer("keepdims", 1))
-    if op.integer("select_last_index", 0):
-        # the first of the reversed elements is the last one
-        return x.shape[axis] - 1 - find(flip(x, axis), axis, keep)
-    return find(x, axis, keep)
+def _enter_extreme(type: str, find: Callable[..., Expr], doc: str) -> None:
+    @operator(type)
+    def extreme(data: Expr, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Expr:
+        axis = normalize_axis(axis, data.ndim, type)
+        if select_last_index:
+            # the first of the reversed elements is the last one
+            return data.shape[axis] - 1 - find(flip(data, axis), axis, bool(keepdims))
+        return find(data, axis, bool(keepdims))
+
+    extreme.__doc__ = doc
 
 
-@operator("ArgMax")
-def arg_max(op: OperatorContext) -> Expr:
-    """The place of the largest element, the first or the last of several."""
-    return _place(op, argmax)
+_enter_extreme("ArgMax", argmax, "The index of the largest element, the first or the last of several.")
+_enter_extreme("ArgMin", argmin, "The index of the smallest element, the first or the last of several.")
 
 
-@operator("ArgMin")
-def arg_min(op: OperatorContext) -> Expr:
-    """The place of the smallest element, the first or the last of several."""
-    return _place(op, argmin)
-
-
-@operator("TopK", ignored=("sorted",))
-def top_k(op: OperatorContext) -> tuple[Expr, ...]:
-    """The K largest or smallest elements in order, and their places."""
-    x = first(op)
-    values, places = topk(x, whole(op, "K"), axis_of(op, x, -1), bool(op.integer("largest", 1)))
-    return (values, places)[: len(op.definition.outputs)]
+@operator("TopK")
+def top_k(
+    X: Expr, K: Known[int], *, axis: int = -1, largest: int = 1, sorted: Unused, outputs: Outputs
+) -> tuple[Expr, ...]:
+    """The K largest or smallest elements, always in order, and their indices."""
+    return topk(X, K, normalize_axis(axis, X.ndim, "TopK"), bool(largest))[:outputs]
 
 
 @operator("CumSum")
-def cumulative_sum(op: OperatorContext) -> Expr:
+def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: int = 0) -> Expr:
     """Running sums along an axis, from either end, with or without each element itself."""
-    x = first(op)
-    axis = normalize_axis(whole(op, "axis"), x.ndim, "CumSum")
-    exclusive, reverse = bool(op.integer("exclusive", 0)), bool(op.integer("reverse", 0))
-    return cast(cumsum(x, axis, exclusive=exclusive, reverse=reverse), x.dtype)
+    axis = normalize_axis(axis, x.ndim, "CumSum")
+    return cast(cumsum(x, axis, exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
 class UniquePlaces(Operation):
@@ -112,18 +105,18 @@ def different(x: Array, axis: int) -> tuple[Array, Array, Array]:
 
 
 @operator("Unique")
-def unique(op: OperatorContext) -> tuple[Expr, ...]:
-    """Elements, or parts along an axis, without their repetitions, and their places, sorted or as they come."""
-    x = first(op)
-    axis = normalize_axis(op.integer("axis"), x.ndim, "Unique") if op.has("axis") else 0
-    parts = x if op.has("axis") else reshape(x, (x.size,))
+def unique(
+    op: OperatorContext, X: Expr, *, axis: int | None = None, sorted: int = 1, outputs: Outputs
+) -> tuple[Expr, ...]:
+    """Elements, or parts along an axis, without their repetitions, and their indices, sorted or as they come."""
+    parts = reshape(X, (X.size,)) if axis is None else X
+    axis = normalize_axis(axis or 0, parts.ndim, "Unique")
 
     def count_of(arrays: Any) -> int:
         return int(different(arrays[0], axis)[0].size)
 
-    count = count_of([value_of(parts)]) if is_known(parts) else op.ask("the number of parts", [parts], count_of, x.size)
+    count = count_of([value_of(parts)]) if is_known(parts) else op.ask("the number of parts", [parts], count_of, X.size)
     assert isinstance(count, int)
-    node = UniquePlaces(axis, count, bool(op.integer("sorted", 1)))(parts)
-    places, inverse, counts = node[:count], node[count : node.size - count], node[node.size - count :]
-    results = (take(parts, places, axis), places, inverse, counts)
-    return results[: len(op.definition.outputs)]
+    node = UniquePlaces(axis, count, bool(sorted))(parts)
+    indices, inverse, counts = node[:count], node[count : node.size - count], node[node.size - count :]
+    return (take(parts, indices, axis), indices, inverse, counts)[:outputs]

@@ -70,7 +70,7 @@ def test_momentum_takes_the_first_gradient_whole(tmp_path: Path) -> None:
     ("type", "operands", "arguments", "rule"),
     [
         ("Adagrad", 4, {}, "as many values, gradients and squares"),
-        ("Momentum", 3, {"alpha": 0.9, "beta": 0.1, "norm_coefficient": 0.0}, "mode must be standard or nesterov"),
+        ("Momentum", 3, {"alpha": 0.9, "beta": 0.1, "mode": "heavy"}, "mode must be standard or nesterov"),
         ("Adam", 4, {"alpha": 1.0}, "beta1"),
     ],
 )

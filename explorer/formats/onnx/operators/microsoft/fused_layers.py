@@ -20,7 +20,8 @@ from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.stash_type import FLOAT, in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.windows.conv import convolved
+from explorer.formats.onnx.operators.windows.conv import convolution
+from explorer.formats.onnx.operators.windows.window_attributes import window_of
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import optional, required
 from explorer.ops.base import cast, reshape
@@ -80,7 +81,8 @@ def _transposed(op: OperatorContext, x: Expr, name: str) -> Expr:
 @operator("com.microsoft.FusedConv")
 def fused_convolution(op: OperatorContext) -> Expr:
     """An activation of a convolution plus its bias plus another operand."""
-    y = convolved(op, required(op, "input 0"), required(op, "input 1"), optional(op, "input 2"))
+    operands = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
+    y = convolution(*operands, **window_of(op, "group"))
     return _activated(op, _plus(op, y, 3), tuple(op.argument("activation_params", ())))
 
 

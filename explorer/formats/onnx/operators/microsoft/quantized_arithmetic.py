@@ -10,7 +10,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
-from explorer.formats.onnx.operators.windows.pooling import averaged
+from explorer.formats.onnx.operators.windows.pooling import whole_averages
+from explorer.formats.onnx.operators.windows.window_attributes import window_of
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import is_given, optional, required
 from explorer.ops.base import cast, reshape
@@ -60,7 +61,8 @@ def quantized_average_pool(op: OperatorContext) -> Expr:
     Where padding counts, what a last window has beyond it counts, too.
     """
     op.only("channels_last", 0)
-    scaled = averaged(op, _dequantized(op, 0), whole=True) / required(op, "input 3")
+    window = window_of(op, "ceil_mode", "count_include_pad")
+    scaled = whole_averages(_dequantized(op, 0), **window) / required(op, "input 3")
     zero, dtype = optional(op, "input 4"), required(op, "input 0").dtype
     return saturated(scaled if zero is None else scaled + cast(zero, scaled.dtype), None, dtype)
 

@@ -18,7 +18,8 @@ from explorer.core.types.tensor_type import Shape, normalize_axis
 from explorer.formats.onnx.operators.base.operator_inputs import dtype_of
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
-from explorer.formats.onnx.operators.windows.conv import convolved
+from explorer.formats.onnx.operators.windows.conv import convolution
+from explorer.formats.onnx.operators.windows.window_attributes import window_of
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import optional, required
@@ -195,7 +196,7 @@ def _convolution(op: OperatorContext, x: Expr, x_zero: Expr | None, filters: Exp
     weights = cast(filters, dtype)
     if w_zero is not None:
         weights = weights - cast(_of_channels(w_zero, axes), dtype)
-    return convolved(op, images, weights, None)
+    return convolution(images, weights, None, **window_of(op, "group"))
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:

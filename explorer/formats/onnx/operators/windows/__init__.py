@@ -1,5 +1,5 @@
 """Windows that slide over signals, images and volumes: convolution and pooling."""
 
-from explorer.formats.onnx.operators.windows import col2im, conv, deform_conv, pooling, roi_align
+from explorer.formats.onnx.operators.windows import col2im, conv, pooling, roi_align
 
-__all__ = ["col2im", "conv", "deform_conv", "pooling", "roi_align"]
+__all__ = ["col2im", "conv", "pooling", "roi_align"]

@@ -1,7 +1,8 @@
-"""Convolution of signals, images and volumes.
+"""Convolution of signals, images and volumes, its adjoint, and convolution whose taps are moved by offsets.
 
-(Conv since opset 1, ConvTranspose since opset 1, both last changed in opset 22 for dtypes alone.) ConvTranspose's
-``output_shape`` and ``auto_pad`` say how large the result is instead of how much is cut off; ``_cut`` finds the cut.
+(Conv and ConvTranspose since opset 1, DeformConv since 19, all last changed in opset 22 for dtypes alone.)
+ConvTranspose's ``output_shape`` and ``auto_pad`` say how large the result is instead of how much is cut off; ``_cut``
+finds the cut.
 """
 
 from __future__ import annotations
@@ -10,84 +11,147 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
-    Numbers,
+    AutoPad,
     Sides,
     check_kernel_shape,
     check_rank,
     for_each_axis,
     padding,
 )
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional, required
+from explorer.net.operators.signature import Ints
 from explorer.ops.nn.conv import conv
 from explorer.ops.nn.conv_transpose import conv_transpose
+from explorer.ops.nn.deform_conv import deform_conv2d
 
 
 @operator("Conv")
-def convolution(op: OperatorContext) -> Expr:
+def convolution(
+    X: Expr,
+    W: Expr,
+    B: Expr | None = None,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
     """Cross-correlation with filters W plus a bias B; a signal is an image of one row."""
-    return convolved(op, required(op, "X"), required(op, "W"), optional(op, "B"))
+    _check(X, W, kernel_shape)
+    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
+    sides = padding(X, W.shape[2:], steps, gaps, pads, auto_pad)
+    return conv(X, W, B, X.ndim - 2, steps, sides, gaps, group)
 
 
-def convolved(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None) -> Expr:
-    """Convolve with the strides, padding, dilation and groups of an operator."""
-    _check(op, x, filters)
-    size = filters.shape[2:]
-    strides, dilation = for_each_axis(op, x, "strides"), for_each_axis(op, x, "dilations")
-    sides, groups = padding(op, x, size, strides, dilation), op.integer("group", 1)
-    return conv(x, filters, bias, x.ndim - 2, strides, sides, dilation, groups)
-
-
-def _check(op: OperatorContext, x: Expr, filters: Expr) -> None:
-    check_rank(op, x)
+def _check(x: Expr, filters: Expr, kernel_shape: Ints | None) -> None:
+    check_rank(x)
     if filters.ndim != x.ndim:
         raise OperandError(
             f"an operand {x.type} and filters {filters.type}", rule="the filters must have as many axes as X"
         )
-    check_kernel_shape(op, filters)
+    check_kernel_shape(filters, kernel_shape)
 
 
 @operator("ConvTranspose")
-def transposed_convolution(op: OperatorContext) -> Expr:
+def transposed_convolution(
+    X: Expr,
+    W: Expr,
+    B: Expr | None = None,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    output_padding: Ints | None = None,
+    output_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
     """The adjoint of a convolution with filters W, plus a bias B."""
-    x, filters = required(op, "X"), required(op, "W")
-    _check(op, x, filters)
-    size = filters.shape[2:]
-    strides, dilation = for_each_axis(op, x, "strides"), for_each_axis(op, x, "dilations")
-    extra = for_each_axis(op, x, "output_padding", 0)
-    reach = tuple(
-        step * (length - 1) + gap * (width - 1) + 1 + more
-        for step, length, gap, width, more in zip(strides, x.shape[2:], dilation, size, extra, strict=True)
-    )
-    cut, bias, groups = _cut(op, x, strides, reach), optional(op, "B"), op.integer("group", 1)
-    return conv_transpose(x, filters, bias, x.ndim - 2, strides, cut, extra, dilation, groups)
+    _check(X, W, kernel_shape)
+    count, size = X.ndim - 2, W.shape[2:]
+    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
+    extra = for_each_axis(X, "output_padding", output_padding, 0)
+    if auto_pad in ("NOTSET", "VALID") and output_shape is None:
+        cut = padding(X, size, steps, gaps, pads, auto_pad)
+    else:
+        reach = tuple(
+            step * (length - 1) + gap * (width - 1) + 1 + more
+            for step, length, gap, width, more in zip(steps, X.shape[2:], gaps, size, extra, strict=True)
+        )
+        target = tuple(length * step for length, step in zip(X.shape[2:], steps, strict=True))
+        cut = _cut(reach, target if output_shape is None else _spatial(X, output_shape, reach), auto_pad)
+    return conv_transpose(X, W, B, count, steps, cut, extra, gaps, group)
 
 
-def _cut(op: OperatorContext, x: Expr, strides: Numbers, reach: Numbers) -> Sides:
-    """Return the pixels cut off at each side: as the file says, or so many that the result has the wanted size."""
-    auto, count = op.argument("auto_pad", "NOTSET"), x.ndim - 2
-    if auto in ("NOTSET", "VALID") and not op.has("output_shape"):
-        return padding(op, x, (1,) * count, strides, (1,) * count)
-    target = tuple(length * step for length, step in zip(x.shape[2:], strides, strict=True))
-    if op.has("output_shape"):
-        sizes = tuple(op.integers("output_shape"))
-        if len(sizes) not in (count, count + 2):  # older files list the batch and the channels, too
-            raise OperandError(
-                f"an operand {x.type} and output_shape {sizes}",
-                rule="output_shape must hold one number for each axis after the channels",
-            )
-        target = sizes[-count:]
-        if any(goal > length for length, goal in zip(reach, target, strict=True)):
-            raise OperandError(
-                f"output_shape={target}",
-                rule=f"ConvTranspose: output_shape must be at most what the filters reach, {reach}",
-                fix="leave output_shape out, or add output_padding",
-            )
+def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
+    """Return the spatial axes of an output's shape; raises OperandError for one that the filters do not reach."""
+    count = x.ndim - 2
+    if len(output_shape) not in (count, count + 2):  # older files list the batch and the channels, too
+        raise OperandError(
+            f"an operand {x.type} and output_shape {output_shape}",
+            rule="output_shape must hold one number for each axis after the channels",
+        )
+    target = output_shape[-count:]
+    if any(goal > length for length, goal in zip(reach, target, strict=True)):
+        raise OperandError(
+            f"output_shape={target}",
+            rule=f"ConvTranspose: output_shape must be at most what the filters reach, {reach}",
+            fix="leave output_shape out, or add output_padding",
+        )
+    return target
+
+
+def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
+    """Return how many of the pixels that the filters reach are cut off at each side, so that the wanted ones stay."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
         # strides larger than the filters reach fewer pixels than SAME asks for: nothing is cut off, and none added
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
         # an odd pixel: the standard cuts it at the end for SAME_UPPER, else at the start
-        cuts.append((small, large) if auto == "SAME_UPPER" else (large, small))
+        cuts.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return tuple(cuts)
+
+
+@operator("DeformConv")
+def deformable_convolution(
+    X: Expr,
+    W: Expr,
+    offset: Expr,
+    B: Expr | None = None,
+    mask: Expr | None = None,
+    *,
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    offset_group: int = 1,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
+    """Convolution with filters W, each tap of which is moved by an offset and multiplied by a mask, plus a bias B."""
+    if X.ndim != 4 or W.ndim != 4 or offset.ndim != 4:
+        raise OperandError(
+            f"X {X.type}, W {W.type}, offset {offset.type}",
+            rule="DeformConv: images, filters and offsets must have four axes; other ranks are not implemented",
+        )
+    check_kernel_shape(W, kernel_shape)
+    if offset.shape[1] != 2 * offset_group * W.shape[2] * W.shape[3]:
+        raise OperandError(
+            f"offset {offset.type} with offset_group={offset_group} and filters {W.type}",
+            rule="DeformConv: offsets must have two channels for each tap of each offset group",
+        )
+    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
+    sides = padding(X, W.shape[2:], steps, gaps, pads, "NOTSET")
+    return deform_conv2d(
+        X,
+        W,
+        offset,
+        mask,
+        B,
+        strides=(steps[0], steps[1]),
+        padding=(sides[0], sides[1]),
+        dilation=(gaps[0], gaps[1]),
+        groups=group,
+    )

@@ -17,14 +17,13 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
-    Numbers,
+    AutoPad,
     Sides,
     check_rank,
     for_each_axis,
     padding,
 )
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
+from explorer.net.operators.signature import Ints, Outputs
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import add_n
@@ -36,21 +35,39 @@ from explorer.ops.reduction.reduce import mean
 from explorer.ops.reduction.sorting import argmax
 
 
-@operator("MaxPool", ignored=("storage_order",))
-def max_pool(op: OperatorContext) -> Any:
-    """The largest element of each window, and its place."""
-    x, windows = _windows(op, required(op, "X"))
-    if len(op.definition.outputs) == 1:
-        return _largest(x, windows)
-    return _largest(x, windows), largest_places(x, windows, op.integer("storage_order", 0) != 0)
+@operator("MaxPool")
+def max_pool(
+    X: Expr,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    storage_order: int = 0,
+    strides: Ints | None = None,
+    outputs: Outputs,
+) -> Expr | tuple[Expr, Expr]:
+    """The largest element of each window, and its index."""
+    windows = _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    if outputs == 1:
+        return _largest(X, windows)
+    return _largest(X, windows), largest_indices(X, windows, storage_order != 0)
 
 
-def _windows(op: OperatorContext, x: Expr) -> tuple[Expr, Windows]:
-    """Return the operand and its windows."""
-    check_rank(op, x)
-    size, strides, dilation = [for_each_axis(op, x, name) for name in ("kernel_shape", "strides", "dilations")]
-    sides = padding(op, x, size, strides, dilation)
-    return x, Windows(size, strides, dilation, sides, bool(op.integer("ceil_mode", 0)))
+def _windows(
+    x: Expr,
+    kernel_shape: Ints,
+    strides: Ints | None,
+    dilations: Ints | None,
+    pads: Ints | None,
+    auto_pad: AutoPad,
+    ceil_mode: int,
+) -> Windows:
+    check_rank(x)
+    size = for_each_axis(x, "kernel_shape", kernel_shape)
+    steps, gaps = for_each_axis(x, "strides", strides), for_each_axis(x, "dilations", dilations)
+    return Windows(size, steps, gaps, padding(x, size, steps, gaps, pads, auto_pad), bool(ceil_mode))
 
 
 def _largest(x: Expr, windows: Windows) -> Expr:
@@ -69,56 +86,85 @@ def _is_wide(windows: Windows) -> bool:
 
 
 @operator("AveragePool")
-def average_pool(op: OperatorContext) -> Expr:
+def average_pool(
+    X: Expr,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
     """The mean of each window, with or without its padding."""
-    return averaged(op, required(op, "X"))
+    windows = _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    return _averaged(X, windows, bool(count_include_pad))
 
 
-def averaged(op: OperatorContext, x: Expr, *, whole: bool = False) -> Expr:
-    """Return the mean of each window of an operand, with the attributes of an average pooling.
-
-    ``whole`` says that where padding counts, a window counts whole, also what it has beyond the padding.
-    """
-    x, windows = _windows(op, x)
-    counted = bool(op.integer("count_include_pad", 0))
-    if whole and counted and windows.ceil:
-        x, windows = padded(x, windows.widths(x)), windows._replace(sides=((0, 0),) * len(windows.sides), ceil=False)
+def _averaged(x: Expr, windows: Windows, counted: bool) -> Expr:
     if max(windows.dilation) > 1 or _is_wide(windows):
         return averages(x, windows, counted)
     return pooling.avg_pool(x, x.ndim - 2, windows.size, windows.strides, windows.sides, windows.ceil, counted)
 
 
+def whole_averages(
+    x: Expr,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
+    """Return the mean of each window, which, where padding counts, counts also what it has beyond the padding."""
+    windows = _windows(x, kernel_shape, strides, None, pads, auto_pad, ceil_mode)
+    counted = bool(count_include_pad)
+    if counted and windows.ceil:
+        x, windows = padded(x, windows.widths(x)), windows._replace(sides=((0, 0),) * len(windows.sides), ceil=False)
+    return _averaged(x, windows, counted)
+
+
 @operator("LpPool")
-def norm_pool(op: OperatorContext) -> Expr:
+def norm_pool(
+    X: Expr,
+    *,
+    auto_pad: AutoPad = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    kernel_shape: Ints,
+    p: int = 2,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Expr:
     """(Σ |x|ᵖ)^(1 / p) of each window."""
-    return norms(*_windows(op, required(op, "X")), op.integer("p", 2))
+    return norms(X, _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode), p)
 
 
 @operator("GlobalAveragePool")
-def global_average_pool(op: OperatorContext) -> Expr:
+def global_average_pool(X: Expr) -> Expr:
     """The mean of each channel."""
-    x = required(op, "X")
-    return mean(x, tuple(range(2, x.ndim)), keepdims=True)
+    return mean(X, tuple(range(2, X.ndim)), keepdims=True)
 
 
 @operator("GlobalMaxPool")
-def global_max_pool(op: OperatorContext) -> Expr:
+def global_max_pool(X: Expr) -> Expr:
     """The largest element of each channel."""
-    x = required(op, "X")
-    return largest(x, tuple(range(2, x.ndim)), keepdims=True)
+    return largest(X, tuple(range(2, X.ndim)), keepdims=True)
 
 
 class Windows(NamedTuple):
     """Windows over the spatial axes of an operand: sizes, strides, dilation and padding, one number for each axis."""
 
-    size: Numbers
-    strides: Numbers
-    dilation: Numbers
+    size: Ints
+    strides: Ints
+    dilation: Ints
     sides: Sides
     ceil: bool
     """whether a last window may reach beyond the padding, if it starts before"""
 
-    def counts(self, x: Expr) -> Numbers:
+    def counts(self, x: Expr) -> Ints:
         """Return how many windows there are along each axis; raises OperandError where none fits."""
         counts = []
         for length, size, step, gap, (before, after) in zip(x.shape[2:], *self[:4], strict=True):
@@ -181,8 +227,8 @@ def norms(x: Expr, windows: Windows, p: int) -> Expr:
     return cast(add_n(*powers) ** (1 / p), x.dtype)
 
 
-def largest_places(x: Expr, windows: Windows, by_columns: bool) -> Expr:
-    """Return the place of the first largest element of each window in the whole operand, as MaxPool counts: int64.
+def largest_indices(x: Expr, windows: Windows, by_columns: bool) -> Expr:
+    """Return the index of the first largest element of each window in the whole operand, as MaxPool counts: int64.
 
     Elements are numbered row-major; ``by_columns`` numbers those of a channel with its first axis fastest.
     """
@@ -191,7 +237,7 @@ def largest_places(x: Expr, windows: Windows, by_columns: bool) -> Expr:
     # below every element: whole numbers have no −∞
     values = cast(x, np.dtype(np.int64)) if is_whole else x
     chosen = argmax(stack(windows.taps(values, np.iinfo(np.int64).min if is_whole else -np.inf), axis=-1), -1)
-    claim_constant("places of the largest elements", prod(x.shape[:2]) + sum(counts))
+    claim_constant("indices of the largest elements", prod(x.shape[:2]) + sum(counts))
     planes = np.arange(prod(x.shape[:2])).reshape(*x.shape[:2], *[1] * len(spatial)) * prod(spatial)
     size, strides, dilation, sides, _ = windows
     parts: list[Expr] = []

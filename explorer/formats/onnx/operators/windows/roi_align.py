@@ -8,7 +8,7 @@ mean is taken rows first, then columns. (He et al., Mask R-CNN, 2017.)
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
+from explorer.net.operators.signature import Ints
 from explorer.ops.nn.kernels.window import Pair
 
-MODES = ("avg", "max")
-COORDINATES = ("half_pixel", "output_half_pixel")
 _MOST_SAMPLES = 2**20
 """most samples of one region along an axis, but for bins of one sample"""
 _MOST_READ = 2**26
@@ -168,21 +165,28 @@ def _mean_along(x: Array, taps: _Taps, axis: int) -> Array:
 
 
 @operator("RoiAlign")
-def roi_align(op: OperatorContext) -> Expr:
+def roi_align(
+    X: Expr,
+    rois: Expr,
+    batch_indices: Expr,
+    *,
+    coordinate_transformation_mode: Literal["half_pixel", "output_half_pixel"] = "half_pixel",
+    mode: Literal["avg", "max"] = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Expr:
     """Bins of regions, each the mean or the largest part of samples between pixels."""
-    size = op.integer("output_height", 1), op.integer("output_width", 1)
-    samples, scale = op.integer("sampling_ratio", 0), op.number("spatial_scale", 1.0)
-    if min(size) < 1 or samples < 0:
+    if min(output_height, output_width) < 1 or sampling_ratio < 0:
         raise OperandError(
-            f"{size[0]} × {size[1]} bins and sampling_ratio={samples}",
+            f"{output_height} × {output_width} bins and sampling_ratio={sampling_ratio}",
             rule="RoiAlign: there must be a bin at least, and sampling_ratio must be 0 or more",
         )
-    if not math.isfinite(scale):
-        raise OperandError(f"spatial_scale={scale}", rule="RoiAlign: spatial_scale must be a finite number")
-    mode = op.word("mode", "avg", MODES)
-    centred = op.word("coordinate_transformation_mode", "half_pixel", COORDINATES) == "half_pixel"
-    operands = required(op, "X"), required(op, "rois"), required(op, "batch_indices")
-    return RoiAlign(size, samples, scale, mode, centred)(*operands)
+    if not math.isfinite(spatial_scale):
+        raise OperandError(f"spatial_scale={spatial_scale}", rule="RoiAlign: spatial_scale must be a finite number")
+    size, is_centred = (output_height, output_width), coordinate_transformation_mode == "half_pixel"
+    return RoiAlign(size, sampling_ratio, spatial_scale, mode, is_centred)(X, rois, batch_indices)
 
 
 class MaxRoiPool(Operation):
@@ -243,9 +247,10 @@ def _nearest(number: float) -> int:
 
 
 @operator("MaxRoiPool")
-def max_roi_pool(op: OperatorContext) -> Expr:
+def max_roi_pool(X: Expr, rois: Expr, *, pooled_shape: Ints, spatial_scale: float = 1.0) -> Expr:
     """The largest elements of a grid of windows in each region."""
-    size = op.integers("pooled_shape")
-    if len(size) != 2 or min(size) < 1:
-        raise OperandError(f"pooled_shape={size}", rule="MaxRoiPool: pooled_shape must be two numbers of 1 or more")
-    return MaxRoiPool((size[0], size[1]), op.number("spatial_scale", 1.0))(required(op, "X"), required(op, "rois"))
+    if len(pooled_shape) != 2 or min(pooled_shape) < 1:
+        raise OperandError(
+            f"pooled_shape={pooled_shape}", rule="MaxRoiPool: pooled_shape must be two numbers of 1 or more"
+        )
+    return MaxRoiPool((pooled_shape[0], pooled_shape[1]), spatial_scale)(X, rois)

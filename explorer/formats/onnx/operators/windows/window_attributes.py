@@ -2,60 +2,69 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal, TypeAlias, get_args
+
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Ints
 
-_AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-Numbers = tuple[int, ...]
-Sides = tuple[tuple[int, int], ...]
+AutoPad: TypeAlias = Literal["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]
+Sides: TypeAlias = tuple[tuple[int, int], ...]
 
 
-def check_rank(op: OperatorContext, x: Expr, most: int = 5) -> None:
+def check_rank(x: Expr) -> None:
     """Raise OperandError unless x has one to three spatial axes."""
-    if not 3 <= x.ndim <= most:
-        volumes = "" if most < 5 else ", or volumes (N, C, D, H, W)"
+    if not 3 <= x.ndim <= 5:
         raise OperandError(
             f"an operand {x.type}",
-            rule=f"{op.definition.type}: X must be signals (N, C, L) or images (N, C, H, W){volumes}",
+            rule="X must be signals (N, C, L) or images (N, C, H, W), or volumes (N, C, D, H, W)",
         )
 
 
-def for_each_axis(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Numbers:
+def for_each_axis(x: Expr, name: str, values: Ints | None, default: int = 1) -> Ints:
     """Return an attribute with one number for each spatial axis of x."""
-    values = op.integers(name, (default,) * (x.ndim - 2))
+    if values is None:
+        return (default,) * (x.ndim - 2)
     if len(values) != x.ndim - 2:
         raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} must have one number for each spatial axis")
-    return tuple(values)
+    return values
 
 
-def check_kernel_shape(op: OperatorContext, filters: Expr) -> None:
+def check_kernel_shape(filters: Expr, kernel_shape: Ints | None) -> None:
     """Raise OperandError for an attribute kernel_shape that is not that of the filters."""
     size = filters.shape[2:]
-    named = op.integers("kernel_shape", size)
-    if named != size:
+    if kernel_shape not in (None, size):
         raise OperandError(
-            f"kernel_shape={named} with filters {filters.type}",
-            rule=f"{op.definition.type}: kernel_shape must be that of the filters, {size}",
+            f"kernel_shape={kernel_shape} with filters {filters.type}",
+            rule=f"kernel_shape must be that of the filters, {size}",
         )
 
 
-def padding(op: OperatorContext, x: Expr, size: Numbers, strides: Numbers, dilation: Numbers) -> Sides:
+def padding(x: Expr, size: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: AutoPad) -> Sides:
     """Return the padding (before, after) of each spatial axis of x, from ``pads`` or ``auto_pad``."""
-    auto = op.word("auto_pad", "NOTSET", _AUTO)
     count = x.ndim - 2
-    if auto == "VALID":
+    if auto_pad == "VALID" or (auto_pad == "NOTSET" and pads is None):
         return ((0, 0),) * count
-    if auto == "NOTSET":
-        pads = op.integers("pads", (0,) * (2 * count))
+    if auto_pad == "NOTSET" and pads is not None:
         if len(pads) != 2 * count:
             raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
         # ONNX lists the starts of all axes, then the ends
         return tuple((pads[axis], pads[axis + count]) for axis in range(count))
     widths = []
-    for length, window, step, gap in zip(x.shape[2:], size, strides, dilation, strict=True):
+    for length, window, step, gap in zip(x.shape[2:], size, strides, dilations, strict=True):
         # as many results as ⌈length / stride⌉: so much padding completes the last window
         total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
         small, large = total // 2, total - total // 2
-        widths.append((small, large) if auto == "SAME_UPPER" else (large, small))
+        widths.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return tuple(widths)
+
+
+def window_of(op: OperatorContext, *integers: str) -> dict[str, Any]:
+    """Return the attributes of windows that an operator has by name, and others that are integers."""
+    lists = [name for name in ("dilations", "kernel_shape", "pads", "strides") if op.has(name)]
+    return {
+        "auto_pad": op.word("auto_pad", "NOTSET", get_args(AutoPad)),
+        **{name: op.integers(name) for name in lists},
+        **{name: op.integer(name) for name in integers if op.has(name)},
+    }
