@@ -41,7 +41,7 @@ if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by i
     def __getattr__(name):
         """Raise AttributeError with near names."""
         from explorer.names import hint_among  # only an unknown name asks for it
-        from explorer.train.habits import PACKAGE
+        from explorer.train.attribute_errors import PACKAGE
 
         hint = f"use {PACKAGE[name]}" if name in PACKAGE else hint_among(name, __all__)
         raise AttributeError(f"module 'explorer.train' has no attribute {name!r}" + (f"; {hint}" if hint else ""))

@@ -43,11 +43,10 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
+from explorer.train.attribute_errors import MODULE as INSTEAD
+from explorer.train.attribute_errors import hint, refuse_setting
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.data_loader import Pass, Resumable
-from explorer.train.fixed_settings import refuse_setting
-from explorer.train.habits import MODULE as HABITS
-from explorer.train.habits import hint
 from explorer.train.layers.linear_module import SAMPLES
 from explorer.train.layers.training_layers import Training, TrainingLayer, step_number, step_operand
 from explorer.train.losses.loss import Loss, ShardLoss
@@ -422,7 +421,7 @@ class Module:
         super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"a module has no attribute {name!r}" + hint(name, HABITS), name=name, obj=self)
+        raise AttributeError(f"a module has no attribute {name!r}" + hint(name, INSTEAD), name=name, obj=self)
 
     def __reduce__(self) -> Any:
         raise TypeError("a module is not copied or pickled: module.save(path), and restore(path) in one built like it")

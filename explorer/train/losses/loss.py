@@ -19,7 +19,7 @@ from explorer.core.types.tensor_type import Array, Shape
 from explorer.gradients import grad
 from explorer.ops.manipulation.one_hot import one_hot
 from explorer.run import evaluate
-from explorer.train.fixed_settings import refuse_setting
+from explorer.train.attribute_errors import refuse_setting
 
 REDUCTIONS = ("mean", "sum", "none")
 

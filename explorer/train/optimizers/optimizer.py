@@ -22,10 +22,9 @@ from explorer.core.types.tensor_type import Array, TensorType
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.nn.learning_rates import LearningRate
 from explorer.ops.nn.update_rules import UpdateRule
+from explorer.train.attribute_errors import OPTIMIZER as INSTEAD
+from explorer.train.attribute_errors import RATES, hint, refuse_setting
 from explorer.train.compiled import Compiled, parameter
-from explorer.train.fixed_settings import refuse_setting
-from explorer.train.habits import OPTIMIZER as HABITS
-from explorer.train.habits import RATES, hint
 from explorer.train.module_device import elements_on
 from explorer.train.optimizers.gradient_options import GradientOptions, scalars
 from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups, as_rate, group_of, rate_settings
@@ -315,7 +314,7 @@ class Optimizer:
     def __setattr__(self, name: str, value: Any) -> None:
         # Its own names first: a step sets some of them.
         is_new = "_compiled" in vars(self) and name not in vars(self)
-        if is_new and name in {*HABITS, *asdict(self.options), *asdict(self.rule)}:
+        if is_new and name in {*INSTEAD, *asdict(self.options), *asdict(self.rule)}:
             rule = "an optimizer's settings are given when it is made; only its rate may be assigned, between steps"
             fix = "optimizer.rate = 0.001" if name in RATES else f"make another {type(self).__name__}"
             refuse_setting(self, name, value, rule, fix)
@@ -323,7 +322,7 @@ class Optimizer:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}" + hint(name, HABITS), name=name, obj=self
+            f"{type(self).__name__!r} object has no attribute {name!r}" + hint(name, INSTEAD), name=name, obj=self
         )
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from explorer.core.argument_checks import check_type, named_methods
 from explorer.core.errors import DeclarationError, UnknownNameError
 from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, check_number
 from explorer.ops.nn.learning_rates import Fixed, LearningRate
-from explorer.train.fixed_settings import refuse_setting
+from explorer.train.attribute_errors import refuse_setting
 
 _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import explorer as ex
-from explorer.train import habits
+from explorer.train import attribute_errors
 
 T = ex.train
 
@@ -22,7 +22,11 @@ def module() -> Any:
 
 @pytest.mark.parametrize(
     ("owner", "table"),
-    [(module, habits.MODULE), (lambda: T.Adam(0.1), habits.OPTIMIZER), (lambda: T, habits.PACKAGE)],
+    [
+        (module, attribute_errors.MODULE),
+        (lambda: T.Adam(0.1), attribute_errors.OPTIMIZER),
+        (lambda: T, attribute_errors.PACKAGE),
+    ],
 )
 def test_a_name_of_another_system_says_what_serves_instead(owner: Any, table: dict[str, str]) -> None:
     for name, instead in table.items():
@@ -32,7 +36,7 @@ def test_a_name_of_another_system_says_what_serves_instead(owner: Any, table: di
         _ = owner().nothing_such
 
 
-@pytest.mark.parametrize("table", [habits.MODULE, habits.OPTIMIZER, habits.PACKAGE])
+@pytest.mark.parametrize("table", [attribute_errors.MODULE, attribute_errors.OPTIMIZER, attribute_errors.PACKAGE])
 def test_what_a_hint_names_exists(table: dict[str, str]) -> None:
     whole, optimizer = module(), T.SGD(0.1)
     for text in table.values():

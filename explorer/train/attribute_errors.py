@@ -1,8 +1,12 @@
-"""Names that users of torch and Keras try first, and what serves instead: hints of errors about unknown names."""
+"""Errors of attributes: hints for names that users of torch and Keras try first, and refusals of fixed settings."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from explorer.core.errors import StateError
 
 MODULE: Mapping[str, str] = {
     **dict.fromkeys(("to", "cuda", "cpu"), "use module.to_device('cuda')"),
@@ -63,6 +67,11 @@ PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}
 """name of ``ex.train`` → what serves instead"""
 
 
-def hint(name: str, habits: Mapping[str, str]) -> str:
+def hint(name: str, instead: Mapping[str, str]) -> str:
     """Return what to use instead of a name, as the end of an error, or nothing."""
-    return f": {habits[name]}" if name in habits else ""
+    return f": {instead[name]}" if name in instead else ""
+
+
+def refuse_setting(owner: Any, name: str, value: Any, rule: str, fix: str) -> NoReturn:
+    """Raise StateError for a setting that is assigned to an object whose steps are planned with the old one."""
+    raise StateError(f"{name} of {owner!r} set to {reprlib.repr(value)}", rule=rule, fix=fix)
