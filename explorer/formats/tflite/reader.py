@@ -1,7 +1,7 @@
 """From the parts of a TensorFlow Lite file to a definition: operators over named tensors, constants as weights.
 
-Nothing is run here, and no weight is read but the short lists of whole numbers that are shapes. Whole numbers that
-stand for real ones keep their scale and zero point among the arguments of what reads or makes them: ``filter.scale``.
+Nothing is run here, and no weight is read but the short lists of integers that shapes depend on. Integers that
+represent real numbers keep scale and zero point among the arguments of what reads or makes them: ``filter.scale``.
 Operators that are not known stay, with their names, for the graph to be seen whole.
 """
 
@@ -22,7 +22,6 @@ from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import decode, stored_bytes
 from explorer.formats.common.unique_names import UniqueNames
-from explorer.formats.tflite.formal_inputs import SHAPES, input_names
 from explorer.formats.tflite.model_parts import (
     UNKNOWN_LENGTH,
     FileGraph,
@@ -33,6 +32,7 @@ from explorer.formats.tflite.model_parts import (
     Signature,
     Sparsity,
 )
+from explorer.formats.tflite.operators import TABLE
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 from explorer.net.definition.operator_definition import STRING, memory_dtype
 
@@ -150,7 +150,9 @@ class _GraphReader:
         )
 
     def _operator(self, number: int, operator: FileOperator) -> OperatorDefinition:
-        names = input_names(operator.type, len(operator.inputs))
+        names = TABLE.input_names(operator.type, len(operator.inputs))
+        signature = TABLE.signature(operator.type)
+        known = frozenset[str]() if signature is None else signature.known_names
         arguments: dict[str, Plain] = dict(operator.options)
         passed: dict[str, str] = {}
         weights: dict[str, WeightReference] = {}
@@ -162,7 +164,7 @@ class _GraphReader:
             if index in self.computed:
                 passed[formal] = self.names[index]
             else:
-                self._enter(formal, tensor, index, arguments, weights, passed)
+                self._enter(formal, tensor, index, formal in known, arguments, weights, passed)
         outputs = tuple([self.names.get(index, "") for index in operator.outputs])
         for place, index in enumerate(operator.outputs):
             formal = "output" if len(operator.outputs) == 1 else f"outputs.{place}"
@@ -193,11 +195,12 @@ class _GraphReader:
         formal: str,
         tensor: FileTensor,
         index: int,
+        is_known: bool,
         arguments: dict[str, Plain],
         weights: dict[str, WeightReference],
         passed: dict[str, str],
     ) -> None:
-        """Enter an operand that is not computed: numbers of shapes are arguments, other constants are weights."""
+        """Enter an operand that is not computed: values that shapes depend on are arguments, others are weights."""
         if tensor.is_variable:
             arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
@@ -206,26 +209,26 @@ class _GraphReader:
             arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer has not"
         else:
             constant = stored(tensor, self.names[index], self.file)
-            plain = self._plain(formal, constant)
+            plain = self._plain(constant, is_known)
             if plain is not None:
                 arguments[formal] = plain
             else:
                 weights[formal] = self._weight(constant)
 
-    def _plain(self, formal: str, constant: StoredTensor) -> Plain:
-        """Return numbers of a shape, or one real number, as arguments hold them; None for other constants."""
+    def _plain(self, constant: StoredTensor, is_known: bool) -> Plain:
+        """Return known integers, or one real number, as arguments hold them; None for other constants."""
         size = math.prod(constant.shape)
         if constant.sparsity is not None:
             return None
-        is_shape = formal in SHAPES and constant.dtype in ("int32", "int64") and size <= _FEW
-        if is_shape or (constant.dtype in ("float32", "bool") and constant.shape == ()):
+        is_short = is_known and constant.dtype in ("int32", "int64") and size <= _FEW
+        if is_short or (constant.dtype in ("float32", "bool") and constant.shape == ()):
             return _tuples(constant.array(self.file).tolist())
         return None
 
     def _enter_quantization(
         self, formal: str, index: int, arguments: dict[str, Plain], weights: dict[str, WeightReference]
     ) -> None:
-        """Enter the scale and zero point of whole numbers that stand for real ones."""
+        """Enter the scale and zero point of integers that represent real numbers."""
         tensor = self.graph.tensors[index]
         quantization = tensor.quantization
         if quantization is None or "int" not in tensor.dtype:
@@ -257,7 +260,7 @@ class _GraphReader:
     def _constant(self, index: int) -> OperatorDefinition:
         arguments: dict[str, Plain] = {}
         weights: dict[str, WeightReference] = {}
-        self._enter("value", self.graph.tensors[index], index, arguments, weights, {})
+        self._enter("value", self.graph.tensors[index], index, False, arguments, weights, {})
         name, _ = self.operator_names.name(CONSTANT, "", len(self.graph.operators) + 1)
         return OperatorDefinition(CONSTANT, name, (), (self.names[index],), arguments, {}, weights, boxes=())
 

@@ -138,7 +138,7 @@ REFUSED = {
              results=[Tensor((2, 2), "int8", scale=(2.0,))]), "or all of one scale and zero point"),
     "hybrid": (
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8), scale=(0.5,), zero_point=(0,))]),
-        "weights: whole numbers that stand for real ones"),
+        "weights: integers that represent real numbers"),
     "of 16 bits": (
         Case("CONV_2D", [Input(Tensor((1, 2, 2, 1), "int16", scale=(0.5,), zero_point=(0,)),
                                np.ones((1, 2, 2, 1), np.int16)),
@@ -164,12 +164,12 @@ REFUSED = {
              {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2},
              [Tensor((1, 2, 2, 1), "int8", scale=(0.25,), zero_point=(9,))]), "all of one scale and zero point"),
     "whole division": (
-        Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "operands must be of real numbers"),
+        Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "x must be of real numbers"),
     "sign": (
-        Case("ADD", [(3,), (3,)], "AddOptions", {"FusedActivationFunction": 5}), "must be one of NONE, RELU"),
+        Case("ADD", [(3,), (3,)], "AddOptions", {"FusedActivationFunction": 5}), "must be NONE or RELU"),
     "layout": (
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.float32))], "FullyConnectedOptions",
-             {"WeightsFormat": 1}), "weights_format must be 'DEFAULT'"),
+             {"WeightsFormat": 1}), "weights_format must be DEFAULT"),
     "batches": (
         Case("GATHER", [(2, 3), constant([0], "int32")], "GatherOptions", {"BatchDims": 1}), "batch_dims must be 0"),
     "mixed": (
@@ -178,7 +178,7 @@ REFUSED = {
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "input, weights must be of one dtype"),
     "mixed list": (
         Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
-    "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: inputs.0"),
+    "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: input 2"),
     "sines of bytes": (
         Case("SIN", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
     "roots of bytes without a sign": (
@@ -223,7 +223,7 @@ REFUSED = {
              results=[replace(WHOLE, dtype="int16", zero_point=(0,))]), "the scale 1/32768 and the zero point 0"),
     "another scale of words": (
         Case("QUANTIZE", [Input(replace(BYTES.tensor, dtype="int32"), BYTES.array.astype(np.int32))],
-             "QuantizeOptions", {}, [WHOLE]), "QUANTIZE: both must be of int8, uint8, int16"),
+             "QuantizeOptions", {}, [WHOLE]), "both must be of int8, uint8, int16"),
     "a slope of 16 bits": (
         Case("PRELU", [WORDS, WORDS], results=[WORDS.tensor]), "quantised, alpha must be of int8"),
     "words": (

@@ -1,4 +1,4 @@
-"""Arithmetic of whole numbers that stand for parts of one, on arrays: products and reciprocals of 32 bits.
+"""Arithmetic of integers that represent parts of one, on arrays: products and reciprocals of 32 bits.
 
 TensorFlow Lite's kernels of quantised numbers use it in place of floating numbers. It makes tables of results here; the
 expressions of integer_arithmetic.py round the same way.
@@ -18,11 +18,11 @@ _TWO = 1 << 29
 """one, where two bits stand before the point"""
 
 
-def high(x: Array | int, y: Array | int) -> Numbers:
-    """Return products without their lower 31 bits, rounded to the nearest, halves away from zero."""
+def high(x: Array | int, y: Array | int, bits: int = BITS) -> Numbers:
+    """Return products without their lower bits, rounded to the nearest, halves away from zero."""
     product = np.multiply(x, y, dtype=np.int64)
-    half = 1 << (BITS - 1)
-    result: Numbers = np.minimum(np.where(product >= 0, product + half >> BITS, -(half - 1 - product >> BITS)), _MOST)
+    half, most = 1 << (bits - 1), (1 << bits) - 1
+    result: Numbers = np.minimum(np.where(product >= 0, product + half >> bits, -(half - 1 - product >> bits)), most)
     return result
 
 
@@ -59,7 +59,7 @@ def _halved(x: Numbers) -> Numbers:
     return half
 
 
-def saturated(x: Numbers, bits: int) -> Numbers:
-    """Return numbers times a power of two, within 32 bits."""
-    result: Numbers = np.clip(x << bits, -_MOST - 1, _MOST)
+def saturated(x: Numbers, bits: int, within: int = BITS) -> Numbers:
+    """Return numbers times a power of two, within so many bits and a sign."""
+    result: Numbers = np.clip(x << bits, -(1 << within), (1 << within) - 1)
     return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,21 +20,25 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
 from explorer.formats.common.operator_checks import with_shape
+from explorer.formats.tflite.operators.table import check_real
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.nn.activation import clip
 
-INT8, _INT16, _INT64, _FLOAT64 = (np.dtype(name) for name in ("int8", "int16", "int64", "float64"))
+INT8, _INT16, INT64, _FLOAT64 = (np.dtype(name) for name in ("int8", "int16", "int64", "float64"))
+Activation = Literal["NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH"]
+"""``fused_activation_function``: what the converter has merged into the operator before it"""
 Rounding = Callable[[Expr, NDArray[np.int64], NDArray[np.int64]], Expr]
 _BITS = 31
 """bits of a multiplier"""
 _MOST_SHIFT = 17
 """power of two by which a half, and each larger factor, makes 1 a number beyond 16 bits"""
-_LIMITS = {"NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
-"""``fused_activation_function`` → the least and the largest real number of a result"""
-
+_LIMITS = {
+    "NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}  # fmt: skip
+"""activation → the least and the largest real number of a result"""
 _BIAS_ERROR = 0.02
 """largest difference of a bias' scale, in parts of the result's"""
 _ENDS = {
@@ -45,21 +49,27 @@ _ENDS = {
     },
 }
 """dtype → the least and the largest zero point"""
-_ALONE = {"RELU_0_TO_1": (0.0, 1.0)}
-"""the same of types that are no activations of others"""
 
 
 class Scaled(NamedTuple):
-    """The map from the whole numbers of an operand to real ones: scales as float32, one or one a channel."""
+    """The map from the integers of an operand to real ones: scales as float32, one or one a channel."""
 
     scale: NDArray[np.float32]
     zero_point: NDArray[np.int64]
     axis: int
 
 
-def is_quantized(op: OperatorContext, name: str = "output") -> bool:
+def has_scale(op: OperatorContext, name: str) -> bool:
     """Whether an operand or result has a scale."""
     return f"{name}.scale" in op.definition.arguments or f"{name}.scale" in op.definition.weights
+
+
+def is_quantized(op: OperatorContext, *names: str) -> bool:
+    """Whether operands have scales; raises OperandError where only some of them have, or only the result."""
+    if all(has_scale(op, name) for name in names):
+        return True
+    check_real(op)
+    return False
 
 
 def scaled(op: OperatorContext, name: str) -> Scaled:
@@ -68,30 +78,51 @@ def scaled(op: OperatorContext, name: str) -> Scaled:
     for part, dtype in (("scale", np.float32), ("zero_point", np.int64)):
         own = f"{name}.{part}"
         if own not in op.definition.arguments and own not in op.definition.weights:
-            raise OperandError(f"{name} has no {part}", rule=f"{op.definition.type}: operands of 8 bits must have both")
+            raise OperandError(f"{name} has no {part}", rule="operands of 8 bits must have both")
         array = op.weight(own).array if own in op.definition.weights else op.argument(own)
         parts.append(np.asarray(array, dtype).reshape(-1))
     scale, zero = parts[0].astype(np.float32), parts[1].astype(np.int64)
     if not np.all(np.isfinite(scale)) or scale.min() <= 0 or zero.size not in (1, scale.size):
+        raise OperandError(f"{name} has the scale {scale[:4].tolist()}", rule="scales must be positive numbers")
+    own_dtype = str(op.argument("output.dtype")) if name == "output" else _dtype(op, name)
+    least, most = _ENDS.get(own_dtype, (0, 0))
+    if own_dtype not in _ENDS or zero.min() < least or zero.max() > most:
         raise OperandError(
-            f"{name} has the scale {scale[:4].tolist()}", rule=f"{op.definition.type}: scales must be positive numbers"
-        )
-    whole = op.argument("output.dtype") if name == "output" else required(op, name).dtype.name
-    least, most = _ENDS.get(str(whole), (0, 0))
-    if whole not in _ENDS or zero.min() < least or zero.max() > most:
-        raise OperandError(
-            f"{name} is of {whole}, and has the zero point {zero[:4].tolist()}",
-            rule=f"{op.definition.type}: a zero point must be one of the numbers of {', '.join(_ENDS)}",
+            f"{name} is of {own_dtype}, and has the zero point {zero[:4].tolist()}",
+            rule=f"a zero point must be one of the numbers of {', '.join(_ENDS)}",
         )
     return Scaled(scale, zero, op.integer(f"{name}.quantized_dimension", 0))
+
+
+def _dtype(op: OperatorContext, name: str) -> str:
+    value = op.input(name)
+    if value is None:
+        raise op.missing_input(name)
+    return value.dtype.name
 
 
 def single(op: OperatorContext, name: str) -> tuple[np.float32, int]:
     """Return the one scale and zero point of an operand or result; raises OperandError for several."""
     own = scaled(op, name)
     if own.scale.size != 1 or own.zero_point.size != 1:
-        raise OperandError(f"{name} has {own.scale.size} scales", rule=f"{op.definition.type}: {name} must have one")
+        raise OperandError(f"{name} has {own.scale.size} scales", rule=f"{name} must have one")
     return own.scale[0], int(own.zero_point[0])
+
+
+def check_result(op: OperatorContext, steps: int, zero_point: int) -> None:
+    """Raise OperandError where the result has another scale than 1 / steps, or another zero point."""
+    scale, zero = single(op, "output")
+    if scale != np.float32(1 / steps) or zero != zero_point:
+        raise OperandError(
+            f"output has the scale {scale} and the zero point {zero}",
+            rule=f"the result must have the scale 1/{steps} and the zero point {zero_point}",
+        )
+
+
+def narrowed(number: Expr, dtype: np.dtype[Any]) -> Expr:
+    """Return numbers in a dtype of integers, those beyond its limits as the limits."""
+    info = np.iinfo(dtype)
+    return cast(clip(number, int(info.min), int(info.max)), dtype)
 
 
 def requantized(
@@ -99,46 +130,41 @@ def requantized(
     total: Expr,
     factors: NDArray[np.float64],
     x: Expr,
-    *,
+    activation: str = "NONE",
     rounding: Rounding | None = None,
-    activation: str | None = None,
 ) -> Expr:
-    """Return exact sums times factors, one or one for each element of the last axis, as whole numbers of the result.
+    """Return exact sums times factors, one or one for each element of the last axis, as integers of the result.
 
-    ``x`` is the operand whose dtype the result has; the rounding is ``rounded_twice`` for None, the activation the
-    operator's.
+    ``x`` is the operand whose dtype the result has; the rounding is ``rounded_twice`` for None.
     """
-    multipliers, shifts = quantized_multipliers(factors)
     scale, zero = single(op, "output")
     if op.argument("output.dtype") != x.dtype.name:
         raise OperandError(
-            f"input is {x.type}, the result of {op.argument('output.dtype')}",
-            rule=f"{op.definition.type}: both must be of one dtype",
+            f"input is {x.type}, the result of {op.argument('output.dtype')}", rule="both must be of one dtype"
         )
-    if factors.ndim == 0:
-        multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
-    rounded = (rounding or rounded_twice)(cast(total, _INT64), multipliers, shifts)
-    low, high = limits(op, scale, zero, x.dtype, activation)
+    rounded = (rounding or rounded_twice)(cast(total, INT64), *quantized_multipliers(factors))
+    low, high = limits(scale, zero, x.dtype, activation)
     return cast(clip(rounded + zero, low, high), x.dtype)
 
 
-def limits(
-    op: OperatorContext, scale: np.float32, zero: int, dtype: np.dtype[Any], activation: str | None = None
-) -> tuple[int, int]:
-    """Return the least and the largest number of a result behind its activation."""
-    word = op.argument("fused_activation_function", "NONE") if activation is None else activation
-    known = _LIMITS if activation is None else _LIMITS | _ALONE
-    if word not in known:
+def limits(scale: np.float32, zero: int, dtype: np.dtype[Any], activation: str) -> tuple[int, int]:
+    """Return the least and the largest number of a result after its activation."""
+    if activation not in _LIMITS:
         raise OperandError(
-            f"fused_activation_function={word!r}",
-            rule=f"{op.definition.type}: the activation must be one of {', '.join(_LIMITS)}",
+            f"fused_activation_function={activation!r}",
+            rule=f"quantised, the activation must be one of {', '.join(_LIMITS)}",
         )
     info = np.iinfo(dtype)
     # a scale may be so small that the quotient is ∞
-    ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in known[word]]
+    ends = [end if end is None else float(min(np.float64(end) / np.float64(scale), 1e9)) for end in _LIMITS[activation]]
     low, high = [None if end is None else zero + _rounded(float(np.float32(end))) for end in ends]
     least = int(info.min) if low is None else max(int(info.min), low)
     return least, int(info.max) if high is None else min(int(info.max), high)
+
+
+def rescaled(number: Expr, factor: Any) -> Expr:
+    """Return integers times one factor, rounded after the product and after the shift."""
+    return rounded_twice(number, *quantized_multipliers(np.array(factor, np.float64)))
 
 
 def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -160,11 +186,11 @@ def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int6
         # smaller than any result
         pairs.append((0, 0) if shift < -_BITS else (multiplier, shift))
     multipliers, shifts = np.array(pairs, np.int64).reshape(-1, 2).T
-    return multipliers, shifts
+    return multipliers.reshape(factors.shape), shifts.reshape(factors.shape)
 
 
 def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return whole numbers times multipliers · 2^(shift − 31), rounded to the nearest, halves upwards."""
+    """Return integers times multipliers · 2^(shift − 31), rounded to the nearest, halves upwards."""
     down = _BITS - shifts
     product = total * tensor(multipliers) + tensor(np.int64(1) << (down - 1))
     result: Expr = function("right_shift")(product, tensor(down))
@@ -183,7 +209,7 @@ def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 
 def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return whole numbers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
+    """Return integers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
     if shifts.max(initial=0) > 0:
         left = np.maximum(shifts, 0)
         # what is cut off is beyond the limits of any result, and the product has room in 64 bits
@@ -198,18 +224,18 @@ def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[n
         return high
     mask = (np.int64(1) << right) - 1
     rest = function("bitwise_and")(high, tensor(mask))
-    threshold = tensor(mask >> 1) + cast(high < 0, _INT64)
-    result: Expr = shift(high, tensor(right)) + cast(rest > threshold, _INT64)
+    threshold = tensor(mask >> 1) + cast(high < 0, INT64)
+    result: Expr = shift(high, tensor(right)) + cast(rest > threshold, INT64)
     return result
 
 
-def with_dtype(op: OperatorContext, dtype: np.dtype[Any], **values: Expr) -> None:
+def with_dtype(dtype: np.dtype[Any], **values: Expr) -> None:
     """Raise OperandError where an operand, by its name, is of another dtype."""
     for name, value in values.items():
         if value.dtype != dtype:
             raise OperandError(
                 f"{name} is {value.type}",
-                rule=f"{op.definition.type}: quantised, {name} must be of {dtype.name}; others are not computed",
+                rule=f"quantised, {name} must be of {dtype.name}; others are not computed",
             )
 
 
@@ -223,26 +249,25 @@ def of_bytes(op: OperatorContext, *, wide: bool = False, signed: bool = False, *
         if value.dtype.name not in allowed or op.argument("output.dtype") != value.dtype.name:
             raise OperandError(
                 f"{name} is {value.type}, the result of {op.argument('output.dtype')}",
-                rule=f"{op.definition.type}: quantised, operands and result must be of {', or of '.join(allowed)}; "
-                "others are not computed",
+                rule=f"quantised, operands and result must be of {', or of '.join(allowed)}; others are not computed",
             )
         if value.dtype == _INT16 and (single(op, name)[1] or single(op, "output")[1]):
             raise OperandError(
                 f"{name} and output have the zero points {single(op, name)[1]} and {single(op, 'output')[1]}",
-                rule=f"{op.definition.type}: zero points of int16 must be 0",
+                rule="zero points of int16 must be 0",
             )
 
 
 def factors_of(
     op: OperatorContext, x: Expr, name: str, weights: Expr, count: int, axis: int
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the factors that make sums of products whole numbers of the result, and the weights' zero point.
+    """Return the factors that make sums of products integers of the result, and the weights' zero point.
 
     The weights have one scale, or one for each of ``count`` filters or results along an axis; raises OperandError for
     others, and for zero points that interpreters do not take. Of an input of int16 the weights are of int8.
     """
     of_bytes(op, wide=True, input=x)
-    with_dtype(op, INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
+    with_dtype(INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
     own, (scale, _) = scaled(op, name), single(op, "input")
     several, is_signed = own.scale.size > 1, x.dtype.kind == "i"
     if (
@@ -252,7 +277,7 @@ def factors_of(
     ):
         raise OperandError(
             f"{name} has {own.scale.size} scales along axis {own.axis}",
-            rule=f"{op.definition.type}: there must be one scale, or one for each filter or result, and zero points of "
+            rule="there must be one scale, or one for each filter or result, and zero points of "
             "0, or one zero point for uint8",
         )
     # in single precision for uint8, as the interpreter computes it
@@ -269,10 +294,10 @@ def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, name: str, co
     """
     if bias is None:
         return total
-    with_dtype(op, _INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
+    with_dtype(INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
     if is_quantized(op, "bias") and scaled(op, name).scale.size == 1:
         _check_bias(op, np.float64(single(op, "input")[0]) * np.float64(single(op, name)[0]), x)
-    return cast(total, _INT64) + cast(with_shape("bias", bias, (count,)), _INT64)
+    return cast(total, INT64) + cast(with_shape("bias", bias, (count,)), INT64)
 
 
 def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:
@@ -283,8 +308,7 @@ def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:
     if misfits or (zero and not is_product):
         raise OperandError(
             f"bias has the scale {scale:.6g} and the zero point {zero}",
-            rule=f"{op.definition.type}: they must be {expected:.6g}, the scale of input times that of the weights, "
-            "and 0",
+            rule=f"they must be {expected:.6g}, the scale of input times that of the weights, and 0",
             fix="convert the model again",
         )
 
@@ -295,7 +319,7 @@ def rounding_of(x: Expr, usual: Rounding) -> Rounding:
 
 
 def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:
-    """Return whole numbers less their zero point as real ones of 64 bits, in which sums of products are exact."""
+    """Return integers less their zero point as real ones of 64 bits, in which sums of products are exact."""
     wide = cast(x, _FLOAT64)
     return wide if not np.any(zero) else wide - tensor(np.asarray(zero, np.float64))
 

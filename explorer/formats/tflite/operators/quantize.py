@@ -1,4 +1,4 @@
-"""Real numbers of whole ones and back, and constants that are outputs."""
+"""Real numbers from integers and back, and constants that are outputs."""
 
 from __future__ import annotations
 
@@ -7,76 +7,61 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.tflite.operators.integer_arithmetic import (
-    is_quantized,
-    quantized_multipliers,
-    rounded_twice,
-    scaled,
-    single,
-)
+from explorer.formats.tflite.operators.integer_arithmetic import INT64, has_scale, narrowed, rescaled, scaled, single
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import required
 from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.rounding_and_bits import trunc
 from explorer.ops.elementwise.unary import absolute, isnan, sign
-from explorer.ops.nn.activation import clip
 
 _FLOAT32 = np.dtype(np.float32)
 _EXACT = ("int8", "uint8", "int16", "int4")
-"""whole numbers whose difference from any zero point is exact in single precision"""
+"""integers whose difference from any zero point is exact in single precision"""
 
 
 @operator("DEQUANTIZE", quantized=True)
-def dequantize(op: OperatorContext) -> Expr:
+def dequantize(op: OperatorContext, input: Expr) -> Expr:
     """scale · (q − zero_point), for each channel where there are several scales; halves become single precision."""
-    x = required(op, "input")
-    if x.dtype == np.float16:
-        return cast(x, _FLOAT32)
-    scale, zero = _scaled(op, "input", x)
-    return (cast(x, _FLOAT32) - zero) * scale
+    if input.dtype == np.float16:
+        return cast(input, _FLOAT32)
+    scale, zero = _scaled(op, "input", input)
+    return (cast(input, _FLOAT32) - zero) * scale
 
 
 @operator("QUANTIZE", quantized=True)
-def quantize(op: OperatorContext) -> Expr:
-    """The nearest whole number to x / scale, a half away from zero, plus the zero point, within the dtype.
+def quantize(op: OperatorContext, input: Expr) -> Expr:
+    """The nearest integer to x / scale, a half away from zero, plus the zero point, within the dtype.
 
     NaN becomes the least number.
     """
-    x = required(op, "input")
-    if is_quantized(op, "input"):
+    x = input
+    if has_scale(op, "input"):
         return _rescaled(op, x)
     if x.dtype != _FLOAT32:
         raise OperandError(
             f"input is {x.type}",
-            rule="QUANTIZE: the input must be of single precision, or of whole numbers with a scale",
+            rule="the input must be of single precision, or of integers with a scale",
         )
     scale, zero = _scaled(op, "output", x)
     name = op.argument("output.dtype")
     if name not in _EXACT[:3]:
-        raise OperandError(f"output is of {name}", rule=f"QUANTIZE: the result must be of {', '.join(_EXACT[:3])}")
-    dtype = np.dtype(name)
-    limits = np.iinfo(dtype)
+        raise OperandError(f"output is of {name}", rule=f"the result must be of {', '.join(_EXACT[:3])}")
     ratio = x / scale
     whole = trunc(ratio)
     nearest = where(absolute(ratio - whole) >= np.float32(0.5), whole + sign(ratio), whole)
     # NaN has no number; interpreters give the least one
-    return cast(clip(where(isnan(nearest), -np.inf, nearest) + zero, int(limits.min), int(limits.max)), dtype)
+    return narrowed(where(isnan(nearest), -np.inf, nearest) + zero, np.dtype(name))
 
 
 def _rescaled(op: OperatorContext, x: Expr) -> Expr:
-    """Return whole numbers of one scale as those of another."""
+    """Return integers of one scale in another scale."""
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     name = op.argument("output.dtype")
     if x.dtype.name not in _EXACT[:3] or name not in _EXACT[:3]:
-        raise OperandError(
-            f"input is {x.type}, the result of {name}", rule=f"QUANTIZE: both must be of {', '.join(_EXACT[:3])}"
-        )
-    multipliers, shifts = quantized_multipliers(np.array(np.float64(scale) / np.float64(own_scale)))
-    number = rounded_twice(cast(x, np.dtype(np.int64)) - zero, multipliers.reshape(()), shifts.reshape(()))
-    info = np.iinfo(name)
-    return cast(clip(number + own_zero, int(info.min), int(info.max)), np.dtype(name))
+        raise OperandError(f"input is {x.type}, the result of {name}", rule=f"both must be of {', '.join(_EXACT[:3])}")
+    number = rescaled(cast(x, INT64) - zero, np.float64(scale) / np.float64(own_scale))
+    return narrowed(number + own_zero, np.dtype(name))
 
 
 def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
@@ -85,7 +70,7 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
     if scale is None or zero is None or (name == "input" and x.dtype.name not in _EXACT):
         raise OperandError(
             f"{name} is {x.type}",
-            rule=f"{op.definition.type}: {name} must have a scale and a zero point, and {', '.join(_EXACT)} elements",
+            rule=f"{name} must have a scale and a zero point, and {', '.join(_EXACT)} elements",
         )
     scaled(op, name)
     scale, zero = cast(scale, _FLOAT32), cast(zero, _FLOAT32)
@@ -95,22 +80,19 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
     if not 0 <= axis < x.ndim or scale.shape != (x.shape[axis],) or zero.size not in (1, scale.size):
         raise OperandError(
             f"{name} is {x.type} with {scale.size} scales for axis {axis}",
-            rule=f"{op.definition.type}: there must be one scale, or one for each element of the axis",
+            rule="there must be one scale, or one for each element of the axis",
         )
     form = (scale.size, *[1] * (x.ndim - 1 - axis))
     return reshape(scale, form), reshape(zero, form if zero.size > 1 else ())
 
 
 @operator("DENSIFY", quantized=True)
-def densify(op: OperatorContext) -> Expr:
+def densify(input: Expr) -> Expr:
     """A sparse tensor with its zeros, as which it is read."""
-    return required(op, "input")
+    return input
 
 
 @operator("CONSTANT", quantized=True)
-def constant(op: OperatorContext) -> Expr:
+def constant(*, value: Expr) -> Expr:
     """A constant of the file that is an output of its graph."""
-    value = op.input("value")
-    if value is None:
-        raise op.missing("value")
     return value if value.size else tensor(np.zeros(value.shape, value.dtype))

@@ -17,17 +17,18 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import Array
-from explorer.formats.tflite.operators.fixed_point import Numbers, multiplied
-from explorer.formats.tflite.operators.integer_arithmetic import of_bytes, quantized_multipliers, single
-from explorer.formats.tflite.operators.quantized_hard_swish import hard_swish
+from explorer.formats.tflite.operators.fixed_point import Numbers, divided, high, multiplied, saturated
+from explorer.formats.tflite.operators.integer_arithmetic import INT64, of_bytes, quantized_multipliers, single
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import minimum, where
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.manipulation.gather import take
 
-_FLOAT32, _INT64, _INT16 = np.float32, np.dtype(np.int64), np.dtype(np.int16)
+_FLOAT32, _INT16 = np.float32, np.dtype(np.int16)
 _SHORT = np.iinfo(np.int16)
+_SHORT_BITS = 15
+"""bits of a number of 16 but its sign"""
 _BITS = 7
 """bits of a number of 16 that lie between two elements of a table"""
 _SIGMOID_STEPS, _MOST = 24, 32767.0
@@ -67,24 +68,54 @@ def looked_up(op: OperatorContext, x: Expr, name: str) -> Expr:
     of_bytes(op, wide=wide, signed=name in SIGNED or name == "ABS", input=x)
     (scale, zero), (own_scale, own_zero) = single(op, "input"), single(op, "output")
     if x.dtype == _INT16 and name in BY_LINES:
-        return between(lines(BY_LINES[name], float(scale), zero, float(own_scale), own_zero), cast(x, _INT64))
+        return between(lines(BY_LINES[name], float(scale), zero, float(own_scale), own_zero), cast(x, INT64))
     if x.dtype == _INT16 and name != "ABS":
         return _sigmoid(x, scale, name)
     info = np.iinfo(x.dtype)
     numbers = np.arange(info.min, info.max + 1) - zero
     with np.errstate(all="ignore"):
         if name == "HARD_SWISH":
-            results = hard_swish(numbers, scale, own_scale)
+            results = _hard_swish(numbers, scale, own_scale)
         elif name == "ABS":
-            multipliers, shifts = quantized_multipliers(np.array(np.float64(scale / own_scale)))
-            results = multiplied(np.abs(numbers), multipliers, shifts)
+            results = multiplied(np.abs(numbers), *quantized_multipliers(np.array(np.float64(scale / own_scale))))
         else:
             values = np.asarray(BY_BYTES[name](numbers.astype(_FLOAT32) * scale), _FLOAT32)
             ratios = values / own_scale if name in ("LOGISTIC", "TANH") else values * (_FLOAT32(1) / own_scale)
             results = _rounded(ratios)
     # NaN is a logarithm or a root of less than zero, which the interpreter refuses; it takes the least number
     table = np.nan_to_num(np.clip(results + own_zero, info.min, info.max), nan=info.min).astype(x.dtype)
-    return take(tensor(table, name="table"), cast(x, _INT64) - int(info.min), 0)
+    return take(tensor(table, name="table"), cast(x, INT64) - int(info.min), 0)
+
+
+def _hard_swish(numbers: Numbers, scale: np.float32, own_scale: np.float32) -> Numbers:
+    """Return x · relu6(x + 3) / 6 of numbers less their zero point, every step rounded to integers of 16 bits."""
+    fine = numbers << 7
+    finer_scale = _FLOAT32(1 / 128) * scale
+    outer, outer_shift = _short_multiplier(finer_scale / own_scale)
+    inner, inner_shift = _short_multiplier(finer_scale / (_FLOAT32(3) / _FLOAT32(32768)))
+    share = _shifted(fine, inner_shift - 1) if inner_shift > 0 else fine
+    share = high(share, inner, _SHORT_BITS)
+    share = _shifted(share, 1) if inner_shift > 0 else _divided(share, -inner_shift)
+    # the share of x is between −1 and 1 so far: it becomes 0 to 1
+    share = (share + (1 << _SHORT_BITS)) >> 1
+    product = share * high(fine, outer, _SHORT_BITS)
+    return _divided(np.sign(product) * (np.abs(product) >> _SHORT_BITS), -outer_shift)
+
+
+def _short_multiplier(factor: np.float32) -> tuple[int, int]:
+    """Return a factor as a multiplier of 15 bits, and the power of two to multiply by after it."""
+    multiplier, shift = quantized_multipliers(np.array(factor, np.float64))
+    return min((int(multiplier) + (1 << 15)) >> 16, _SHORT.max), int(shift)
+
+
+def _shifted(numbers: Numbers, bits: int) -> Numbers:
+    return saturated(numbers, min(bits, 2 * _SHORT_BITS), _SHORT_BITS)
+
+
+def _divided(numbers: Numbers, bits: int) -> Numbers:
+    """Return numbers over a power of two, which may be a fraction."""
+    most = 2 * _SHORT_BITS
+    return divided(numbers, min(bits, most)) if bits > 0 else numbers << min(-bits, most)
 
 
 def lines(values: Callable[[Array], Array], scale: float, zero: int, own_scale: float, own_zero: int) -> Numbers:
@@ -125,7 +156,7 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
     while multiplier <= _MOST / 2 and left <= 30:
         multiplier, left = multiplier * 2, left + 1
     shift, mask = function("right_shift"), function("bitwise_and")
-    place = shift(cast(x, _INT64) * int(multiplier) + ((1 << left) >> 1), left)
+    place = shift(cast(x, INT64) * int(multiplier) + ((1 << left) >> 1), left)
     # tanh x = 2 · sigmoid 2x − 1: it goes by the table twice as fast
     bits = 9 if name == "LOGISTIC" else 8
     size = absolute(place)

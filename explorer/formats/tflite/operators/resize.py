@@ -10,10 +10,11 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array
 from explorer.formats.common.operator_checks import with_rank
-from explorer.formats.tflite.operators.integer_arithmetic import is_quantized, of_bytes
+from explorer.formats.tflite.operators.activation import real
+from explorer.formats.tflite.operators.integer_arithmetic import has_scale, of_bytes
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import integers, required
+from explorer.net.operators.signature import Ints, Known
 from explorer.ops.base import cast
 from explorer.ops.elementwise.rounding_and_bits import floor_divide
 from explorer.ops.elementwise.unary import absolute, sign
@@ -24,49 +25,60 @@ _ONE = 1 << 10
 """parts of a pixel's distance to the next one"""
 
 
-def _image(op: OperatorContext) -> tuple[Expr, tuple[int, int], bool, bool]:
-    """Return the image, its new height and width, and how positions are counted."""
-    x, size = with_rank("input", required(op, "input"), "N", "H", "W", "C"), integers(op, "size")
-    align, half = op.flag("align_corners", False), op.flag("half_pixel_centers", False)
-    if len(size) != 2 or min(size) < 1 or min(x.shape[1:3]) < 1 or (align and half):
+def _check(x: Expr, size: tuple[int, ...], align_corners: bool, half_pixel_centers: bool) -> tuple[int, int]:
+    """Return the new height and width; raises OperandError for others, and for both ways of counting positions."""
+    with_rank("input", x, "N", "H", "W", "C")
+    if len(size) != 2 or min(size) < 1 or min(x.shape[1:3]) < 1 or (align_corners and half_pixel_centers):
         raise OperandError(
-            f"input is {x.type}, size={size}, align_corners={align}, half_pixel_centers={half}",
-            rule=f"{op.definition.type}: size must be a height and a width, 1 or more, and one of both options at most",
+            f"input is {x.type}, size={size}, align_corners={align_corners}, half_pixel_centers={half_pixel_centers}",
+            rule="size must be a height and a width, 1 or more, and one of both options at most",
         )
-    return x, (size[0], size[1]), align, half
+    return size[0], size[1]
 
 
 @operator("RESIZE_BILINEAR", quantized=True)
-def resize_bilinear(op: OperatorContext) -> Expr:
+def resize_bilinear(
+    op: OperatorContext,
+    input: Expr,
+    size: Known[Ints],
+    *,
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Expr:
     """Pixels between the two nearest, row by row and column by column."""
-    x, size, align, half = _image(op)
-    if is_quantized(op, "input"):
+    lengths = _check(input, size, align_corners, half_pixel_centers)
+    if has_scale(op, "input"):
         check_real(op, moves=True)
-        of_bytes(op, wide=True, input=x)
-        return _whole_pixels(x, size, align, half)
+        of_bytes(op, wide=True, input=input)
+        return _quantized_pixels(input, lengths, align_corners, half_pixel_centers)
     check_real(op)
-    if x.dtype.kind != "f":
-        raise OperandError(f"input is {x.type}", rule="RESIZE_BILINEAR: the image must be of real numbers")
-    coordinates = "align_corners" if align else "half_pixel" if half else "asymmetric"
-    return resize(x, size, (1, 2), method="linear", coordinates=coordinates)
+    coordinates = "align_corners" if align_corners else "half_pixel" if half_pixel_centers else "asymmetric"
+    return resize(real("input", input), lengths, (1, 2), method="linear", coordinates=coordinates)
 
 
 @operator("RESIZE_NEAREST_NEIGHBOR", moves=True)
-def resize_nearest(op: OperatorContext) -> Expr:
+def resize_nearest(
+    input: Expr, size: Known[Ints], *, align_corners: bool = False, half_pixel_centers: bool = False
+) -> Expr:
     """The nearest pixel by TensorFlow Lite's single precision, in which some positions fall to the next one."""
-    x, size, align, half = _image(op)
-    for axis, new in zip((1, 2), size, strict=True):
+    x = input
+    for axis, new in zip((1, 2), _check(x, size, align_corners, half_pixel_centers), strict=True):
         old = x.shape[axis]
         claim_constant("RESIZE_NEAREST_NEIGHBOR", new)
-        step = np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
-        where = (np.arange(new).astype(np.float32) + np.float32(0.5 * half)) * step
-        places = np.floor(where + np.float32(0.5)) if align else np.floor(where)
-        x = take(x, tensor(np.clip(places, 0, old - 1).astype(np.int64)), axis)
+        step = _step(old, new, align_corners)
+        where = (np.arange(new).astype(np.float32) + np.float32(0.5 * half_pixel_centers)) * step
+        positions = np.floor(where + np.float32(0.5)) if align_corners else np.floor(where)
+        x = take(x, tensor(np.clip(positions, 0, old - 1).astype(np.int64)), axis)
     return x
 
 
-def _whole_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Expr:
-    """Return whole pixels between the two nearest: of signed ones in 1024 parts, of uint8 in single precision."""
+def _step(old: int, new: int, align: bool) -> np.float32:
+    """Return the distance of two new pixels in old ones."""
+    return np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
+
+
+def _quantized_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Expr:
+    """Return quantised pixels between the two nearest: of signed ones in 1024 parts, of uint8 in single precision."""
     is_signed = x.dtype.kind == "i"
     dtype, one = np.dtype(np.int64 if is_signed else np.float32), _ONE if is_signed else 1
     y = cast(x, dtype)
@@ -91,18 +103,18 @@ def _whole_pixels(x: Expr, size: tuple[int, int], align: bool, half: bool) -> Ex
 
 
 def _parts(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return for each place along an axis its two neighbours, and the share of the second one, in 1024 parts."""
+    """Return for each position along an axis its two neighbours, and the share of the second one, in 1024 parts."""
     step = (_ONE * (old - 1) + (new - 1) // 2) // (new - 1) if align and new > 1 else (_ONE * old + new // 2) // new
-    place = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
+    position = np.maximum(np.arange(new, dtype=np.int64) * step + (step // 2 - _ONE // 2 if half else 0), 0)
     # a step that is rounded up may lead beyond the last pixel
-    before = np.minimum(place // _ONE, old - 1)
-    return before, np.minimum(before + 1, old - 1), place - _ONE * before
+    before = np.minimum(position // _ONE, old - 1)
+    return before, np.minimum(before + 1, old - 1), position - _ONE * before
 
 
 def _shares(old: int, new: int, align: bool, half: bool) -> tuple[Array, Array, Array]:
-    """Return for each place along an axis its two neighbours, and the share of the second one, in single precision."""
-    step = np.float32(old - 1) / np.float32(new - 1) if align and new > 1 else np.float32(old) / np.float32(new)
-    place = np.arange(new).astype(np.float32)
-    place = (place + np.float32(0.5)) * step - np.float32(0.5) if half else place * step
-    before = np.clip(np.floor(place), 0, old - 1)
-    return before.astype(np.int64), np.minimum(np.ceil(place), old - 1).astype(np.int64), place - before
+    """Return for each position along an axis its two neighbours, and the share of the second, in single precision."""
+    step = _step(old, new, align)
+    position = np.arange(new).astype(np.float32)
+    position = (position + np.float32(0.5)) * step - np.float32(0.5) if half else position * step
+    before = np.clip(np.floor(position), 0, old - 1)
+    return before.astype(np.int64), np.minimum(np.ceil(position), old - 1).astype(np.int64), position - before

@@ -1,21 +1,21 @@
-"""Parts of tensors: slices, splits, elements by number, padding, and reversed axes."""
+"""Parts of tensors: slices, splits, elements by position, padding, and reversed axes."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
-from explorer.core.types.tensor_type import normalize_axis
+from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.formats.common.flat_places import flat_places
 from explorer.formats.tflite.operators.reduce import axes_of
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import integers, is_given, known, number, required, whole
+from explorer.net.operators.signature import Ints, Known, Unused
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.gather import take
@@ -25,67 +25,73 @@ from explorer.ops.manipulation.reshape import expand_dims, reshape
 
 
 @operator("STRIDED_SLICE", moves=True)
-def strided_slice(op: OperatorContext) -> Expr:
+def strided_slice(
+    input: Expr,
+    begin: Known[Ints],
+    end: Known[Ints],
+    strides: Known[Ints],
+    *,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    offset: bool = False,
+) -> Expr:
     """A part by begin, end and stride of each axis, as an index of NumPy: masks leave ends open, and take axes away."""
-    x = required(op, "input")
-    begin, end, strides = integers(op, "begin"), integers(op, "end"), integers(op, "strides")
-    if not len(begin) == len(end) == len(strides) <= 2 * x.ndim + 1:
+    if not len(begin) == len(end) == len(strides) <= 2 * input.ndim + 1:
         raise OperandError(
-            f"begin={begin}, end={end}, strides={strides} for {x.type}",
-            rule="STRIDED_SLICE: begin, end and strides must be as long, and at most as long as there are axes",
+            f"begin={begin}, end={end}, strides={strides} for {input.type}",
+            rule="begin, end and strides must be as long, and at most as long as there are axes",
         )
-    masks = {name: op.integer(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
-    is_offset = op.flag("offset", False)
     index: list[Any] = []
-    for place, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
-        marks = {name for name, mask in masks.items() if mask >> place & 1}
-        if "ellipsis" in marks:
+    for position, (first, last, step) in enumerate(zip(begin, end, strides, strict=True)):
+        bit = 1 << position
+        if ellipsis_mask & bit:
             index.append(Ellipsis)
-        elif "new_axis" in marks:
+        elif new_axis_mask & bit:
             index.append(None)
-        elif "shrink_axis" in marks:
-            index.append(first if "begin" not in marks else 0 if step > 0 else -1)
+        elif shrink_axis_mask & bit:
+            index.append(first if not begin_mask & bit else 0 if step > 0 else -1)
         else:
-            last = first + last if is_offset else last
-            index.append(slice(None if "begin" in marks else first, None if "end" in marks else last, step))
-    return x[tuple(index)]
+            last = first + last if offset else last
+            index.append(slice(None if begin_mask & bit else first, None if end_mask & bit else last, step))
+    return input[tuple(index)]
 
 
 @operator("SLICE", moves=True)
-def slice_(op: OperatorContext) -> Expr:
+def slice_(input: Expr, begin: Known[Ints], size: Known[Ints]) -> Expr:
     """A part by begin and size of each axis; −1 is all that is left."""
-    x, begin, size = required(op, "input"), integers(op, "begin"), integers(op, "size")
-    if not len(begin) == len(size) == x.ndim:
+    if not len(begin) == len(size) == input.ndim:
         raise OperandError(
-            f"begin={begin}, size={size} for {x.type}", rule="SLICE: there must be a begin and a size for each axis"
+            f"begin={begin}, size={size} for {input.type}", rule="there must be a begin and a size for each axis"
         )
-    ends = [length if count == -1 else first + count for first, count, length in zip(begin, size, x.shape, strict=True)]
-    if any(not 0 <= first <= last <= length for first, last, length in zip(begin, ends, x.shape, strict=True)):
-        raise OperandError(f"begin={begin}, size={size} for {x.type}", rule="SLICE: the part must lie in the tensor")
-    return x[tuple([slice(first, last) for first, last in zip(begin, ends, strict=True)])]
+    parts = [*zip(begin, size, input.shape, strict=True)]
+    ends = [length if count == -1 else first + count for first, count, length in parts]
+    if any(not 0 <= first <= last <= length for (first, _, length), last in zip(parts, ends, strict=True)):
+        raise OperandError(f"begin={begin}, size={size} for {input.type}", rule="the part must be in the tensor")
+    return input[tuple([slice(first, last) for first, last in zip(begin, ends, strict=True)])]
 
 
 @operator("SPLIT", moves=True)
-def split(op: OperatorContext) -> tuple[Expr, ...]:
+def split(axis: Known[int], input: Expr, *, num_splits: int) -> tuple[Expr, ...]:
     """Equal parts of an axis."""
-    x, count = required(op, "input"), op.integer("num_splits")
-    axis = normalize_axis(whole(op, "axis"), x.ndim, "SPLIT")
-    if count < 1 or x.shape[axis] % count:
-        raise OperandError(f"num_splits={count} for {x.type}", rule="SPLIT: the number of parts must divide the axis")
-    claim_steps("SPLIT", count)
-    return _parts(x, axis, (x.shape[axis] // count,) * count)
+    axis = normalize_axis(axis, input.ndim, "SPLIT")
+    if num_splits < 1 or input.shape[axis] % num_splits:
+        raise OperandError(f"num_splits={num_splits} for {input.type}", rule="the number of parts must divide the axis")
+    claim_steps("SPLIT", num_splits)
+    return _parts(input, axis, (input.shape[axis] // num_splits,) * num_splits)
 
 
-@operator("SPLIT_V", moves=True, ignored=("num_splits",))
-def split_by_sizes(op: OperatorContext) -> tuple[Expr, ...]:
+@operator("SPLIT_V", moves=True)
+def split_by_sizes(input: Expr, size_splits: Known[Ints], axis: Known[int], *, num_splits: Unused) -> tuple[Expr, ...]:
     """Parts of an axis by their lengths, of which one may be −1: what is left."""
-    x, sizes = required(op, "input"), integers(op, "size_splits")
-    axis = normalize_axis(whole(op, "axis"), x.ndim, "SPLIT_V")
-    rest = x.shape[axis] - sum(size for size in sizes if size != -1)
-    lengths = tuple([rest if size == -1 else size for size in sizes])
-    if sizes.count(-1) > 1 or min(lengths, default=0) < 0 or sum(lengths) != x.shape[axis]:
-        raise OperandError(f"size_splits={sizes} for {x.type}", rule="SPLIT_V: the parts must be the whole axis")
-    return _parts(x, axis, lengths)
+    axis = normalize_axis(axis, input.ndim, "SPLIT_V")
+    rest = input.shape[axis] - sum(size for size in size_splits if size != -1)
+    lengths = tuple([rest if size == -1 else size for size in size_splits])
+    if size_splits.count(-1) > 1 or min(lengths, default=0) < 0 or sum(lengths) != input.shape[axis]:
+        raise OperandError(f"size_splits={size_splits} for {input.type}", rule="the parts must be the whole axis")
+    return _parts(input, axis, lengths)
 
 
 def _parts(x: Expr, axis: int, lengths: tuple[int, ...]) -> tuple[Expr, ...]:
@@ -97,37 +103,38 @@ def _parts(x: Expr, axis: int, lengths: tuple[int, ...]) -> tuple[Expr, ...]:
 
 
 @operator("GATHER", moves=True)
-def gather(op: OperatorContext) -> Expr:
-    """Elements along an axis by their numbers."""
-    op.only("batch_dims", 0)
-    x = required(op, "input")
-    return take(x, required(op, "indices"), normalize_axis(op.integer("axis", 0), x.ndim, "GATHER"))
+def gather(input: Expr, indices: Expr, *, axis: int = 0, batch_dims: Literal[0] = 0) -> Expr:
+    """Elements along an axis by their positions."""
+    return take(input, indices, normalize_axis(axis, input.ndim, "GATHER"))
 
 
 @operator("EMBEDDING_LOOKUP", moves=True)
-def embedding_lookup(op: OperatorContext) -> Expr:
-    """Rows of a table by their numbers."""
-    return take(required(op, "table"), required(op, "indices"), 0)
+def embedding_lookup(indices: Expr, table: Expr) -> Expr:
+    """Rows of a table by their positions."""
+    return take(table, indices, 0)
 
 
-@operator("PAD", "PADV2", moves=True)
-def pad_(op: OperatorContext) -> Expr:
-    """Zeros, or another value, around a tensor."""
-    zero = op.argument("input.zero_point", 0)  # the whole number that stands for 0
-    value = number(op, "constant_values") if is_given(op, "constant_values") else zero
-    return pad(required(op, "input"), _widths(op), constant_values=value)
+@operator("PAD", moves=True)
+def pad_(op: OperatorContext, input: Expr, paddings: Known[Array]) -> Expr:
+    """Zeros around a tensor; of quantised numbers the zero point, which represents 0."""
+    return pad(input, _widths(input, paddings), constant_values=op.argument("input.zero_point", 0))
+
+
+@operator("PADV2", moves=True)
+def pad_with_value(input: Expr, paddings: Known[Array], constant_values: Known[float]) -> Expr:
+    """A value around a tensor."""
+    return pad(input, _widths(input, paddings), constant_values=constant_values)
 
 
 @operator("MIRROR_PAD", moves=True)
-def mirror_pad(op: OperatorContext) -> Expr:
+def mirror_pad(input: Expr, paddings: Known[Array], *, mode: Literal["REFLECT", "SYMMETRIC"] = "REFLECT") -> Expr:
     """The tensor reflected at its ends, without the outermost element (REFLECT) or with it (SYMMETRIC)."""
-    x, widths, mode = required(op, "input"), _widths(op), op.argument("mode", "REFLECT")
+    x, widths = input, _widths(input, paddings)
     if mode == "REFLECT":
         return pad(x, widths, mode="reflect")
-    if mode != "SYMMETRIC" or any(max(pair) > length for pair, length in zip(widths, x.shape, strict=True)):
+    if any(max(pair) > length for pair, length in zip(widths, x.shape, strict=True)):
         raise OperandError(
-            f"mode={mode!r}, paddings={widths} for {x.type}",
-            rule="MIRROR_PAD: mode must be REFLECT or SYMMETRIC, with at most as many elements as there are",
+            f"mode={mode}, paddings={widths} for {x.type}", rule="there must be as many elements as are reflected"
         )
     for axis, (before, after) in enumerate(widths):
         front = (slice(None),) * axis
@@ -140,50 +147,46 @@ def mirror_pad(op: OperatorContext) -> Expr:
     return x
 
 
-def _widths(op: OperatorContext) -> tuple[tuple[int, int], ...]:
+def _widths(x: Expr, paddings: Array) -> tuple[tuple[int, int], ...]:
     """Return how many elements are added before and after each axis."""
-    x, widths = required(op, "input"), known(op, "paddings")
-    if widths.shape != (x.ndim, 2) or widths.min(initial=0) < 0 or widths.dtype.kind not in "iu":
+    if paddings.shape != (x.ndim, 2) or paddings.min(initial=0) < 0 or paddings.dtype.kind not in "iu":
         raise OperandError(
-            f"paddings={widths.tolist()} for {x.type}",
-            rule=f"{op.definition.type}: there must be two numbers of elements for each axis, 0 or more",
+            f"paddings={paddings.tolist()} for {x.type}",
+            rule="there must be two numbers of elements for each axis, 0 or more",
         )
-    return tuple([(int(before), int(after)) for before, after in widths.tolist()])
+    return tuple([(int(before), int(after)) for before, after in paddings.tolist()])
 
 
 @operator("REVERSE_V2", moves=True)
-def reverse(op: OperatorContext) -> Expr:
+def reverse(input: Expr, axis: Known[Ints]) -> Expr:
     """Axes from their end."""
-    x = required(op, "input")
-    return flip(x, axes_of(op, x))
+    return flip(input, axes_of(axis, input))
 
 
 @operator("GATHER_ND", moves=True)
-def gather_parts(op: OperatorContext) -> Expr:
+def gather_parts(input: Expr, indices: Expr) -> Expr:
     """Parts at rows of indices into the first axes."""
-    x, indices = required(op, "input"), required(op, "indices")
     depth = indices.shape[-1] if indices.ndim else 0
-    if not 0 < depth <= x.ndim:
+    if not 0 < depth <= input.ndim:
         raise OperandError(
-            f"indices {indices.type} into {x.type}",
-            rule="GATHER_ND: a row of indices must have at most as many numbers as the input has axes",
+            f"indices {indices.type} into {input.type}",
+            rule="a row of indices must have at most as many numbers as the input has axes",
         )
-    places = flat_places([indices[..., axis] for axis in range(depth)], x.shape[:depth])
-    return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), places, 0)
+    positions = flat_places([indices[..., axis] for axis in range(depth)], input.shape[:depth])
+    return take(reshape(input, (prod(input.shape[:depth]), *input.shape[depth:])), positions, 0)
 
 
 @operator("ONE_HOT")
-def one_hot(op: OperatorContext) -> Expr:
+def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *, axis: int = -1) -> Expr:
     """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    indices, depth = required(op, "indices"), whole(op, "depth")
-    on, off = required(op, "on_value"), required(op, "off_value")
-    if depth < 0 or on.dtype != off.dtype or on.size != 1 or off.size != 1 or indices.dtype.kind not in "iu":
+    are_scalars = on_value.dtype == off_value.dtype and on_value.size == off_value.size == 1
+    if depth < 0 or not are_scalars or indices.dtype.kind not in "iu":
         raise OperandError(
-            f"indices {indices.type}, depth={depth}, on_value {on.type}, off_value {off.type}",
-            rule="ONE_HOT: indices must be whole numbers, depth 0 or more, and both values one number of one dtype",
+            f"indices {indices.type}, depth={depth}, on_value {on_value.type}, off_value {off_value.type}",
+            rule="indices must be integers, depth 0 or more, and both values one number of one dtype",
         )
-    axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "ONE_HOT")
+    axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)
     # int64: a narrow dtype does not hold each of them
     numbers = np.arange(depth).reshape(depth, *[1] * (indices.ndim - axis))
-    return where(expand_dims(indices, axis) == numbers, reshape(on, ()), reshape(off, ()))
+    return where(expand_dims(indices, axis) == numbers, reshape(on_value, ()), reshape(off_value, ()))

@@ -1,6 +1,6 @@
-"""The table of TensorFlow Lite's operator types; whole numbers that stand for real ones are refused by name.
+"""The table of TensorFlow Lite's operator types; integers that represent real numbers are refused by name.
 
-Quantised arithmetic rounds at every operator by rules of its own. A builder that moves elements, or that says itself
+Quantised arithmetic rounds at every operator by rules of its own. A function that moves elements, or that knows itself
 what their scales mean, is registered so; any other refuses an operator with such operands, so that no number is wrong.
 """
 
@@ -10,12 +10,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from explorer.core.errors import OperandError
-from explorer.formats.tflite.formal_inputs import LISTS, MEMBER, input_names
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.reads import Ignored
+from explorer.net.operators.context import UNNAMED, OperatorContext
 from explorer.net.operators.table import OperatorTable
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def input_names(type: str, count: int) -> tuple[str, ...]:
+    """Return a name for each input of a type: of its function's parameters, else ``input 0``, ``input 1``, …"""
+    signature = TABLE.signature(type)
+    names = () if signature is None else signature.input_names(count)
+    return (*names, *[f"{UNNAMED}{position}" for position in range(len(names), count)])
+
 
 TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
@@ -23,14 +29,12 @@ _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
 """words and the dtype that stand for 0 in a file"""
 
 
-def operator(
-    *types: str, moves: bool = False, quantized: bool = False, ignored: Ignored = ()
-) -> Callable[[_Function], _Function]:
+def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[_Function], _Function]:
     """Decorate the function of operator types; shapes and other small values that depend on no input are computed.
 
-    ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they stand
-    for; ``quantized`` that the function knows scales and zero points. It must have a parameter for each option that
-    may differ from the schema's default, but the ``ignored`` ones, which change no value.
+    ``moves`` says that the elements of operands become elements of results as they are, whatever numbers they
+    represent; ``quantized`` that the function knows scales and zero points. It must have a parameter for each option
+    that may differ from the schema's default.
     """
 
     def check(op: OperatorContext) -> None:
@@ -39,7 +43,7 @@ def operator(
             check_real(op, moves)
         _allow_unread(op)
 
-    return TABLE.register(*types, ignored=ignored, check=check, fold=True)
+    return TABLE.register(*types, ignored=(), check=check, fold=True)
 
 
 def _allow_unread(op: OperatorContext) -> None:
@@ -56,11 +60,11 @@ def is_default(value: object) -> bool:
 
 
 def _check_count(op: OperatorContext) -> None:
-    """Raise OperandError for operands beyond those that a type has: the builder would not read them."""
+    """Raise OperandError for operands beyond those that a type has: the function would not read them."""
     definition = op.definition
     names = (*definition.input_names, *definition.weights, *definition.arguments)
-    extra = [name for name in names if name.startswith(MEMBER) and not name.endswith((_SCALE, _ZERO_POINT))]
-    if extra and definition.type not in LISTS:
+    extra = [name for name in names if name.startswith(UNNAMED) and not name.endswith((_SCALE, _ZERO_POINT))]
+    if extra:
         raise OperandError(
             f"further operands: {', '.join(extra)}",
             rule=f"{definition.type} must have the operands that TensorFlow Lite's documentation names",
@@ -87,7 +91,7 @@ def check_real(op: OperatorContext, moves: bool = False, activation: bool = Fals
     if moves and plain and len(maps) == 1 and isinstance(next(iter(maps))[0], float):
         return
     raise OperandError(
-        f"{', '.join(scaled)}: whole numbers that stand for real ones, by a scale and a zero point",
+        f"{', '.join(scaled)}: integers that represent real numbers, by a scale and a zero point",
         rule=f"{definition.type}: operands and results must be real numbers"
         + ", or all of one scale and zero point, without an activation" * moves
         + "; quantised arithmetic is not computed",

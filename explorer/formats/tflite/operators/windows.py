@@ -6,6 +6,9 @@ transpositions in a row cancel when a plan is made, so that between two convolut
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,10 +17,12 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.common.operator_checks import with_one_dtype, with_rank, with_shape
-from explorer.formats.tflite.operators.activation import activated
+from explorer.formats.tflite.operators.activation import activated, real
 from explorer.formats.tflite.operators.integer_arithmetic import (
+    Activation,
     exact,
     factors_of,
+    has_scale,
     is_quantized,
     limits,
     of_bytes,
@@ -29,7 +34,7 @@ from explorer.formats.tflite.operators.integer_arithmetic import (
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import integers, optional, required
+from explorer.net.operators.signature import Ints, Known, Unused
 from explorer.ops.base import cast
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, round_half_even
 from explorer.ops.elementwise.unary import absolute, sign
@@ -41,27 +46,32 @@ from explorer.ops.nn.conv_transpose import conv_transpose2d
 from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.record.reasons import counted_text
 
-_AXES = ("N", "H", "W", "C")
 _TO_CHANNELS_FIRST, _TO_CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-
 Pair = tuple[int, int]
 
 
-def _image(op: OperatorContext, whole: bool = False) -> Expr:
-    """Return the image with channels first, as explorer's windows have it."""
-    x = with_rank("input", required(op, "input"), *_AXES)
-    if x.dtype.kind != "f" and not whole:
-        raise OperandError(f"input is {x.type}", rule=f"{op.definition.type}: the image must be of real numbers")
-    return transpose(x, _TO_CHANNELS_FIRST)
+@dataclass(frozen=True)
+class Steps:
+    """Options of windows: the padding around the image, and the distance of two windows."""
 
+    padding: Literal["SAME", "VALID"] = "SAME"
+    stride_h: int = 1
+    stride_w: int = 1
 
-def _pair(op: OperatorContext, height: str, width: str) -> Pair:
-    sizes = op.integer(height, 1), op.integer(width, 1)
-    if min(sizes) < 1:
-        raise OperandError(
-            f"{height}={sizes[0]}, {width}={sizes[1]}", rule=f"{op.definition.type}: both must be 1 or more"
+    @property
+    def strides(self) -> Pair:
+        """The distance of two windows in rows and columns."""
+        return _sizes(stride_h=self.stride_h, stride_w=self.stride_w)
+
+    def sides(self, lengths: Pair, window: Pair, dilation: Pair = (1, 1)) -> tuple[Pair, Pair]:
+        """Return the padding before and after rows and columns."""
+        if self.padding == "VALID":
+            return (0, 0), (0, 0)
+        first, second = (
+            same_padding(length, step * (size - 1) + 1, stride)
+            for length, size, stride, step in zip(lengths, window, self.strides, dilation, strict=True)
         )
-    return sizes
+        return first, second
 
 
 def same_padding(length: int, reach: int, stride: int) -> Pair:
@@ -70,159 +80,214 @@ def same_padding(length: int, reach: int, stride: int) -> Pair:
     return total // 2, total - total // 2
 
 
-def _padding(op: OperatorContext, lengths: Pair, window: Pair, strides: Pair, dilation: Pair) -> tuple[Pair, Pair]:
-    word = op.argument("padding", "SAME")
-    if word == "VALID":
-        return (0, 0), (0, 0)
-    if word != "SAME":
-        raise OperandError(f"padding={word!r}", rule=f"{op.definition.type}: padding must be SAME or VALID")
-    first, second = (
-        same_padding(length, step * (size - 1) + 1, stride)
-        for length, size, stride, step in zip(lengths, window, strides, dilation, strict=True)
-    )
-    return first, second
+def _sizes(**sizes: int) -> Pair:
+    """Return a height and a width by their names; raises OperandError where one is below 1."""
+    height, width = sizes.values()
+    if min(height, width) < 1:
+        listed = ", ".join([f"{name}={size}" for name, size in sizes.items()])
+        raise OperandError(listed, rule="both must be 1 or more")
+    return height, width
 
 
-def _bias(op: OperatorContext, channels: int) -> Expr | None:
-    """Return the bias; filters and bias must be of the image's dtype."""
-    bias = optional(op, "bias")
-    image, filters = required(op, "input"), required(op, "filter")
-    with_one_dtype(input=image, filter=filters, **({} if bias is None else {"bias": bias}))
-    return None if bias is None else with_shape("bias", bias, (channels,))
+def _channels_first(x: Expr) -> Expr:
+    return transpose(x, _TO_CHANNELS_FIRST)
 
 
-def _convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
-    """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
-    if is_quantized(op, "input"):
-        return _integer_convolved(op, filters, groups)
-    check_real(op)
-    y = _convolution(op, _image(op), filters, _bias(op, filters.shape[0]), groups)
-    return activated(op, transpose(y, _TO_CHANNELS_LAST))
-
-
-def _integer_convolved(op: OperatorContext, filters: Expr, groups: int) -> Expr:
-    """Return the same of quantised numbers."""
-    x, channels = required(op, "input"), filters.shape[0]
-    axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
-    factors, own_zero = factors_of(op, x, "filter", filters, channels, axis)
-    zero, bias = single(op, "input")[1], optional(op, "bias")
-    image = transpose(exact(x, zero), _TO_CHANNELS_FIRST)
-    total = transpose(_convolution(op, image, exact(filters, own_zero), None, groups), _TO_CHANNELS_LAST)
-    return requantized(
-        op, with_bias(op, total, bias, "filter", channels, x), factors, x, rounding=rounding_of(x, rounded_twice)
-    )
-
-
-def _convolution(op: OperatorContext, x: Expr, filters: Expr, bias: Expr | None, groups: int) -> Expr:
-    """Return the convolution of images with channels first."""
-    strides, dilation = _pair(op, "stride_h", "stride_w"), _pair(op, "dilation_h_factor", "dilation_w_factor")
-    lengths, window = (x.shape[2], x.shape[3]), (filters.shape[2], filters.shape[3])
-    return conv2d(
-        x,
-        filters,
-        bias,
-        strides=strides,
-        padding=_padding(op, lengths, window, strides, dilation),
-        dilation=dilation,
-        groups=groups,
-    )
-
-
-# the bias has a dtype of its own in the file
-@operator("CONV_2D", quantized=True, ignored=("quantized_bias_type",))
-def convolution(op: OperatorContext) -> Expr:
+@operator("CONV_2D", quantized=True)
+def convolution(
+    op: OperatorContext,
+    input: Expr,
+    filter: Expr,
+    bias: Expr | None = None,
+    *,
+    steps: Steps,
+    dilation_h_factor: int = 1,
+    dilation_w_factor: int = 1,
+    fused_activation_function: Activation = "NONE",
+    quantized_bias_type: Unused,  # the bias has its own dtype in the file
+) -> Expr:
     """Cross-correlation with filters (O, h, w, C / groups)."""
-    filters = with_rank("filter", required(op, "filter"), "O", "h", "w", "C")
-    channels = with_rank("input", required(op, "input"), *_AXES).shape[3]
-    if not filters.shape[3] or channels % filters.shape[3]:
+    channels = with_rank("input", input, *"NHWC").shape[3]
+    count = with_rank("filter", filter, *"OhwC").shape[3]
+    if not count or channels % count:
         raise OperandError(
-            f"{counted_text(channels, 'channel')}, filters {filters.type}",
-            rule="CONV_2D: the filters' channels must divide those of the image",
+            f"{counted_text(channels, 'channel')}, filters {filter.type}",
+            rule="the filters' channels must divide those of the image",
         )
-    return _convolved(op, transpose(filters, _TO_CHANNELS_FIRST), channels // filters.shape[3])
+    dilation = _sizes(dilation_h_factor=dilation_h_factor, dilation_w_factor=dilation_w_factor)
+    filters = _channels_first(filter)
+    return _convolved(op, input, filters, bias, channels // count, steps, dilation, fused_activation_function)
 
 
-@operator("DEPTHWISE_CONV_2D", quantized=True, ignored=("depth_multiplier",))
-def depthwise(op: OperatorContext) -> Expr:
+@operator("DEPTHWISE_CONV_2D", quantized=True)
+def depthwise(
+    op: OperatorContext,
+    input: Expr,
+    filter: Expr,
+    bias: Expr | None = None,
+    *,
+    steps: Steps,
+    dilation_h_factor: int = 1,
+    dilation_w_factor: int = 1,
+    fused_activation_function: Activation = "NONE",
+    depth_multiplier: Unused,  # the filters have it
+) -> Expr:
     """Cross-correlation of each channel by filters of its own, (1, h, w, C · multiplier)."""
-    filters = with_rank("filter", required(op, "filter"), "1", "h", "w", "C")
-    channels = with_rank("input", required(op, "input"), *_AXES).shape[3]
+    channels = with_rank("input", input, *"NHWC").shape[3]
+    filters = with_rank("filter", filter, *"1hwC")
     if filters.shape[0] != 1 or not channels or filters.shape[3] % channels:
         raise OperandError(
             f"{counted_text(channels, 'channel')}, filters {filters.type}",
-            rule="DEPTHWISE_CONV_2D: the filters must be (1, h, w, a multiple of the image's channels)",
+            rule="the filters must be (1, h, w, a multiple of the image's channels)",
         )
-    return _convolved(op, transpose(filters, (3, 0, 1, 2)), channels)
+    dilation = _sizes(dilation_h_factor=dilation_h_factor, dilation_w_factor=dilation_w_factor)
+    filters = transpose(filters, (3, 0, 1, 2))
+    return _convolved(op, input, filters, bias, channels, steps, dilation, fused_activation_function)
 
 
-@operator("TRANSPOSE_CONV", quantized=True, ignored=("quantized_bias_type",))
-def transposed(op: OperatorContext) -> Expr:
+def _convolved(
+    op: OperatorContext,
+    image: Expr,
+    filters: Expr,
+    bias: Expr | None,
+    groups: int,
+    steps: Steps,
+    dilation: Pair,
+    activation: Activation,
+) -> Expr:
+    """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
+
+    def convolved(x: Expr, filters: Expr, bias: Expr | None) -> Expr:
+        lengths, window = (x.shape[1], x.shape[2]), (filters.shape[2], filters.shape[3])
+        sides = steps.sides(lengths, window, dilation)
+        y = conv2d(
+            _channels_first(x), filters, bias, strides=steps.strides, padding=sides, dilation=dilation, groups=groups
+        )
+        return transpose(y, _TO_CHANNELS_LAST)
+
+    channels = filters.shape[0]
+    if not is_quantized(op, "input"):
+        _check_real(image, filters, bias)
+        bias = None if bias is None else with_shape("bias", bias, (channels,))
+        return activated(convolved(image, filters, bias), activation)
+    axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
+    factors, own_zero = factors_of(op, image, "filter", filters, channels, axis)
+    total = convolved(exact(image, single(op, "input")[1]), exact(filters, own_zero), None)
+    total = with_bias(op, total, bias, "filter", channels, image)
+    return requantized(op, total, factors, image, activation, rounding_of(image, rounded_twice))
+
+
+def _check_real(image: Expr, filters: Expr, bias: Expr | None) -> None:
+    """Raise OperandError where an image is not of real numbers, or filters and bias are of another dtype."""
+    with_one_dtype(input=real("input", image), filter=filters, **({} if bias is None else {"bias": bias}))
+
+
+@operator("TRANSPOSE_CONV", quantized=True)
+def transposed(
+    op: OperatorContext,
+    output_shape: Known[Ints],
+    filter: Expr,
+    input: Expr,
+    bias: Expr | None = None,
+    *,
+    steps: Steps,
+    fused_activation_function: Activation = "NONE",
+    quantized_bias_type: Unused,  # the bias has its own dtype in the file
+) -> Expr:
     """The adjoint of a convolution whose image has the shape output_shape; filters are (O, h, w, C)."""
-    filters = with_rank("filter", required(op, "filter"), "O", "h", "w", "C")
-    whole = is_quantized(op, "input")
-    shape, x, strides = integers(op, "output_shape"), _image(op, whole), _pair(op, "stride_h", "stride_w")
-    if len(shape) != 4 or shape[0] != x.shape[0] or shape[3] != filters.shape[0] or min(shape) < 1:
+    channels, *window, _ = with_rank("filter", filter, *"OhwC").shape
+    count, *counts, _ = with_rank("input", input, *"NHWC").shape
+    shape = output_shape
+    if len(shape) != 4 or shape[0] != count or shape[3] != channels or min(shape) < 1:
         raise OperandError(
-            f"output_shape={shape} for filters {filters.type} and {x.shape[0]} images",
-            rule="TRANSPOSE_CONV: output_shape must be (N, H, W, O), of the images and the filters",
+            f"output_shape={shape} for filters {filter.type} and {count} images",
+            rule="output_shape must be (N, H, W, O), of the images and the filters",
         )
-    window, lengths = (filters.shape[1], filters.shape[2]), (shape[1], shape[2])
-    before = [side for side, _ in _padding(op, lengths, window, strides, (1, 1))]
+    lengths = (shape[1], shape[2])
+    before = [side for side, _ in steps.sides(lengths, (window[0], window[1]))]
     after = [
-        (count - 1) * stride + size - first - length
-        for count, stride, size, first, length in zip(x.shape[2:], strides, window, before, lengths, strict=True)
+        (windows - 1) * stride + size - first - length
+        for windows, stride, size, first, length in zip(counts, steps.strides, window, before, lengths, strict=True)
     ]
-    channels, given = filters.shape[0], required(op, "input")
-    if whole:
-        factors, own_zero = factors_of(op, given, "filter", filters, channels, 0)
-        x, filters = exact(x, single(op, "input")[1]), exact(filters, own_zero)
+    quantized = is_quantized(op, "input")
+    x, filters = input, filter
+    if quantized:
+        factors, own_zero = factors_of(op, input, "filter", filter, channels, 0)
+        x, filters = exact(input, single(op, "input")[1]), exact(filter, own_zero)
     else:
-        check_real(op)
+        _check_real(input, filter, bias)
     y = conv_transpose2d(
-        x,
+        _channels_first(x),
         transpose(filters, (3, 0, 1, 2)),
-        strides=strides,
+        strides=steps.strides,
         padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
     )
     if min(after) < 0:  # pixels that no window reaches
         y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
     y = transpose(y, _TO_CHANNELS_LAST)
-    if whole:
-        total = with_bias(op, y, optional(op, "bias"), "filter", channels, given)
-        return requantized(op, total, factors, given, rounding=rounding_of(given, rounded_twice))
-    bias = _bias(op, channels)
-    return activated(op, y if bias is None else y + bias)
+    if quantized:
+        total = with_bias(op, y, bias, "filter", channels, input)
+        return requantized(op, total, factors, input, fused_activation_function, rounding_of(input, rounded_twice))
+    y = y if bias is None else y + with_shape("bias", bias, (channels,))
+    return activated(y, fused_activation_function)
 
 
-@operator("MAX_POOL_2D", "AVERAGE_POOL_2D", quantized=True)
-def pooled(op: OperatorContext) -> Expr:
-    """The largest pixel of each window, or the mean of those inside the image."""
-    whole = is_quantized(op, "input")
-    check_real(
-        op, moves=whole, activation=whole
-    )  # the largest whole number is that of the largest real one; as the mean
-    x, strides, window = (
-        _image(op, whole),
-        _pair(op, "stride_h", "stride_w"),
-        _pair(op, "filter_height", "filter_width"),
-    )
-    sides = _padding(op, (x.shape[2], x.shape[3]), window, strides, (1, 1))
-    if op.definition.type == "MAX_POOL_2D":
-        y = max_pool2d(x, window, strides, sides)
-    elif whole:
-        y = _integer_means(op, x, window, strides, sides)
-    else:
-        y = avg_pool2d(x, window, strides, sides, count_padding=False)
-    y = transpose(y, _TO_CHANNELS_LAST)
-    if not whole:
-        return activated(op, y)
-    low, high = limits(op, *single(op, "output"), y.dtype)
-    return clip(y, low, high) if op.argument("fused_activation_function", "NONE") != "NONE" else y
+@operator("MAX_POOL_2D", quantized=True)
+def max_pool(
+    op: OperatorContext,
+    input: Expr,
+    *,
+    steps: Steps,
+    filter_height: int = 1,
+    filter_width: int = 1,
+    fused_activation_function: Activation = "NONE",
+) -> Expr:
+    """The largest pixel of each window: the largest integer is that of the largest real number."""
+    quantized = _check_pool(op, input)
+    window = _sizes(filter_height=filter_height, filter_width=filter_width)
+    sides = steps.sides((input.shape[1], input.shape[2]), window)
+    y = transpose(max_pool2d(_channels_first(input), window, steps.strides, sides), _TO_CHANNELS_LAST)
+    return _limited(op, y, fused_activation_function) if quantized else activated(y, fused_activation_function)
 
 
-def _integer_means(op: OperatorContext, x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
-    """Return the means of whole numbers of 8 bits, rounded to the nearest, halves away from zero."""
-    of_bytes(op, wide=True, input=x)
+@operator("AVERAGE_POOL_2D", quantized=True)
+def average_pool(
+    op: OperatorContext,
+    input: Expr,
+    *,
+    steps: Steps,
+    filter_height: int = 1,
+    filter_width: int = 1,
+    fused_activation_function: Activation = "NONE",
+) -> Expr:
+    """The mean of the pixels of each window that are inside the image."""
+    quantized = _check_pool(op, input)
+    window = _sizes(filter_height=filter_height, filter_width=filter_width)
+    x, sides = _channels_first(input), steps.sides((input.shape[1], input.shape[2]), window)
+    if quantized:
+        of_bytes(op, wide=True, input=input)
+        y = transpose(_integer_means(x, window, steps.strides, sides), _TO_CHANNELS_LAST)
+        return _limited(op, y, fused_activation_function)
+    y = avg_pool2d(x, window, steps.strides, sides, count_padding=False)
+    return activated(transpose(y, _TO_CHANNELS_LAST), fused_activation_function)
+
+
+def _check_pool(op: OperatorContext, image: Expr) -> bool:
+    """Return whether an image is quantised; raises OperandError where the result has another scale."""
+    quantized = has_scale(op, "input")
+    check_real(op, moves=quantized, activation=quantized)
+    with_rank("input", image if quantized else real("input", image), *"NHWC")
+    return quantized
+
+
+def _limited(op: OperatorContext, y: Expr, activation: Activation) -> Expr:
+    """Return quantised pixels after an activation."""
+    low, high = limits(*single(op, "output"), y.dtype, activation)
+    return clip(y, low, high) if activation != "NONE" else y
+
+
+def _integer_means(x: Expr, window: Pair, strides: Pair, sides: tuple[Pair, Pair]) -> Expr:
+    """Return the means of integers of 8 bits, rounded to the nearest, halves away from zero."""
     # the mean times the window's pixels is their sum, which is exact once it is rounded
     area = window[0] * window[1]
     total = cast(round_half_even(avg_pool2d(exact(x, 0), window, strides, sides) * area), np.dtype(np.int64))
