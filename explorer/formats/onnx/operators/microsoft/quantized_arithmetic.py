@@ -9,7 +9,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.quantized.integer_arithmetic import columns, exact_product, saturated
+from explorer.formats.onnx.operators.quantized.integer_arithmetic import as_scalar, exact_product, saturated
 from explorer.formats.onnx.operators.windows.pooling import whole_averages
 from explorer.formats.onnx.operators.windows.window_attributes import window_of
 from explorer.net.operators.context import OperatorContext
@@ -112,13 +112,13 @@ def quantized_general_product(op: OperatorContext) -> Expr:
     total = exact_product(a, required(op, "input 2"), b, required(op, "input 5"))
     if (bias := optional(op, "input 6")) is not None:
         total = total + cast(bias, total.dtype)
-    factor = columns(required(op, "input 1")) * columns(required(op, "input 4"))
+    factor = as_scalar(required(op, "input 1")) * as_scalar(required(op, "input 4"))
     if (alpha := op.number("alpha", 1.0)) != 1:
         factor = alpha * factor
     scale = optional(op, "input 7")
     if scale is None:
         return cast(total, _FLOAT32) * factor
-    return saturated(total * (factor / columns(scale)), columns(required(op, "input 8")), a.dtype)
+    return saturated(total * (factor / as_scalar(scale)), as_scalar(required(op, "input 8")), a.dtype)
 
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
@@ -145,7 +145,7 @@ def product_on_the_way(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent:
     middle = clip(round_half_even(-low / step), 0.0, 255.0)
     whole = saturated(a / step, middle, np.dtype(np.uint8))
     product = exact_product(whole, cast(middle, whole.dtype), b, zero)
-    return cast(product, _FLOAT32) * (step * columns(scale))
+    return cast(product, _FLOAT32) * (step * as_scalar(scale))
 
 
 @operator("com.microsoft.MatMulIntegerToFloat")
@@ -153,7 +153,7 @@ def real_product(op: OperatorContext) -> Expr:
     """A · B + bias of two quantised operands, as real numbers."""
     a, b = required(op, "input 0"), required(op, "input 1")
     product = exact_product(a, optional(op, "input 4"), b, optional(op, "input 5"))
-    factor = required(op, "input 2") * columns(required(op, "input 3"))
+    factor = required(op, "input 2") * as_scalar(required(op, "input 3"))
     return _plus_bias(op, cast(product, _FLOAT32) * factor, 6)
 
 
