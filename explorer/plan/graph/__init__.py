@@ -1,1 +1,1 @@
-"""The graph that all passes work on, the decisions taken on it, the kernels that it falls into, and the cost model."""
+"""The graph that all passes work on, with its decisions, its kernels and the cost model."""

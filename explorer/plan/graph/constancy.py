@@ -1,7 +1,7 @@
-"""Constancy: which values are the same in every run of a plan, because no parameter lies below them.
+"""Constancy: which values are the same in every run of a plan, because they depend on no parameter.
 
-Asked by rules and passes that move work out of the runs: an expensive rewrite of weights pays if it is done once. The
-answer is kept for each node, and found without recursion.
+Rules and passes that move work out of the runs ask for it: an expensive rewrite of weights pays off if it is done once.
+The answer is cached for each node and computed without recursion.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from explorer.plan.graph.plan_graph import PlanGraph
 
 
 class Prepared(set[int]):
-    """Uids of the live nodes that are computed once for all runs, as the pass constants notes them."""
+    """Uids of the live nodes that are computed once for all runs, recorded by the pass `Constants`."""
 
 
 def is_constant(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a node is computed by pure operations from tensors and described constants alone."""
+    """Whether a node is computed only from tensors and described constants, by pure operations."""
     constancy = graph.constancy
     node = graph.resolve(node)
     pending = [node]
@@ -33,16 +33,17 @@ def is_constant(node: Expr, graph: PlanGraph) -> bool:
         pending.pop()
         operation = current.operation
         constant = operation.pure and not isinstance(operation, Parameter)
-        # A parameter below is enough: its value differs between runs, and so does everything that is computed from it.
+        # One parameter among the inputs is enough: its value differs between runs, and so does everything computed from
+        # it.
         constancy[current.uid] = constant and all(constancy[o.uid] for o in operands)
     return constancy[node.uid]
 
 
 def prepared(graph: PlanGraph) -> list[Expr]:
-    """Return the live nodes that can be computed once for all runs, in topological order, without leaves.
+    """Return the live nodes, without leaves, that can be computed once for all runs, in topological order.
 
-    Roots, and nodes that read them, are left out, since the values of roots are handed to the caller after each run. In
-    a plan without parameters every value is constant, and runs once anyway: nothing is returned.
+    Roots and the nodes that read them are excluded, because root values are returned to the caller after each run. In a
+    plan without parameters every value is constant and there is only one run, so the result is empty.
     """
     if not graph.has_parameters:
         return []

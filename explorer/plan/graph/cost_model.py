@@ -1,8 +1,9 @@
-"""Cost model: the time that kernels take, in µs, from one reference table: the same plan on every machine.
+"""Cost model: kernel times in µs, estimated from one reference table so that plans are the same on every machine.
 
-A kernel costs its start plus the larger of arithmetic and memory traffic (the roofline model). That is crude, and
-enough: the prices decide whether a thousand small kernels become one, where they differ by factors. `ex.calibrate`
-(run/calibrate.py) measures the same five figures on another machine, for plans with ``costs="measured"``.
+A kernel costs its start-up time plus the larger of arithmetic and memory traffic (the roofline model). This is crude
+but sufficient: the prices decide whether a thousand small kernels become one, where the alternatives differ by large
+factors. `ex.calibrate` (run/calibrate.py) measures the same five figures on another machine, for plans with
+``costs="measured"``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class CostModel:
     """Prices of a machine; the defaults are those of the reference machine (two cores, NumPy, float32)."""
 
     call: float = 0.9
-    """µs to start one kernel: reading operands, NumPy's dispatch"""
+    """µs to start one kernel, which includes reading operands and NumPy's dispatch"""
     view: float = 0.35
     """µs to make a view"""
     flops: float = 2500.0
@@ -33,15 +34,15 @@ class CostModel:
 
 REFERENCE_COST_MODEL = CostModel()
 PRODUCTS = ("matmul", "conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
-"""operations whose arithmetic runs at ``product_flops``: BLAS computes them, or a kernel as fast"""
+"""operations that reach ``product_flops``: BLAS, or a kernel as fast, computes them"""
 
 
 def kernel_cost(
     node: Expr, operands: tuple[Expr, ...], cost_model: CostModel = REFERENCE_COST_MODEL, call: bool = True
 ) -> float:
-    """Return the µs that an operation takes as a kernel of its own; without ``call``, those that it adds to another.
+    """Return the µs that an operation takes as its own kernel, or with ``call=False`` its share of a fused kernel.
 
-    ``operands`` are the node's as they stand in the graph, which may be others than it was recorded with.
+    ``operands`` are the node's current operands in the graph, which may differ from the recorded ones.
     """
     operation = node.operation
     if not operands:
@@ -50,8 +51,8 @@ def kernel_cost(
         return cost_model.view
     if isinstance(operation, Call) and not operation.inlinable:
         return call_cost(operation, cost_model)
-    # Every operand counts as if it came from memory: which of them are still in a cache depends on the order, and that
-    # is chosen later, by these prices.
+    # Every operand counts as read from memory: which of them are still cached depends on the order, which is chosen
+    # later, from these prices.
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
@@ -59,16 +60,16 @@ def kernel_cost(
 
 
 def call_cost(operation: Call, cost_model: CostModel) -> float:
-    """Return the µs of a call: of all turns of a loop, or of the dearer branch of a choice."""
-    # Which branch a run takes is not known to a plan: the dearer one keeps the estimate on the safe side.
+    """Return the µs of a call: all iterations of a loop, or the more expensive branch of a condition."""
+    # A plan does not know which branch a run takes; the more expensive one keeps the estimate conservative.
     return operation.turns * max([body_cost(body, cost_model) for body in operation.planned_bodies])
 
 
 def body_cost(body: Body, cost_model: CostModel) -> float:
-    """Return the µs that a body takes as kernels of its own; kept with the body, for these prices.
+    """Return the µs of a body whose operations run as separate kernels; cached with the body for these prices.
 
-    The body's ``derived`` is the place for everything that is computed from a body once. The prices are part of the
-    key, since plans with measured prices may share the body with plans of the reference table.
+    The body's ``derived`` caches everything that is computed once per body. Prices are part of the key, because plans
+    with measured and with reference prices may share a body.
     """
     key = "cost", cost_model
     known: float | None = body.derived.get(key)
@@ -88,17 +89,17 @@ def _price_inside(node: Expr, cost_model: CostModel) -> float:
 
 
 def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_COST_MODEL) -> float:
-    """Return the µs that an operation and a reader of its result take more apart than as one kernel.
+    """Return the µs saved by running an operation and a reader of its result as one kernel.
 
-    One kernel neither writes nor reads the value between them, and computes while it moves the rest. Views between
-    operation and reader are looked through.
+    One kernel neither writes nor reads the value between them, and overlaps arithmetic with the remaining memory
+    traffic. Views between the operation and the reader are skipped.
     """
     while operand.operation.view and operand.operands:
         operand = operand.operands[0]
     if not operand.operands:
         return 0.0
-    # Apart, each operation waits for the slower of arithmetic and memory; together, one's arithmetic hides behind the
-    # other's memory.
+    # Separate operations each wait for the slower of arithmetic and memory; in one kernel, the arithmetic of one
+    # overlaps the memory traffic of the other.
     work = moved = apart = 0.0
     for node in (operand, reader):
         rate = cost_model.product_flops if node.operation.name in PRODUCTS else cost_model.flops
@@ -109,10 +110,10 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
 
 
 def result_bytes(node: Expr) -> int:
-    """Return the bytes that a node's result needs: none for a view, which leaves and items are too."""
+    """Return the bytes that a node's result needs: 0 for views, including leaves and items."""
     return 0 if node.operation.view else node.type.nbytes
 
 
 def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
-    """Return the arithmetic of a node over ``operands``, which may be others than it was recorded with."""
+    """Return the number of flops of a node over ``operands``, which may differ from the recorded ones."""
     return node.operation.flops(node.type, *[operand.type for operand in operands])

@@ -1,9 +1,9 @@
-"""Decisions while planning: what was decided, why, about which expressions, and in which stage.
+"""Decisions made while planning, each with its reason, its expressions and its stage.
 
-A decision has three forms on its way to the panel. A rule answers `Applied` or `Declined` (plan/graph/reasons.py); the
-graph enters that as a `PlanDecision`, in which expressions stand for nodes; the recorder (run/recording/recorder.py)
-turns expressions into ids, which gives the row `record.Decision`. Rows are written only when somebody asks for a
-recording: most evaluations never do.
+A decision has three forms on its way to the panel. A rule returns `Applied` or `Declined` (plan/graph/reasons.py). The
+graph records it as a `PlanDecision`, which refers to nodes by expression. The recorder (run/recording/recorder.py)
+converts expressions to ids and creates the row `record.Decision`. Rows are created only if a recording is requested,
+which most evaluations never do.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
 @dataclass(slots=True)
 class PlanDecision:
-    """A decision about expressions; a declined one gains subjects while its stage lasts."""
+    """A decision about expressions; a declined one may gain subjects until its stage ends."""
 
     stage: int
-    """number of the stage in which it was taken"""
+    """index of the stage in which it was made"""
     info: RuleInfo
     """the rule, or the criterion of a pass, that decided"""
     applied: bool
@@ -32,34 +32,34 @@ class PlanDecision:
     subjects: list[Expr]
     """the nodes that it is about"""
     produced: tuple[Expr, ...] = ()
-    """the nodes that stand for them from now on"""
+    """the nodes that replace them"""
     rule_index: int = 0
-    """the rule's place in its chain"""
+    """the rule's position in its chain"""
     estimated_cost_us: float | None = None
-    """for a declined decision the µs that it may cost, as its rule says; None: see `cost_us`"""
+    """estimated cost in µs of a declined decision, as its rule reports it; None: see `cost_us`"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
-    """(operand, reader): for a decision not to fuse, values that are written and read again"""
+    """(operand, reader) for a decision not to fuse: values that are written to memory and read again"""
 
     @property
     def rule(self) -> str:
-        """The name of the rule."""
+        """Name of the rule."""
         return self.info.name
 
     @property
     def code(self) -> str:
-        """The code of the reason."""
+        """Code of the reason."""
         return self.reason.code
 
     @property
     def location(self) -> str:
-        """Place of the rule, as "file:line"."""
+        """Location of the rule, as "file:line"."""
         return self.info.location
 
     def cost_us(self) -> float:
-        """Return the µs that a declined decision may cost; the most precise known figure counts.
+        """Return the estimated cost in µs of a declined decision, from the most precise figure available.
 
-        That is the estimate of its rule, else the difference of the prices among its facts, else the time to write and
-        read values between kernels, else the time of the subjects as kernels of their own.
+        In this order: the estimate of its rule, the difference of the prices among its facts, the time to write and
+        read values between kernels, the time of the subjects as separate kernels.
         """
         facts = self.facts
         if self.estimated_cost_us is not None:
@@ -74,26 +74,26 @@ class PlanDecision:
 
 @dataclass(frozen=True, slots=True)
 class PlanStage:
-    """A stage of planning, which is the run of one pass, after it has ended."""
+    """A finished stage of planning: one run of a pass."""
 
     name: str
-    """the name of the pass; with " again" where it ran before"""
+    """name of the pass, with " again" if it ran before"""
     kind: StageKind
     purpose: str
     first: int
-    """number of its first decision"""
+    """index of its first decision"""
     last: int
-    """one more than the number of its last decision"""
+    """index of its last decision, plus one"""
     live: tuple[Expr, ...]
-    """the nodes that the roots need after it, in topological order"""
+    """the nodes that the roots need after the stage, in topological order"""
     counts: dict[str, int]
-    """figures that the pass counts"""
+    """statistics of the pass"""
     micros: float
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that a decision put together, as record.Group; inlining adds members while its pass runs."""
+    """Nodes that a decision grouped, as in record.Group; inlining adds members while its pass runs."""
 
     decision: int
     kind: Literal["kernel", "batch", "function"]

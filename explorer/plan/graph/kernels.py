@@ -1,7 +1,7 @@
-"""Kernels of a graph: the nodes that run as one step, what they read, and what they cost.
+"""Kernels of a graph: the nodes that run as one step, the values they read, and their cost.
 
-The pass order asks for them when all rewriting is done. Kernels of one pattern are priced once: a loop over samples
-records thousands of equal ones, and pricing is the dearest part of making a kernel.
+The pass `Order` calls this after all rewriting. Kernels with the same pattern are priced once, because a loop over
+samples records thousands of identical ones and pricing is the slowest part of creating a kernel.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
 from explorer.plan.schedule.schedule import Kernel, KernelCost, Schedule
 
 _Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
-"""equal operations on equal types, read from equal places → their cost and blocks"""
+"""pattern (equal operations on equal types, with operands at equal positions) → cost and blocks"""
 
 
 class BodySchedules(dict[int, Schedule]):
-    """Id of the body of a call that stays closed → the body's own schedule, which the planner notes before `order`."""
+    """Map from the id of a non-inlined call's body to the body's schedule; filled in by the planner before `order`."""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-    """Return the leaves of a graph, its kernels with operands first, and by uid of a result the kernel's number.
+    """Return the leaves of a graph, its kernels with producers first, and a map from result uid to kernel number.
 
-    Groups of kind "kernel" become one kernel each, other live nodes with operands one of their own. Nodes whose values
-    exist before the run (tensors, parameters, views of them) are leaves.
+    Each group of kind "kernel" becomes one kernel, and every other live node with operands becomes its own kernel.
+    Nodes whose values exist before the run (tensors, parameters, views of them) are leaves.
     """
     members_of: dict[int, list[Expr]] = {}
     inner: set[int] = set()
     for group in graph.groups:
         if group.kind == "kernel":
-            # A group is found by its last member, whose value is the kernel's result; the others are values inside it.
+            # A group is found through its last member, whose value is the kernel's result; the other members are
+            # intermediates.
             members_of[group.members[-1].uid] = group.members
             inner.update([node.uid for node in group.members[:-1]])
     leaves: list[Expr] = []
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
-    # Names of the function, not of the graph: the loop below runs once for each node of graphs with 100,000 of them.
+    # Local variables save attribute look-ups: the loop below visits every node, and graphs have up to 100,000.
     available, inputs, prepared = graph.available_before_run(), graph.inputs, graph.notes(Prepared)
     patterns: _Patterns = {}
     for node in graph.live:
@@ -59,7 +60,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
         else:
             reads, operation = operands, node.operation
             key: tuple[Any, ...]
-            if len(operands) == 1:  # no list for one or two operands: a loop records thousands of such operations
+            if len(operands) == 1:  # a loop records thousands of operations with one or two operands: avoid a list
                 key = operation, operands[0].type
             elif len(operands) == 2:
                 first, second = operands
@@ -79,15 +80,15 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
-    """Price an operation that is a kernel of its own: a view, a call that was not inlined, or any other."""
+    """Price an operation that is its own kernel: a view, a call that was not inlined, or any other."""
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
-    if isinstance(node.operation, Call):  # the run of its body is one kernel, in working memory of the body's size
+    if isinstance(node.operation, Call):  # one kernel runs its body, with working memory for the body
         known = graph.notes(BodySchedules)
         schedules = [known[id(body)] for body in node.operation.planned_bodies]
-        # The body's peak counts its outputs, too, which are the call's result; a mapped call copies them into its own.
-        # Of several bodies one runs at a time.
+        # The body's peak includes its outputs, which are the call's result; a mapped call copies them into its own.
+        # Only one body runs at a time.
         outputs = 0 if isinstance(node.operation, MappedCall) else size
         workspace = max(0, max([schedule.peak for schedule in schedules]) - outputs)
         scratch = max([schedule.arena for schedule in schedules])
@@ -97,14 +98,14 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
 
 
 def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: CostModel, patterns: _Patterns) -> Kernel:
-    """Return the kernel of a group; its pattern names operands by their places, members from 0, reads from −1 down."""
+    """Return the kernel of a group; its pattern refers to operands by index, members from 0 up, inputs from −1 down."""
     inputs = graph.inputs
-    # Operands by place, not by node: kernels of one pattern differ in nodes alone.
+    # Refer to operands by index, not by node: kernels with one pattern differ only in their nodes.
     places: dict[int, int] = {}
     reads: list[Expr] = []
     key: list[Any] = []
-    # The key is a linear form of the tree: two groups have one key exactly if the same operations read operands of the
-    # same types from the same places, which is all that cost and blocks depend on.
+    # The key linearizes the tree: two groups have the same key exactly if the same operations read operands of the same
+    # types at the same indices, and cost and blocks depend on nothing else.
     for index, member in enumerate(members):
         key.append(member.operation)
         for operand in inputs[member.uid]:
@@ -118,7 +119,7 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
     pattern = patterns.get(tuple(key))
     if pattern is None:
         pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
-    # Blocks name their nodes, for the runtime, so that they are made for these members; the cost is shared as it is.
+    # Blocks name their nodes for the runtime, so they are made for these members; the cost record is shared unchanged.
     cost, blocks = pattern
     assert blocks is not None
     return Kernel(tuple(members), tuple(reads), cost, blocks.over(members), constant)
@@ -127,23 +128,23 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
 def _cost_of_fused(
     members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel
 ) -> tuple[KernelCost, Blocks]:
-    """Price a group: every operation is called, but memory is moved for reads and result alone."""
+    """Price a group: each operation costs a call, but memory traffic is counted only for the inputs and the result."""
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = temporaries = 0
     for member in members:
         types = [operand.type for operand in inputs[member.uid]]
         flops += member.operation.flops(member.type, *types)
-        # Steps run one after the other, so that only the largest temporary exists at a time.
+        # Steps run one after another, so only the largest temporary exists at a time.
         temporaries = max(temporaries, workspace_of(member.operation, *types))
     moved = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + temporaries
-    # One start for each operation: NumPy's function is still called once for each, on every block.
+    # Count one start for each operation, because NumPy's function is still called for each of them on every block.
     estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
     return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
-    """Return the bytes that the operation's own kernel allocates while it runs."""
+    """Return the number of bytes that an operation's own kernel allocates while it runs."""
     return workspace_of(node.operation, *[operand.type for operand in operands])

@@ -1,8 +1,9 @@
-"""Passes: the steps of the planner, and the contract that each keeps.
+"""Passes, the steps of the planner, and the contract that each must keep.
 
-The planner owns the stages: it asks a pass whether it has work, runs it, refreshes the graph, and closes a stage with
-the decisions that the pass entered. A pass itself only reads the graph, enters decisions, and substitutes nodes or
-puts another schedule into the graph. It computes no values, and two runs over one graph decide the same.
+The planner manages the stages: it asks a pass whether it has work, runs it, refreshes the graph, and closes the stage
+with the decisions that the pass recorded. A pass only reads the graph, records decisions, and substitutes nodes or
+replaces the graph's schedule. It computes no values, and it makes the same decisions each time it runs on the same
+graph.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
-"""the part of a plan that a stage changes: its graph; its schedule's order; the layout or the places of results"""
+"""the part of a plan that a stage changes: the graph, the order of kernels, memory formats, or memory"""
 KINDS: tuple[PassKind, ...] = get_args(PassKind)
 
 
 class Pass(ABC):
     """Step of the planner, for users to extend: a frozen dataclass whose fields are its options.
 
-    A subclass sets ``name``, by which it is left out (``without=["dedup"]``), and defines ``run``. The first line of
-    its docstring is the purpose that its stage shows. Passes of kind "rewrite" come first in a pipeline, then the one
-    of kind "order", which puts ordered kernels into ``graph.schedule``; those of kind "format" put other kernels in
-    the place of some; the one of kind "memory" completes the schedule with the places of results.
+    A subclass defines ``run`` and sets ``name``, which also excludes it (``without=["dedup"]``). The first line of its
+    docstring is the purpose shown for its stage. A pipeline starts with passes of kind "rewrite". The pass of kind
+    "order" then stores the ordered kernels in ``graph.schedule``, passes of kind "format" replace some of the kernels,
+    and the pass of kind "memory" completes the schedule with memory offsets.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class CountExp(ex.Pass):
-    ...     "Say how many exponentials there are."
+    ...     "Count the exponentials."
     ...     name = "count_exp"
     ...     counted = ex.Reason("counted", "The graph has {count:exponential}.")
     ...
@@ -51,13 +52,13 @@ class Pass(ABC):
     name: ClassVar[str]
     kind: ClassVar[PassKind] = "rewrite"
     required: ClassVar[bool] = False
-    """whether a schedule needs it"""
+    """whether every pipeline must contain it"""
     numerics: ClassVar[Numerics] = "exact"
-    """what the pass does to numbers (plan/graph/numerics.py)"""
+    """effect on floating-point numbers (plan/graph/numerics.py)"""
     purpose: ClassVar[str] = ""
-    """the first line of the docstring"""
+    """first line of the docstring"""
     info: ClassVar[RuleInfo]
-    """under which decisions of the pass are recorded: the class's name, the purpose"""
+    """name and purpose under which its decisions are recorded"""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -78,7 +79,7 @@ class Pass(ABC):
         if not purpose:
             raise DeclarationError(
                 f"pass {cls.__name__} without a docstring",
-                rule="the first line of the docstring must say the purpose of the pass: its stage shows it",
+                rule="the first line of the docstring must state the purpose of the pass, which its stage shows",
                 fix='"""Say what the pass is for."""',
             )
         cls.purpose = purpose
@@ -88,21 +89,21 @@ class Pass(ABC):
         return f"{type(self).__name__}()"
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether the pass has anything to look at; without, it has no stage."""
+        """Whether the pass has work to do; if not, no stage is recorded."""
         return True
 
     @abstractmethod
     def run(self, graph: PlanGraph) -> None:
-        """Enter decisions, and substitute nodes or put another schedule into ``graph.schedule``."""
+        """Record decisions, and substitute nodes or replace ``graph.schedule``."""
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Figures of the graph after the pass, for its stage, in addition to nodes, operations, flops and bytes."""
+        """Statistics of the graph after the pass, shown in its stage next to nodes, operations, flops and bytes."""
         return {}
 
 
 @dataclass(frozen=True)
 class Again:
-    """A pass that runs once more, where one of the stages named in ``after`` has changed the graph.
+    """A pass that runs again if one of the stages named in ``after`` changed the graph.
 
     Example: see ``ex.default_passes``.
     """

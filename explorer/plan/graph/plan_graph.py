@@ -1,18 +1,18 @@
-"""The graph that passes work on: the live nodes, what was put in the place of others, and the decisions why.
+"""The graph that passes work on: its live nodes, the substitutions made so far, and the decisions that explain them.
 
-Nothing is rebuilt when a node is replaced: operands are read through the substitutions. So a replacement deep in a
-graph costs nothing above it, an expression of the user is never changed, and every substitution can carry the number of
-its decision. From these numbers the recording reproduces the graph at any position (assets/decisions/0001 and 0002).
+Nothing is rebuilt when a node is replaced, because operands are read through the substitutions. A replacement deep in a
+graph therefore costs nothing above it, a user's expressions never change, and every substitution carries the number of
+its decision. From these numbers the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
 
-Every pass and every rule reads and writes it. Between two refreshes the tables may lag behind: ``live`` and ``inputs``
-are those of the last walk, and ``users`` never counts fewer readers than there are.
+Every pass and every rule reads and writes this graph. Between two refreshes its tables may be stale: ``live`` and
+``inputs`` come from the last walk, and ``users`` may overcount the readers of a node but never undercounts them.
 
-Changes that cannot be are refused where they are made, in the name of the rule or pass that makes them: a wrong pass of
-a user would otherwise fail in a later pass or in the run, where nobody knows its name.
+Invalid changes raise immediately, naming the rule or pass that makes them. Otherwise a faulty pass of a user would fail
+in a later pass or in the run, where its name is not known.
 
-A declined rule is worth as much as an applied one to somebody who asks why nothing happened. There are many more of
-them, though: a loop declines the same rule for the same reason thousands of times. Equal ones of a stage are therefore
-one decision with many subjects.
+A declined rule is as useful as an applied one to a user who asks why nothing happened. Declined rules are far more
+frequent, though: a loop declines the same rule for the same reason thousands of times. Equal ones within a stage are
+therefore merged into one decision with many subjects.
 """
 
 from __future__ import annotations
@@ -37,64 +37,65 @@ N = TypeVar("N")
 
 
 class PlanGraph:
-    """Graph of expressions under planning: roots, live nodes in topological order, substitutions and decisions.
+    """Graph of expressions being planned: roots, live nodes in topological order, substitutions and decisions.
 
-    A rule asks it for `operands`, `consumers` and `resolve`; a pass also walks ``live``, enters decisions (`decide`,
-    `decline`) and then changes the graph in their name (`substitute`, `add_nodes`, `fuse`).
+    A rule calls `operands`, `consumers` and `resolve`. A pass also iterates over ``live``, records decisions (`decide`,
+    `decline`), and then changes the graph on behalf of a decision (`substitute`, `add_nodes`, `fuse`).
     """
 
     def __init__(self, roots: Sequence[Expr], numerics: Level = "safe", inference: bool = False) -> None:
         self.decisions: list[PlanDecision] = []
-        """in the order in which they were taken; a decision is named by its number, so none is taken out or moved"""
+        """in the order in which they were made; a decision is identified by its index, so none is removed or moved"""
         self.stages: list[PlanStage] = []
-        """the stages that have ended"""
+        """finished stages"""
         self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
-        """stage, rule, reason and facts → the decision, and the uids of its subjects"""
+        """(stage, rule, reason, facts) → the decision, and the uids of its subjects"""
         self.numerics, self.inference = numerics, inference
-        """what rules may do to numbers; whether weights are known and stay as they are, so that rules may read them"""
+        """what rules may do to numbers, and whether weights are known and constant, so that rules may read them"""
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
-        """uid → the node that replaces it, which may have been replaced in its turn: see `resolve`"""
+        """uid → the node that replaces it, which may itself have been replaced: see `resolve`"""
         self.substitutions: list[tuple[int, Expr, Expr]] = []
         """(decision, old, new), in order"""
         self.removed: list[tuple[int, Expr]] = []
-        """(decision, node that it removed)"""
+        """(decision, removed node)"""
         self.added: list[tuple[int, Expr]] = []
-        """(decision, node that it produced)"""
+        """(decision, produced node)"""
         self.groups: list[NodeGroup] = []
         self.schedule: OrderedKernels | None = None
-        """kernels in their order, from the pass order on; a Schedule from the pass buffers on"""
+        """ordered kernels after the pass `Order`, a Schedule after the pass `Buffers`"""
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
         self.users: dict[int, int] = {}
-        """uid → how many operand places of live nodes, and roots, read the node"""
+        """uid → number of operand slots of live nodes, and of roots, that read the node"""
         self._readers: dict[int, list[Expr]] | None = None
-        """uid → the live nodes that read the node, once somebody asked"""
+        """uid → the live nodes that read the node; computed on first use"""
         self.introduced: set[int] = set()
         self.position_of: dict[int, int] = {}
-        """uid of a produced node → uid of the recorded node in whose place it stands: kernels run in this order"""
+        """uid of a produced node → uid of the recorded node that it replaces: kernels run in this order"""
         self.constancy: dict[int, bool] = {}
-        """uid → whether no parameter lies below the node, as far as anyone asked (plan/graph/constancy.py)"""
+        """uid → whether the node depends on no parameter; filled in on demand (plan/graph/constancy.py)"""
         self._notes: dict[type, Any] = {}
         self.current_node: Expr | None = None
-        """the node at which a rule is asked"""
+        """the node at which a rule is being asked"""
         self.consumer_queries: set[int] = set()
-        """uids of nodes at which rules asked how many read a value"""
+        """uids of nodes at which rules asked for the number of readers of a value"""
         self.fused: dict[int, int] = {}
-        """uid of a node in a kernel → the decision that put it there"""
+        """uid of a node in a kernel → the decision that placed it there"""
         self._dead: set[int] = set()
-        """uids of nodes that nobody reads any more since the last refresh"""
+        """uids of nodes that have lost all readers since the last refresh"""
         self._changed = True
         self._refreshed = 0
-        """number of the substitutions through which the operands of the live nodes are read"""
-        # The first walk: what it reaches is the graph as it was recorded, before any pass.
+        """number of substitutions that were applied to the operands of the live nodes"""
+        # Everything that the first walk reaches is the graph as recorded, before any pass.
         self.refresh()
         self.recorded = tuple(self.live)
         self.introduced.update(self.inputs)
         kinds = {type(node.operation) for node in self.live}
         self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
-        """whether some values are passed at each run: what depends on none of them is computed once for all runs"""
+        """whether some values are passed at each run; values that depend on none of them are computed once for all runs
+        """
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
 
@@ -103,46 +104,46 @@ class PlanGraph:
 
     @property
     def roots(self) -> tuple[Expr, ...]:
-        """The roots as they stand now."""
+        """The current roots."""
         return tuple([self.resolve(root) for root in self.recorded_roots])
 
     @property
     def ordered(self) -> OrderedKernels:
-        """The kernels in their order; raises StateError before the pass order has run."""
+        """The ordered kernels; raises StateError before the pass `Order` has run."""
         if self.schedule is None:
             raise StateError(
                 "the schedule of a graph that is not ordered",
-                rule="passes that read the order of kernels must stand behind order",
+                rule="passes that read the order of kernels must come after order",
                 fix="move the pass to the end of passes=[…]",
             )
         return self.schedule
 
     @property
     def scheduled(self) -> Schedule:
-        """The finished schedule; raises StateError before the pass buffers has placed results in memory."""
+        """The finished schedule; raises StateError before the pass `Buffers` has assigned memory."""
         if not isinstance(self.ordered, Schedule):
             raise StateError(
-                "the placements of a graph whose results have no place yet",
-                rule="passes that read where results lie must stand behind buffers",
+                "the placements of a graph without assigned memory",
+                rule="passes that read memory offsets must come after buffers",
                 fix="move the pass to the end of passes=[…]; graph.ordered has the kernels and their order",
             )
         return self.ordered
 
     def notes(self, kind: type[N]) -> N:
-        """Return what a pass notes about the graph for others, an object of a class of its own, empty at first."""
+        """Return the notes of a class, which a pass keeps for other passes; empty on first use."""
         found: N | None = self._notes.get(kind)
         if found is None:
             found = self._notes[kind] = kind()
         return found
 
     def note(self, made: object) -> None:
-        """Keep an object as the notes of its class."""
+        """Store an object as the notes of its class."""
         self._notes[type(made)] = made
 
     def resolve(self, node: Expr) -> Expr:
-        """Return the node that stands for another one now, itself if it was not replaced.
+        """Return the node that currently replaces another one, or the node itself if it was not replaced.
 
-        Paths are compressed, as in union-find: a chain of replacements is walked once.
+        Paths are compressed as in union-find, so a chain of replacements is followed only once.
         """
         replaced = self.replaced
         if node.uid not in replaced:
@@ -156,8 +157,8 @@ class PlanGraph:
         return node
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return a node's operands as they stand now."""
-        # A node that a rule has just recorded is in no walk yet: its own operands stand for it.
+        """Return a node's current operands."""
+        # A node that a rule has just recorded was not in the last walk: use its own operands.
         operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
         for operand in operands:
             if operand.uid in replaced:
@@ -165,20 +166,20 @@ class PlanGraph:
         return operands
 
     def operand(self, node: Expr, index: int) -> Expr:
-        """Return one of a node's operands as it stands now, without a look at the others: there may be thousands."""
+        """Return one of a node's current operands without resolving the others, of which there may be thousands."""
         return self.resolve(node.operands[index])
 
     def consumers(self, node: Expr) -> int:
-        """Return how many operand places and roots read a node; never too few, and exact after a refresh.
+        """Return the number of operand slots and roots that read a node; exact after a refresh, else an upper bound.
 
-        The pass simplify remembers where a rule asked, since another answer may be right there in the next sweep.
+        The pass `Simplify` records where a rule asked, because only there can the answer change in the next sweep.
         """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)
         return self.users.get(node.uid, 0)
 
     def readers(self, node: Expr) -> list[Expr]:
-        """Return the live nodes that read a node, each once, in topological order."""
+        """Return the distinct live nodes that read a node, in topological order."""
         if self._readers is None:
             self._readers = {}
             for reader in self.live:
@@ -191,8 +192,8 @@ class PlanGraph:
         available: set[int] = set()
         for node in self.live:
             operation = node.operation
-            # Items of calls are views, too, but of results that a kernel computes. A parameter's value comes with the
-            # run.
+            # Items of calls are views too, but of results that a kernel computes. A parameter's value is passed with
+            # the run.
             if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
                 operands = self.inputs[node.uid]
                 if not operands or all(operand.uid in available for operand in operands):
@@ -200,10 +201,11 @@ class PlanGraph:
         return available
 
     def refresh(self) -> None:
-        """Walk the live graph again: topological order (operands in order, first root first), operands, users.
+        """Walk the live graph again and update topological order (depth first, from the first root), operands and
+        users.
 
-        Nothing is done where nothing was replaced since. The walk keeps its own stack, since graphs are deeper than
-        Python's; it takes about 0.7 µs a node, so that a pass may ask for it after every sweep.
+        Does nothing if no node was replaced since the last walk. The walk has its own stack, because graphs are deeper
+        than Python's stack. It takes about 0.7 µs per node, so that a pass may call it after every sweep.
         """
         if not self._changed:
             return
@@ -213,18 +215,19 @@ class PlanGraph:
         roots = self.roots
         for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
-        # Operands of the last walk are read again: of these only nodes replaced since then have to be resolved.
+        # Reuse the operands of the last walk: only nodes replaced since then have to be resolved.
         before, replaced, resolve = self.inputs, self.replaced, self.resolve
-        # All of them already resolved to the end: two replacements of one node since the last walk take one look-up.
+        # Resolve all of them to the end first, so that two replacements of one node since the last walk take one
+        # look-up.
         since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
         finished: set[int] = set()
         pop, push, finish, count, mark = pending.pop, pending.append, live.append, users.get, finished.add
         while pending:
             node = pop()
-            if node is None:  # everything below the next one stands in the order
+            if node is None:  # All producers of the next node are in the order.
                 node = pop()
-                finish(node)  # type: ignore[arg-type]  # it was put there below None
+                finish(node)  # type: ignore[arg-type]  # type: ignore[arg-type]  # appended below None
                 mark(node.uid)  # type: ignore[union-attr]
                 continue
             uid = node.uid
@@ -266,20 +269,20 @@ class PlanGraph:
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
     ) -> int:
-        """Enter an applied decision; return its number, which `substitute` and `add_nodes` take.
+        """Record an applied decision; return its number, which `substitute` and `add_nodes` expect.
 
-        ``rule`` is the rule, the pass or its RuleInfo; ``facts`` fill in the sentence of the reason; ``produced`` are
-        the nodes that stand for the subjects afterwards.
+        ``rule`` is the rule, the pass or its RuleInfo; ``facts`` fill in the reason's sentence; ``produced`` are the
+        nodes that replace the subjects.
         """
         self._enter(rule, True, reason, facts, list(subjects), produced)
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
-        """Return the rule or pass that took a decision; raise DeclarationError for no decision."""
+        """Return the rule or pass that made a decision; raise DeclarationError if there is no such decision."""
         if type(decision) is not int or not 0 <= decision < len(self.decisions):
             raise DeclarationError(
                 f"a change of the graph by the decision {decision!r}",
-                rule="a change must be made in the name of a decision that was applied",
+                rule="a change must name an applied decision",
                 fix="decision = graph.decide(self, reason, facts, subjects)",
             )
         return self.decisions[decision].info
@@ -287,20 +290,20 @@ class PlanGraph:
     def decline(
         self, rule: Decider, reason: Reason, facts: Facts, *subjects: Expr, estimated_cost_us: float | None = None
     ) -> PlanDecision:
-        """Enter a declined decision about subjects, or add the subjects to an equal one of this stage; return it.
+        """Record a declined decision about subjects, or add the subjects to an equal one of this stage; return it.
 
-        ``estimated_cost_us`` are the µs that it may cost for these subjects, added up.
+        ``estimated_cost_us`` is its estimated cost in µs, summed over these subjects.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
-        # The owner, too: two users' rules may have one name. The sentence, since a code may be shared by several
-        # reasons.
+        # The key includes the owner, because rules of two users may share a name, and the sentence, because several
+        # reasons may share a code.
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:
             entry = self._declined[key] = self._enter(rule, False, reason, facts, []), set()
         decision, known = entry
-        # A sweep asks again at the same node: its cost is counted once.
+        # A sweep may ask again at the same node, whose cost counts once.
         if estimated_cost_us is not None and subjects[0].uid not in known:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         for subject in subjects:
@@ -318,7 +321,7 @@ class PlanGraph:
         subjects: list[Expr],
         produced: tuple[Expr, ...] = (),
     ) -> PlanDecision:
-        """Add a decision of the stage that is not closed yet; raise DeclarationError for facts that do not fit it."""
+        """Add a decision of the current stage; raise DeclarationError for facts that do not match its reason."""
         if not isinstance(reason, Reason):
             raise DeclarationError(
                 f"{rule.info} decides with the reason {reason!r:.80}",
@@ -345,9 +348,9 @@ class PlanGraph:
         return decision
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
-        """Put ``new`` in the place of ``old``: from this decision on, every reader of ``old`` reads ``new``.
+        """Replace ``old`` by ``new``: from this decision on, every reader of ``old`` reads ``new``.
 
-        Raises DeclarationError where ``new`` has another type, or ``old`` is in a kernel.
+        Raises DeclarationError if ``new`` has another type, or if ``old`` is in a kernel.
         """
         _check_substitution(self, decision, old, new)
         if new.uid not in self.introduced:
@@ -356,35 +359,36 @@ class PlanGraph:
             self.add_nodes(decision, [node for node in fresh if node.uid not in known], old)
         self._changed = True
         self.replaced[old.uid] = new
-        # `replaced` answers what stands for a node now, and forgets the way there when paths are compressed; the list
+        # `replaced` returns the current replacement and loses intermediate steps when paths are compressed; this list
         # keeps every step for the recording.
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
         self._transfer_readers(old, new)
 
     def _transfer_readers(self, old: Expr, new: Expr) -> None:
-        """Count the readers of ``old`` for ``new``; operands that only ``old`` read have one fewer, and so on down.
+        """Move the reader count of ``old`` to ``new``, and decrement counts below nodes that lost their last reader.
 
-        Without it a rule that may only act on a value with one reader would wait for the next refresh.
+        Without this update, a rule that requires a value with one reader would wait for the next refresh.
         """
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
-        if old.uid in dead:  # its operands lost this reader before
+        if old.uid in dead:  # Its operands lost this reader already.
             return
         dead.add(old.uid)
         pending = [old]
         while pending:
             for operand in self.operands(pending.pop()):
-                # Down to what is still read: each node is walked through once in its life, when its last reader goes.
+                # Stop at nodes that are still read, so that each node is visited once in its life, when its last reader
+                # disappears.
                 left = users[operand.uid] = users.get(operand.uid, 1) - 1
                 if left == 0 and operand.uid not in dead:
                     dead.add(operand.uid)
                     pending.append(operand)
 
     def substitute_many(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
-        """Put new nodes, which a decision produced, in the place of old ones: ``pairs`` of (old, new), many at once.
+        """Replace many nodes at once by new ones that a decision produced; ``pairs`` are (old, new).
 
-        Readers of the old ones' operands are counted anew by the next refresh only.
+        Reader counts of the old nodes' operands are updated only by the next refresh.
         """
         self._changed = True
         users, ranks = self.users, self.position_of
@@ -402,20 +406,22 @@ class PlanGraph:
         self._dead.update(before)
 
     def fuse(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
-        """Have live nodes, operands first, run as one kernel, whose result is the value of the last one.
+        """Make live nodes, producers first, run as one kernel, whose result is the value of the last node.
 
-        Only nodes of the kernel may read the others, since these are never written. Members are elementwise operations
-        of one shape, after at most one product, and before at most one reduction. Raises DeclarationError for others.
+        All other members may be read only within the kernel, since they are never written to memory. Members are
+        elementwise operations of one shape, optionally after one product, and before one reduction. Raises
+        DeclarationError for other nodes.
         """
         _check_kernel(self, decision, members)
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
         self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
-        """Enter nodes that a decision produced for a subject; in the order of kernels they stand in its place."""
+        """Record nodes that a decision produced for a subject; kernels are ordered as if they were at its position."""
         self._changed = True
-        # uids grow with time, so that they are the order of recording. A new node has a late uid, but belongs where its
-        # subject was: without the rank a simplified program would run in another order than the program was written in.
+        # uids increase with time and give the order of recording. A new node has a late uid but belongs at its
+        # subject's position: without the rank, a simplified program would run in another order than the program as
+        # written.
         rank = self.position_of.get(subject.uid, subject.uid)
         for node in nodes:
             if node.uid not in self.introduced:
@@ -433,14 +439,14 @@ def _is_fact(value: Any) -> bool:
 
 
 def _key(value: Any) -> Any:
-    """Return a hashable key of a fact: 1 and True, which are equal, are two keys."""
+    """Return a hashable key of a fact; it distinguishes 1 and True, which are equal."""
     if isinstance(value, Expr):
         return value.uid
     return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
 
 
 def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
-    """Return the error that a node waits for itself, in the name of the last substitution."""
+    """Return the error for a node that depends on itself, naming the last substitution."""
     decision, old, new = graph.substitutions[-1]
     return DeclarationError(
         f"{graph.decider(decision)} put {new.label} in the place of {old.label}: {reader.label} reads "
@@ -451,9 +457,9 @@ def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
 
 
 def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -> None:
-    """Raise DeclarationError where a node cannot stand for another one."""
+    """Raise DeclarationError if a node cannot replace another one."""
     decider = graph.decider(decision)
-    # Types are interned, so that identity is equality.
+    # Types are interned, so identity implies equality.
     if getattr(new, "type", None) is not old.type:
         given = f"{new.label}, {new.type}," if isinstance(new, Expr) else f"{new!r:.80}"
         rule, fix = "a replacement must have the node's type", "convert it: new.reshape(…), new.astype(…)"
@@ -469,7 +475,7 @@ def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -
 
 
 def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> None:
-    """Raise DeclarationError where nodes cannot run as one kernel."""
+    """Raise DeclarationError if nodes cannot run as one kernel."""
     decider = graph.decider(decision)
     rule, fix = _kernel_fault(graph, members)
     if rule:
@@ -478,7 +484,7 @@ def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> N
 
 
 def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
-    """Return the rule that a kernel of some nodes would break, with a fix; "" where it breaks none."""
+    """Return the rule that a kernel of some nodes would break, and a fix; "" if it breaks none."""
     inputs, inside = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
     for node in members:
         if not isinstance(node, Expr) or node.uid not in inputs or node.uid in graph.replaced:
@@ -499,7 +505,7 @@ def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
                     return f"operands must come first, and {node.label} reads {operand.label}", "sort the members"
         before.add(node.uid)
     for node in members[:-1]:
-        # More readers than inside the kernel: one of them is outside, or the node is a root.
+        # More readers than within the kernel: one is outside, or the node is a root.
         if reads.get(node.uid, 0) < graph.users[node.uid]:
             return (
                 f"only the last node of a kernel may be read outside it, and {node.label} is",

@@ -1,8 +1,8 @@
-"""Reasons: why a decision was taken, each declared once, as an attribute of the rule or pass that gives it.
+"""Reasons for decisions, each declared once as an attribute of the rule or pass that gives it.
 
-A reason has a code, a sentence over facts (a template as of record/reasons.py), and two texts for somebody who meets
-it for the first time: its meaning, and what would have to change for another decision. All of them together are the
-catalogue, from which assets/reasons.md is written, and which ``ex.reason`` and the panel read.
+A reason has a code, a sentence over facts (a template as in record/reasons.py), and two texts for readers who are new
+to it: its meaning, and the change that would lead to another decision. All reasons together form the catalogue, from
+which assets/reasons.md is generated, and which ``ex.reason`` and the panel read.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from explorer.plan.graph.numerics import EFFECTS, Numerics
 from explorer.record.reasons import FIELD
 
 Facts: TypeAlias = dict[str, Any]
-"""Facts of a decision: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+"""facts of a decision: numbers, strings, expressions, or lists of them; reasons are templates over them"""
 _LISTED = 4
-"""names that a sentence lists"""
+"""maximum number of names that a sentence lists"""
 
 
 @dataclass(frozen=True, eq=False)
 class RuleInfo:
-    """Rule as decisions name it: every rule and every pass has one, as ``info``.
+    """Rule as recorded in decisions; every rule and every pass has one as ``info``.
 
-    A pass that decides by several criteria declares one more for each, as an attribute::
+    A pass with several criteria declares an additional one for each, as an attribute::
 
         epilogue = RuleInfo("Epilogue", "An elementwise operation on a product runs while …")
     """
@@ -39,28 +39,28 @@ class RuleInfo:
     name: str
     """the name that decisions record"""
     purpose: str
-    """one line for panels and assets/reasons.md"""
+    """one-line purpose, for panels and assets/reasons.md"""
     owner: type | None = field(default=None, repr=False)
     """the rule or the pass"""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        # The class is frozen, and Python names the owner only after the object was made.
+        # The class is frozen, and Python calls this only after the object was created.
         object.__setattr__(self, "owner", self.owner or owner)
 
     @property
     def info(self) -> RuleInfo:
-        """Itself, so that `PlanGraph.decide` takes it in the place of a rule or pass."""
+        """The RuleInfo itself, so that `PlanGraph.decide` accepts it in place of a rule or pass."""
         return self
 
     @functools.cached_property
     def location(self) -> str:
-        """Place of the owner: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name for a console."""
+        """Location of the owner: "plan/rewrite/rules/stability.py:12", "cell.py:3", or its name in a console."""
         owner = self.owner or type(self)
         try:
             path, line = inspect.getsourcefile(owner) or "", inspect.findsource(owner)[1] + 1
         except (OSError, TypeError):
             return owner.__qualname__
-        # No absolute paths: recordings are compared between machines, and shared.
+        # Paths are not absolute, because recordings are compared between machines and shared.
         package = INTERNAL[0]
         short = path.removeprefix(package) if path.startswith(package) else os.path.basename(path)
         return f"{short}:{line}"
@@ -70,40 +70,40 @@ class RuleInfo:
 
 
 def shortened(names: Sequence[Any]) -> list[Any]:
-    """Return names for a sentence: all of a few, else the first ones and how many more there are."""
+    """Return names for a sentence: all if they are few, else the first ones and the number of the rest."""
     return [*names] if len(names) <= _LISTED else [*names[: _LISTED - 1], f"{len(names) - _LISTED + 1:,} more"]
 
 
 class Decider(Protocol):
-    """A taker of decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
+    """Anything that makes decisions: a rule, a pass, or the RuleInfo of one criterion of a pass."""
 
     @property
     def info(self) -> RuleInfo:
-        """The name under which its decisions are recorded."""
+        """Name under which its decisions are recorded."""
 
 
 @named_methods
 @dataclass(frozen=True, eq=False)
 class Reason:
-    """One reason of decisions, entered into the catalogue as an attribute of a rule or a pass.
+    """One reason for decisions, registered in the catalogue as an attribute of a rule or a pass.
 
-    Facts in braces are filled in by the decision; ``{count:term is|terms are}`` writes a number with its word.
+    The decision fills in facts in braces; ``{count:term is|terms are}`` writes a number with the matching word.
 
     Example: see ``ex.Rule``.
     """
 
     code: str
-    """a name of the reason for programs; rules and passes may share one"""
+    """identifier for programs; several rules and passes may use the same one"""
     sentence: str
-    """the decision, then the fact that decided it, in the words of somebody who knows NumPy"""
+    """the decision, then the fact that decided it, in terms that a NumPy user knows"""
     meaning: str = ""
     """the general rule or cost behind the decision"""
     change: str = ""
-    """the change of the program that leads to another decision; "" where there is none to make"""
+    """the change to the program that would lead to another decision; "" if there is none"""
     numerics: Numerics | None = None
-    """what the rewrite does to numbers in this case; None: what its rule or pass declares"""
+    """what the rewrite does to numbers in this case; None: as its rule or pass declares"""
     owner: type | None = field(default=None, init=False, repr=False)
-    """the class whose attribute it is, and the attribute's name"""
+    """the class that declares it, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class Reason:
 
     @property
     def anchor(self) -> str:
-        """The name of its entry in assets/reasons.md; "" where it is no attribute of a class."""
+        """Anchor of its entry in assets/reasons.md; "" if it is not a class attribute."""
         return (
             ""
             if self.owner is None
@@ -131,21 +131,21 @@ class Reason:
 
     @property
     def effect(self) -> Numerics:
-        """The class of a rewrite for this reason (plan/graph/numerics.py): its own, or that of its rule or pass."""
+        """Numerics class of a rewrite for this reason (plan/graph/numerics.py): its own, or its rule's or pass's."""
         declared: Numerics = self.numerics or getattr(self.owner, "numerics", None) or "exact"
         return declared
 
     @functools.cached_property
     def facts(self) -> frozenset[str]:
-        """The names of the facts in the sentence."""
+        """Names of the facts in the sentence."""
         return frozenset(name for name, _, _ in FIELD.findall(self.sentence))
 
     def applied(self, new: Expr, /, **facts: Any) -> Applied:
-        """Return the answer of a rule that puts ``new`` in a node's place."""
+        """Return a rule's answer that replaces a node by ``new``."""
         return Applied(new, self, facts)
 
     def declined(self, /, **facts: Any) -> Declined:
-        """Return the answer of a rule that leaves a node alone."""
+        """Return a rule's answer that keeps a node."""
         return Declined(self.code, self, facts)
 
     def __str__(self) -> str:
@@ -158,11 +158,11 @@ class Reason:
 
 
 CATALOGUE: dict[tuple[str, str], Reason] = {}
-"""(class, attribute) → every reason that is declared, in the order of the declarations"""
+"""(class, attribute) → declared reason, in order of declaration"""
 
 
 class Reasons(tuple[Reason, ...]):
-    """Some reasons of the catalogue, which print as their entries."""
+    """Selected reasons of the catalogue, printed as their entries."""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self))
@@ -171,9 +171,9 @@ class Reasons(tuple[Reason, ...]):
 
 
 def reason(code: str) -> Reasons:
-    """Return the reasons with a code: sentence, meaning, and what would change the decision.
+    """Return the reasons with a code, each with its sentence, its meaning, and how to change the decision.
 
-    Raises UnknownNameError for a code that no reason has.
+    Raises UnknownNameError if no reason has the code.
 
     >>> print(ex.reason("single_term"))
     [single_term] of SumOfOne
@@ -189,9 +189,9 @@ def reason(code: str) -> Reasons:
 @named_methods
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The rule took the node: ``new`` stands for it from now on.
+    """Answer of a rule that replaces the node by ``new``.
 
-    Without a declared reason, ``reason`` is its sentence, and ``code`` its code. Example: see ``ex.Rule``.
+    Without a declared reason, ``reason`` is the sentence and ``code`` the code. Example: see ``ex.Rule``.
     """
 
     new: Expr
@@ -201,14 +201,14 @@ class Applied:
 
     @property
     def entry(self) -> Reason:
-        """The reason, declared or built from sentence and code."""
+        """The declared reason, or one built from sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 
 @named_methods
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The rule knows this structure and leaves it alone, for a coded reason. Example: see ``ex.Rule``."""
+    """Answer of a rule that recognises the structure but keeps it, for a coded reason. Example: see ``ex.Rule``."""
 
     code: str
     reason: str | Reason
@@ -216,7 +216,7 @@ class Declined:
 
     @property
     def entry(self) -> Reason:
-        """The reason, declared or built from sentence and code."""
+        """The declared reason, or one built from sentence and code."""
         return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
 
 
