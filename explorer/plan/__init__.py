@@ -1,4 +1,4 @@
-"""From registered roots to a schedule, through passes whose every decision is kept."""
+"""Planner: turns registered roots into a schedule through passes, and keeps every decision."""
 
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.reasons import Applied, Declined, Reason, reason

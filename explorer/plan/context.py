@@ -1,6 +1,7 @@
-"""Context of a plan: everything besides the graph that a plan depends on, as one number, which keys of caches contain.
+"""Planning context: a number that identifies everything besides the graph that a plan depends on, for use in cache
+keys.
 
-Planning is pure. Equal graphs have equal plans for equal options, as long as no rule and no kernel is registered or
+Planning is pure: equal graphs and equal options give equal plans, as long as no rule or kernel is registered or
 replaced.
 """
 
@@ -15,14 +16,14 @@ from explorer.plan.rewrite.rule import Rule
 
 _contexts: dict[Hashable, int] = {}
 _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
-"""arguments and result of the last call: hashing options is slow"""
+"""arguments and result of the last call, because hashing options is slow"""
 
 
 def planning_context(options: Options) -> int:
-    """Return a number for the options, the registered rules and the kernels; equal ones have equal numbers."""
+    """Return a number for the options, the registered rules and the kernels; equal combinations have equal numbers."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
-    # Read at once: another thread may replace it meanwhile.
+    # Read the tuple in one step: another thread may replace it.
     before, links_before, functions_before, number = _latest
     if options is not before or rules != links_before or functions != functions_before:
         number = _contexts.setdefault((options, rules, functions), len(_contexts))

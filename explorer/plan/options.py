@@ -1,7 +1,7 @@
-"""Options of a plan: its passes, whose fields are the options, and what rules may do to numbers.
+"""Options of a plan: its passes, whose fields are the options, and the permitted changes to floating-point numbers.
 
-Keyword arguments such as ``lanes=2`` or ``without=("fuse",)`` become fields of passes here and nowhere else. What is
-planned depends on the passes alone, so that a pass has each of its options as a field, whoever sets it.
+Keyword arguments such as ``lanes=2`` or ``without=("fuse",)`` are converted to fields of passes only here. A plan
+depends only on its passes, so every option of a pass must be one of its fields.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ P = TypeVar("P", bound=Pass)
 S = TypeVar("S", bound=Step)
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
-"""names of the passes that can be left out or set"""
+"""names of the passes that can be excluded or configured"""
 _REPLACED: dict[str, type[Pass]] = {"batch": Batch, "inline": Inline, "update": UpdateInPlace}
-"""options that are a pass → the class of the passes that it replaces"""
+"""option that replaces a pass → class of the replaced pass"""
 _REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required])
 
 
 @dataclass(frozen=True, init=False)
 class Options:
-    """Passes of a plan, and what rules may do to numbers. Hashable: cached plans are found by them.
+    """Passes of a plan, and the permitted changes to floating-point numbers. Hashable, for use in cache keys.
 
-    ``without`` names passes to leave out. ``lanes`` and ``order`` are the fields of `Order`; ``cost_model`` is the
-    field of every pass that has prices. ``batch``, ``inline`` and ``update`` are passes in place of those of the
-    pipeline. Raises OperandError or UnknownNameError for an option that no pass accepts.
+    ``without`` lists names of passes to exclude. ``lanes`` and ``order`` set fields of `Order`; ``cost_model`` sets the
+    field of every pass that has prices. ``batch``, ``inline`` and ``update`` replace the passes of the pipeline. Raises
+    OperandError or UnknownNameError for an option that no pass accepts.
     """
 
     passes: tuple[Step, ...]
     numerics: Level
-    """what rules may do to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
+    """permitted changes to numbers: "safe" or "fast" (plan/graph/numerics.py)"""
     inference: bool
-    """the plan of a net: weights are known and stay the same, so that rules may read them (plan/graph/numerics.py)"""
+    """the plan is for a net: weights are known and constant, so that rules may read them (plan/graph/numerics.py)"""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Options:
         settings = {"lanes": lanes, "heuristic": order, "cost_model": cost_model}
         settings = {name: value for name, value in settings.items() if value is not None}
         if "batch" in without:
-            settings["vectorize"] = False  # mapped calls are not batched either
+            settings["vectorize"] = False  # do not batch mapped calls either
         if replacements:
             passes = tuple([_replaced(step, replacements) for step in passes])
         if settings:
@@ -90,24 +90,24 @@ class Options:
 
     @functools.cached_property
     def _hash(self) -> int:
-        """The hash, computed once: options are looked up at each evaluation."""
+        """Cached hash, since options are looked up at each evaluation."""
         return hash((self.passes, self.numerics, self.inference))
 
     def find(self, kind: type[P]) -> P:
-        """Return the pass of a class; raises UnknownNameError where it is left out."""
+        """Return the pass of a class; raises UnknownNameError if it was excluded."""
         for step in self.passes:
             if isinstance(step, kind):
                 return step
         raise UnknownNameError(kind.name, kind="pass", known=pass_names(self.passes))
 
     def with_fields(self, kind: type[Pass], **changes: Any) -> Options:
-        """Return the options with other values of some fields of the pass of a class, if it is not left out."""
+        """Return options in which some fields of the pass of a class are changed, if the pass was not excluded."""
         passes = tuple([_with(step, changes) if isinstance(step, kind) else step for step in self.passes])
         return self if passes == self.passes else replace(self, passes=passes)
 
     @functools.cached_property
     def of_bodies(self) -> Options:
-        """The options for bodies of closed calls, each of which is one kernel: no lanes, workers or updates inside."""
+        """Options for bodies of closed calls, each of which is one kernel: no lanes, workers or updates inside."""
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
 
 
@@ -116,7 +116,7 @@ OPTIONS = tuple(inspect.signature(Options).parameters)
 
 
 def _check_without(without: object, passes: tuple[Step, ...]) -> None:
-    """Raise OperandError or UnknownNameError unless ``without`` has names of passes that may be left out."""
+    """Raise OperandError or UnknownNameError unless ``without`` contains names of passes that may be excluded."""
     known = PASSES if passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(passes)]))
     names = f"the names of passes to leave out ({', '.join(known)})"
     check_type(without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
@@ -134,12 +134,12 @@ def _check_without(without: object, passes: tuple[Step, ...]) -> None:
 
 
 def _replaced(step: Step, replacements: Mapping[type[Pass], Pass]) -> Step:
-    """Return the pass given for a step, or the step itself."""
+    """Return the replacement for a step, or the step itself."""
     return next((given for kind, given in replacements.items() if isinstance(step, kind)), step)
 
 
 def _with(step: S, settings: Mapping[str, Any]) -> S:
-    """Return a step with the settings that are fields of its pass; the step itself if they change nothing."""
+    """Return a step with the settings that are fields of its pass, or the step itself if nothing changes."""
     kind: type = type(step)
     names = _field_names(kind)
     if names.isdisjoint(settings):

@@ -1,17 +1,19 @@
-"""The pipeline: which passes run, in which order. It is data, so that plans can differ in it and show it.
+"""The pipeline: which passes run, in which order. It is data, so that plans can use different ones and display them.
 
-Why this order:
+Reasons for this order:
 
-- values of earlier plans first (recall): nothing has to be planned below them;
-- rules before batching: what a rule removes is not stacked, and equal shapes of simplified operations batch better;
-- dedup before batching: equal calls are one call, not members of a batch;
-- batching before inlining, since calls are batched as a whole: their body is vectorized once for all members;
-- products are joined after inlining, since calls hide them, and before the rules: a norm before one product moves
-  into its weights, before three it does not;
-- then the rewriting passes once more, where one of these changed the graph: bodies show their inside now;
-- constants, then algorithms: whether filters can be transformed once depends on what is computed once;
-- fusion last of the rewriting passes: a fused kernel is not taken apart any more;
-- updates in place after it and before the order: kernels decide which can be, and those run last;
+- values of earlier plans first (recall), because nothing below them has to be planned;
+- rules before batching, because removed operations are not stacked, and simplified operations with equal shapes batch
+  better;
+- dedup before batching, because equal calls are one call, not several batch elements;
+- batching before inlining, because calls are batched as a whole: their body is vectorized once;
+- joining of products after inlining, because calls hide products, and before the rules, because a norm before one
+  product moves into its weights, but not before three;
+- then the rewriting passes again if one of these changed the graph, because inlined bodies are now visible;
+- constants before algorithms, because whether filters can be transformed once depends on what is computed once;
+- fusion after all other rewriting, because a fused kernel is not split again;
+- updates in place after fusion, because their feasibility depends on kernels, and before the order, because they run
+  last;
 - order, memory format, buffers: each needs the result of the one before.
 """
 
@@ -43,7 +45,7 @@ Step: TypeAlias = Pass | Again
 PassName: TypeAlias = Literal[
     "simplify", "dedup", "prune", "batch", "join", "constants", "algorithms", "fuse", "update", "memory_format"
 ]
-"""names that ``without`` takes, for the editors that complete them; passes of one's own have names besides"""
+"""names that ``without`` accepts, for completion in editors; custom passes have further names"""
 
 PIPELINE: tuple[Step, ...] = (
     Recall(),
@@ -69,9 +71,9 @@ PIPELINE: tuple[Step, ...] = (
 
 
 def default_passes() -> list[Step]:
-    """Return the passes of a plan in their order, as a new list to add to, leave out of, or reorder.
+    """Return the passes of a plan in order, as a new list that you may extend, shorten or reorder.
 
-    ``ex.Again`` runs a pass a second time where earlier stages changed the graph.
+    ``ex.Again`` runs a pass a second time if earlier stages changed the graph.
 
     >>> passes = ex.default_passes()
     >>> ex.passes.Prune() in passes
@@ -89,14 +91,14 @@ def pass_of(step: Step) -> Pass:
 
 
 def pass_names(pipeline: Sequence[Step]) -> tuple[str, ...]:
-    """Return the names of the passes that can be left out or set, each once, in their order."""
+    """Return the distinct names of the passes that can be excluded or configured, in order."""
     return tuple(dict.fromkeys([pass_of(step).name for step in pipeline]))
 
 
 def check_pipeline(pipeline: object) -> None:
-    """Raise OperandError where ``pipeline`` is not a sequence of passes that makes a schedule.
+    """Raise OperandError if ``pipeline`` is not a sequence of passes that produces a schedule.
 
-    Every required pass must be in it once, kinds of passes must stand in their order, and passes must have a hash.
+    It must contain every required pass once and follow the order of kinds, and its passes must be hashable.
     """
     fix = "passes=[Mine(), *ex.default_passes()]"
     if not isinstance(pipeline, tuple):
@@ -104,7 +106,7 @@ def check_pipeline(pipeline: object) -> None:
     for step in pipeline:
         if not isinstance(step, (Pass, Again)):
             fix_class = f"passes=[{step.__name__}(), …]" if isinstance(step, type) and issubclass(step, Pass) else fix
-            raise OperandError(f"{step!r} among passes", rule="each of them must be an ex.Pass", fix=fix_class)
+            raise OperandError(f"{step!r} among passes", rule="every pass must be an ex.Pass", fix=fix_class)
         try:
             hash(step)
         except TypeError:
@@ -119,14 +121,14 @@ def check_pipeline(pipeline: object) -> None:
         if count != 1:
             raise OperandError(
                 f"passes with {count} of {type(needed).__name__}",
-                rule=f"{needed.name} must be in a pipeline once",
+                rule=f"a pipeline must contain {needed.name} exactly once",
                 fix=fix,
             )
     kinds = [KINDS.index(step.kind) for step in passes]
     for before, after, step in zip(kinds, kinds[1:], passes[1:], strict=False):
         if after < before:
             raise OperandError(
-                f"the pass {step.name} ({step.kind}) behind one of kind {KINDS[before]}",
-                rule=f"passes must stand in the order of their kinds: {', '.join(KINDS)}",
+                f"the pass {step.name} ({step.kind}) after one of kind {KINDS[before]}",
+                rule=f"passes must be in the order of their kinds: {', '.join(KINDS)}",
                 fix=fix,
             )

@@ -1,11 +1,11 @@
-"""The planner: expressions in, a schedule out, with every decision on the way. It computes no values.
+"""The planner: converts expressions to a schedule and records every decision. It computes no values.
 
 `EvalPlan` (run/evalplan.py) calls `plan` with the registered expressions, the diagnosis tools (run/diagnosis) with
-changed ones. The result depends on expressions and options alone, never on the machine, on time or on the values of
-tensors: equal programs have equal plans everywhere, so that plans can be cached, compared and kept under test.
+changed ones. The result depends only on expressions and options, not on the machine, the time or the values of tensors.
+Equal programs therefore have equal plans everywhere, so that plans can be cached, compared and tested.
 
-The passes are those of the pipeline (plan/pipeline.py), in its order. Each works on one PlanGraph, in which nodes are
-replaced and never rebuilt (assets/decisions/0002-planning-replaces-it-does-not-rebuild.md).
+The passes run in the order of the pipeline (plan/pipeline.py). All work on one PlanGraph, in which nodes are replaced
+and never rebuilt (assets/decisions/0002-planning-replaces-it-does-not-rebuild.md).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
 
 PLANNED = "planned"
-"""key of a body's one plan, where the body came from another process with it"""
+"""key of a body's only plan, if the body was sent from another process together with its plan"""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Plan:
-    """A finished plan: the graph with its decisions, and the schedule."""
+    """Finished plan: the graph with its decisions, and the schedule."""
 
     graph: PlanGraph
     schedule: Schedule
@@ -52,8 +52,8 @@ class Plan:
 def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues | None = None) -> Plan:
     """Plan the evaluation of expressions.
 
-    ``held`` are values that earlier plans computed, which the pass recall takes. Raises StateError where a pass reads
-    what a later one makes, and DeclarationError where a rule or pass of a user breaks its contract.
+    ``held`` are values of earlier plans that the pass `Recall` may reuse. Raises StateError if a pass reads a result of
+    a later pass, and DeclarationError if a user's rule or pass breaks its contract.
 
     Example: ``plan([x @ w + b], Options(without=("fuse",))).schedule.kernels``.
     """
@@ -72,28 +72,28 @@ def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues
     changed: set[str] = set()
     for step in options.passes:
         planning_pass = pass_of(step)
-        # Nothing changed that it could see: its stage would be empty.
+        # Nothing relevant to the pass changed, so its stage would be empty.
         if isinstance(step, Again) and changed.isdisjoint(step.after):
             continue
         if not planning_pass.has_work(graph):
             continue
         name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name
         names.add(planning_pass.name)
-        # A call that stayed closed is a kernel, whose working memory is what its body's schedule takes.
+        # A closed call is a kernel, whose working memory is that of its body's schedule.
         if planning_pass.kind == "order":
             graph.note(_schedules_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
-            # By the name of the stage, so that a step can also run after a pass that ran "again".
+            # Use the stage's name, so that a step can also run after a pass that ran "again".
             changed.add(name)
-    graph.note(HeldValues())  # those that were not taken must not live as long as the plan
+    graph.note(HeldValues())  # values that were not reused must not live as long as the plan
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
 def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
-    """Return the plan of a body, and the parameters for a call's operands, in their order.
+    """Return the plan of a body, and the parameters for a call's operands, in order.
 
-    The plan is built once and kept with the body, for the options and the rules of that time. Its kernels run one at a
-    time, whatever the lanes of ``options``: the call is one kernel of the plan around it.
+    The plan is built once and cached with the body, for the current options and rules. Its kernels run one at a time,
+    regardless of the lanes in ``options``, because the call is one kernel of the surrounding plan.
     """
     options = options.of_bodies
     key = "closed", planning_context(options)
@@ -101,7 +101,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     if cached is None:
         inputs, outputs = close_over(body, body.captured)
         with one_deeper(f"a plan of {body.name}"):
-            # setdefault: where two threads plan a body at once, both go on with the first plan.
+            # setdefault: if two threads plan a body concurrently, both use the first plan.
             cached = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return cached
 
@@ -109,7 +109,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
 def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
     """Plan the bodies of the calls that were not inlined; return their schedules by id of the body.
 
-    Before the kernels are built: a call's kernel needs as working memory what the plan of its body says.
+    This runs before the kernels are built, because the working memory of a call's kernel is that of its body's plan.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
     bodies = [body for call in calls for body in call.planned_bodies]
@@ -125,7 +125,7 @@ _watcher: ContextVar[Watcher | None] = ContextVar("explorer_recorded_graph", def
 def watching(watcher: Watcher) -> Iterator[None]:
     """Call ``watcher`` with the first graph that is planned inside the block, before any pass has run.
 
-    Planning takes longer than recording: a notebook can show the graph as it was recorded meanwhile.
+    Planning takes longer than recording; meanwhile a notebook can show the graph as recorded.
     """
     token = _watcher.set(watcher)
     try:
@@ -135,26 +135,26 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def _report_recorded(graph: PlanGraph) -> None:
-    """Call the watcher, if there is one that has not been called yet."""
+    """Call the watcher unless there is none or it was called before."""
     watcher = _watcher.get()
     if watcher is not None:
-        _watcher.set(None)  # bodies of functions are planned inside
+        _watcher.set(None)  # bodies of functions are planned during this call
         watcher(graph)
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:
-    """Call the user's progress callback, if there is one."""
+    """Call the user's progress callback, if any."""
     callback = current_callback()
     if callback is not None:
         callback(Progress("planning", f"{name} ({counted_text(len(graph.live), 'node')})"))
 
 
 def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
-    """Run a pass and close its stage; return whether it replaced nodes, after which others may have work again."""
+    """Run a pass and close its stage; return whether it replaced nodes, which may give other passes work."""
     _report_progress(planning_pass.name, graph)
     began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     planning_pass.run(graph)
-    # Free where the pass changed nothing; else the next one would see lists and counts of readers that lag behind.
+    # Refreshing is free if the pass changed nothing; otherwise the next pass would see stale lists and reader counts.
     graph.refresh()
     _close_stage(
         graph, name, planning_pass.kind, planning_pass.purpose, first, began, dict(planning_pass.counts(graph))
@@ -171,7 +171,7 @@ def _close_stage(
     started: float,
     counts: dict[str, int] | None = None,
 ) -> None:
-    """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
+    """Close a stage that started at decision ``first`` and at time ``started`` (perf_counter)."""
     micros = (time.perf_counter() - started) * 1e6
     stage = PlanStage(name, kind, purpose, first, len(graph.decisions), tuple(graph.live), counts or {}, micros)
     graph.stages.append(stage)

@@ -1,12 +1,12 @@
-"""Stable programs for gradients: ``ex.grad`` differentiates what the rules of stability make of a program.
+"""Numerically stable programs for gradients: ``ex.grad`` applies the stability rules before it differentiates.
 
-The gradient of log(softmax(x)) as it is written divides by probabilities that are rounded to 0; the gradient of
-log_softmax(x) does not, and neither does its own gradient. So the program is rewritten before it is differentiated, by
-the rules that the planner asks later. The scopes of gradients note which rule made the node that they are gradients of,
-and the pass simplify enters a decision about them.
+The gradient of log(softmax(x)) as written divides by probabilities that are rounded to 0; the gradient of
+log_softmax(x) does not, and neither does its own gradient. The program is therefore rewritten before it is
+differentiated, with the same rules that the planner applies later. Gradient scopes record which rule created the node
+being differentiated, and the pass `Simplify` records a decision about it.
 
-A formula may be spread over calls: a layer that computes exp, and another one that takes the log of its sum. Calls over
-which one is spread are replaced by the operations of their bodies; all others stay calls.
+A formula may be spread over calls: one layer computes exp, and another takes the log of its sum. Calls that contain
+parts of one formula are replaced by the operations of their bodies; all other calls stay calls.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CARRIERS = (
     Add, AddN, Subtract, Negative, Multiply, Divide, Reciprocal, Sum, Mean,
     Reshape, Transpose, BroadcastTo, Cast, Slice, Index0, Take, TakeAlong,
 )  # fmt: skip
-"""operations after which a value still is a formula of powers, as far as the rules look"""
+"""operations whose result the rules still recognise as a formula of powers"""
 
 
 class Stable(NamedTuple):
@@ -50,14 +50,14 @@ class Stable(NamedTuple):
 
     outputs: tuple[Expr, ...]
     origins: Mapping[int, Origin]
-    """uid of a node that was made → the node of the given program that it stands for"""
+    """uid of a created node → the node of the given program that it replaces"""
 
 
 def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[Expr] = ()) -> Stable:
-    """Return outputs in which the formulas that the rules of stability know are computed in stable form.
+    """Return outputs whose formulas, where a stability rule recognises them, are computed in stable form.
 
-    ``inputs`` are the values for which the gradient is taken: they stay the same nodes, and no rule looks past them.
-    ``border`` are the nodes at which the program begins.
+    ``inputs`` are the values with respect to which the gradient is taken: they stay the same nodes, and no rule looks
+    past them. ``border`` are the nodes at which the program starts.
     """
     fixed = {node.uid: node for node in (*inputs, *border)}
     nodes = reachable(outputs, stop=lambda node: node.uid in fixed)
@@ -93,7 +93,7 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
 
 
 class _Program:
-    """Program that is recorded in stable form, node by node; rules ask it as they ask a graph under planning."""
+    """Program that is recorded in stable form, node by node; to rules it looks like a graph being planned."""
 
     numerics, inference, has_parameters = "safe", False, False
 
@@ -101,7 +101,7 @@ class _Program:
         self.rules, self.origins = rules, origins
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return a node's operands: nothing is replaced below a node that is recorded already."""
+        """Return a node's operands; nothing is replaced below a recorded node."""
         return node.operands
 
     def resolve(self, node: Expr) -> Expr:
@@ -109,7 +109,7 @@ class _Program:
         return node
 
     def over(self, node: Expr, images: Mapping[int, Expr]) -> Expr:
-        """Return a node over the images of its operands; itself where they are its own."""
+        """Return a node over the images of its operands, or the node itself if they are unchanged."""
         for operand in node.operands:
             if operand.uid in images:
                 break
@@ -121,7 +121,7 @@ class _Program:
         return image
 
     def settled(self, node: Expr, original: Expr) -> Expr:
-        """Return what the rules make of a node: they are asked again at what they made, operands first."""
+        """Apply the rules to a node, and again to every node that they create, operands first; return the result."""
         for _, rule in self.rules.at(type(node.operation), node.operands):
             first = next_uid()
             with recording_at(node.scope, node.code, node.instruction):
@@ -143,14 +143,14 @@ class _Program:
 
 
 def _recorded_since(first: int, root: Expr) -> list[Expr]:
-    """Return the nodes below a root, and itself, that were recorded after a uid was given, operands first."""
+    """Return the root and the nodes below it that were recorded after the given uid, operands first."""
     nodes = reachable([root], stop=lambda node: node.uid < first)
     return [node for node in nodes if node.uid > first]
 
 
 @functools.lru_cache(maxsize=256)
 def _applicable(kinds: frozenset[type[Operation]], registered: tuple[Rule, ...]) -> ApplicableRules | None:
-    """Return the rules of stability if one may apply in a graph of these operations; its result may lead to others."""
+    """Return all stability rules if any may apply in a graph with these operations: one result may enable others."""
 
     def is_there(classes: tuple[type[Operation], ...]) -> bool:
         return any(issubclass(kind, classes) for kind in kinds)
@@ -162,7 +162,7 @@ def _applicable(kinds: frozenset[type[Operation]], registered: tuple[Rule, ...])
 
 
 def _kinds(node: Expr) -> Iterable[type[Operation]]:
-    """Return the class of a node's operation; of a call also those in its body."""
+    """Return the class of a node's operation; for a call also those in its body."""
     operation = node.operation
     if not isinstance(operation, Call) or not operation.inlinable:
         return (type(operation),)
@@ -170,22 +170,22 @@ def _kinds(node: Expr) -> Iterable[type[Operation]]:
 
 
 _Tags: TypeAlias = frozenset[int]
-"""what a value is a formula of: −1 for powers, the index of a parameter"""
+"""origin of a formula: −1 for powers, or the index of a parameter"""
 _POWERS: _Tags = frozenset([-1])
 
 
 class _Summary(NamedTuple):
-    """Formulas of powers that begin or end at the border of a body."""
+    """Formulas of powers that start or end at the border of a body."""
 
     kinds: frozenset[type[Operation]]
     outputs: tuple[_Tags, ...]
-    """of each output, whether it is a formula of powers or of parameters"""
+    """for each output, the origins of its formula"""
     read: frozenset[int]
-    """parameters of which a formula stands below a log, or another root of a rule"""
+    """parameters whose formula is read by a log, or by another root of a rule"""
 
 
 def _summary(body: Body) -> _Summary:
-    """Return the summary of a body, made once. Bodies call bodies, thousands deep: there is no recursion."""
+    """Return the cached summary of a body. Bodies call bodies, thousands deep, so there is no recursion."""
     pending = [body]
     while "stability" not in body.derived:
         current = pending[-1]
@@ -237,9 +237,9 @@ def _flow(node: Expr, operands: Sequence[_Tags], parts: dict[int, tuple[_Tags, .
 
 
 def _spread_calls(nodes: Sequence[Expr], fixed: Collection[int]) -> set[int]:
-    """Return the uids of calls over which a formula of powers is spread: of those that make it and that read it."""
+    """Return the uids of calls that contain parts of one formula of powers, as its producers or its readers."""
     through: dict[int, frozenset[int]] = {}
-    """uid of a value that is a formula of powers → uids of the calls through which it came"""
+    """uid of a formula of powers → uids of the calls that it came through"""
     calls: set[int] = set()
     none = frozenset[int]()
     parts: dict[int, tuple[frozenset[int] | None, ...]] = {}

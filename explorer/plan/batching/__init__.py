@@ -1,1 +1,1 @@
-"""Bodies of functions over many members at once, and mapped calls in parts for workers."""
+"""Vectorized bodies of functions, and mapped calls divided among workers."""

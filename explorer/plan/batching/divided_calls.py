@@ -1,7 +1,7 @@
-"""Divided mapped calls: the members of ``ex.map`` in parts, each of which one worker computes at once.
+"""Divided mapped calls: ``ex.map`` in parts, each of which one worker computes.
 
-A part is a call that stays closed, so that its operands are one message and its results another. Inside, it is a mapped
-call again, over fewer members, which is planned like any other (plan/passes/inline.py).
+A part is a call that stays closed, so that its operands are one message and its results another. It contains a mapped
+call over fewer elements, which is planned like any other (plan/passes/inline.py).
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from explorer.plan.schedule.task_assignment import Network
 
 
 class PartCall(Call):
-    """Call of a function on a part of the members of a mapped call, which one worker runs whole."""
+    """Call of a function on some elements of a mapped call; one worker runs it completely."""
 
     inlinable: ClassVar[bool] = False
 
 
 def divided_micros(call: MappedCall, types: Sequence[AnyType], together: float, network: Network) -> float:
-    """Return the estimated µs of a mapped call in as many parts as there are workers, with the messages.
+    """Return the estimated µs of a mapped call that is divided among all workers, including messages.
 
-    ``types`` are those of the operands; ``together`` are the µs of all members at once in one process. The operands
-    without members are sent to every worker.
+    ``types`` are the operands' types; ``together`` is the time in µs of all elements at once in one process. Operands
+    that are not mapped are sent to every worker.
     """
     parts = part_count(call, network)
-    # The largest part decides, since all parts run at one time and the results wait for the last of them.
+    # The largest part decides, because all parts run concurrently and the results wait for the last of them.
     share = -(-call.size // parts) / call.size
     pairs = zip(types, call.batched, strict=True)
     operands = sum([type_.nbytes * (share if is_batched else 1.0) for type_, is_batched in pairs])
@@ -45,14 +45,14 @@ def divided_micros(call: MappedCall, types: Sequence[AnyType], together: float, 
 
 
 def part_count(call: MappedCall, network: Network) -> int:
-    """Return the number of parts: one for each worker, none without a member."""
+    """Return the number of parts: one per worker, but at most one per element."""
     return max(1, min(network.workers, call.size))
 
 
 def divided_body(call: MappedCall, parts: int) -> Body:
-    """Return the body that computes a mapped call in parts: rows of its operands, calls of these, results joined.
+    """Return the body that computes a mapped call in parts: slices of its operands, calls on them, joined results.
 
-    It is derived once for each number of parts and kept with the mapped body. Parts of one size share their body.
+    It is cached with the mapped body for each number of parts. Parts of equal size share their body.
     """
     key = ("divided", call.size, call.batched, parts)
     cached: Body | None = call.body.derived.get(key)
@@ -67,7 +67,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
     bounds = [call.size * number // parts for number in range(parts + 1)]
     with recording_at(inside, origin.code, origin.instruction):
         parameters = _parameters(call)
-        # Parts differ by one member at most, so that two bodies are planned, however many workers there are.
+        # Part sizes differ by at most one, so that only two bodies are planned, however many workers there are.
         bodies = {size: _part_body(call, size) for size in {last - first for first, last in pairwise(bounds)}}
         columns: list[list[Expr]] = []
         for first, last in pairwise(bounds):
@@ -82,7 +82,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
 
 
 def _part_body(call: MappedCall, size: int) -> Body:
-    """Return a body over ``size`` members, whose only operation is the mapped call of these."""
+    """Return a body over ``size`` elements, whose only operation is the mapped call."""
     part = MappedCall(call.body, size, call.batched)
     parameters = _parameters(part)
     outputs = outputs_of(record(part, parameters), len(call.body.outputs))

@@ -1,8 +1,8 @@
-"""Vectorized bodies: a function's body over operands that have a leading axis of members.
+"""Vectorized bodies: a function's body over operands with a leading batch axis.
 
-Every operation says by its own `batch` method how it computes members at once, as under jax.vmap; operands that are the
-same for all members stay as they are. A vectorized body is traced into expressions again, so that the later passes
-simplify, merge and fuse it like any other program.
+The `batch` method of every operation defines how it computes all batch elements at once, as in jax.vmap; operands
+shared by all elements are unchanged. A vectorized body is traced to expressions again, so that later passes simplify,
+merge and fuse it like any other program.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from explorer.ops.manipulation.reshape import Transpose
 
 
 class NotBatchableError(DeclarationError):
-    """An operation has no batching rule for operands like these."""
+    """Raised if an operation has no batching rule for such operands."""
 
 
 def batched_type(type_: TensorType, size: int) -> TensorType:
-    """Return the type of ``size`` members of a type: shape (n, …) becomes (size, n, …)."""
+    """Return a type with a leading axis of ``size``: shape (n, …) becomes (size, n, …)."""
     return type_.with_shape((size, *type_.shape))
 
 
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """Return the body over ``size`` members; ``batched`` says which of its operands differ between them.
+    """Return the body over ``size`` batch elements; ``batched`` states which of its operands differ between elements.
 
-    It is derived once and kept with the body. Every output has the leading axis. Raises NotBatchableError where an
-    operation cannot compute members at once.
+    The result is cached with the body. Every output has the leading axis. Raises NotBatchableError if an operation
+    cannot be batched.
     """
     key = ("batch", size, batched)
     cached: Body | None = body.derived.get(key)
     if cached is None:
         with one_deeper(f"a batch of calls of {body.name}"):
-            # setdefault: where two threads vectorize a body at once, both go on with the first result.
+            # setdefault: if two threads vectorize a body concurrently, both use the first result.
             cached = body.derived.setdefault(key, _batch(body, size, batched))
     return cached
 
 
 def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
-    """Trace the vectorized body: each node becomes its image, and whether that has the axis of members."""
+    """Trace the vectorized body; each node maps to its image, and whether the image has the batch axis."""
     inputs = (*body.parameters, *body.captured)
     inside = Scope(f"{body.name} ×{size}", "batch", None)
     scopes = {id(body.scope): inside}
@@ -62,7 +62,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         if not node.operation.pure:
             rule = "it does more than compute a value, once for each call"
             raise NotBatchableError(node.operation.label, rule=rule)
-        # Constants and tensors are the same for all members.
+        # Constants and tensors are the same for all batch elements.
         if not node.operands:
             images[node.uid] = node, False
             continue
@@ -81,16 +81,16 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     for output in body.outputs:
         node, is_batched = images[output.uid]
         with recording_at(inside, output.code, output.instruction):
-            # an output that no member changes is the same row for all
+            # an output that depends on no batched operand is the same row for all
             outputs.append(node if is_batched else broadcast_to(node, (size, *node.shape)))
     vectorized = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
-    # A recording finds by it which node of the vectorized body computes the members of a node of the function.
+    # A recording uses this to find the node of the vectorized body that computes a node of the function.
     vectorized.derived["members"] = {uid: node.uid for uid, (node, _) in images.items()}
     return vectorized
 
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
-    """Record a call inside a vectorized body: a call of its own vectorized body."""
+    """Record a call inside a vectorized body, as a call of its own vectorized body."""
     if isinstance(call, MappedCall):
         return _batch_mapped(call, size, batched, operands)
     body = batch_body(call.body, size, batched)
@@ -100,10 +100,10 @@ def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple
 
 
 def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:
-    """Record a mapped call inside a vectorized body: it maps the vectorized body, over rows of all members.
+    """Record a mapped call inside a vectorized body: it maps its own vectorized body over rows of all elements.
 
-    Its own members stay on the first axis of its operands, so that the axis of the members around it goes second, and
-    to the front again in the results.
+    The mapped axis stays the first axis of its operands, so the outer batch axis becomes the second one, and moves back
+    to the front in the results.
     """
     body = batch_body(call.body, size, batched)
     inside = Scope(call.label, "batch", state.scope)
@@ -121,5 +121,5 @@ def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operan
 
 
 def _swapped(node: Expr) -> Expr:
-    """Exchange the first two axes of a value."""
+    """Swap the first two axes of a value."""
     return Transpose((1, 0, *range(2, node.ndim)))(node)

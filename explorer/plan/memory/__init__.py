@@ -1,1 +1,1 @@
-"""Memory of a plan: which buffer each result takes, where buffers lie in the arena, and which reshapes copy."""
+"""Memory of a plan: the buffer of each result, the buffers' offsets in the arena, and the reshapes that copy."""

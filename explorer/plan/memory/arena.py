@@ -1,7 +1,7 @@
-"""Offsets in the arena: buffers side by side, or results packed where that takes less memory.
+"""Offsets in the arena: buffers side by side, or packed results if that takes less memory.
 
-Buffers side by side are the simple answer, in which a result stays in one buffer for its life. Packing gives up that
-picture, and is taken only where it saves bytes. Either way an offset is a multiple of a cache line, since sizes are.
+Side-by-side buffers are simple: a result stays in one buffer for its life. Packing gives up this simplicity, so it is
+used only if it saves bytes. Offsets are always multiples of a cache line, because sizes are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from explorer.plan.memory.buffer_assignment import BufferAssignment
 from explorer.plan.schedule.schedule import OrderedKernels, align_up
 
 _MEETINGS = 200_000
-"""pairs of results alive at one moment, on top of eight a kernel, up to which results are packed; gaps among more take
-too long to find"""
+"""number of pairs of simultaneously live results, in addition to eight per kernel, up to which results are packed;
+beyond it, finding gaps takes too long"""
 
 
 class Offsets(NamedTuple):
-    """Offsets of results and scratch memory, as columns by the number of the kernel; −1 where there is none."""
+    """Offsets of results and scratch memory, as columns indexed by kernel; −1 if there is none."""
 
     buffers: list[int]
     results: list[int]
@@ -30,7 +30,7 @@ class Offsets(NamedTuple):
 
 
 def side_by_side(assignment: BufferAssignment) -> Offsets:
-    """Lay the buffers one after the other, and the slots for scratch memory behind them."""
+    """Place the buffers one after another, then the slots for scratch memory."""
     sizes = assignment.sizes
     starts = [0, *itertools.accumulate([*sizes, *assignment.scratch_sizes])]
     results = [starts[buffer] if buffer >= 0 else -1 for buffer in assignment.buffers]
@@ -39,15 +39,15 @@ def side_by_side(assignment: BufferAssignment) -> Offsets:
 
 
 def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) -> Offsets | None:
-    """Lay results and scratch memory wherever they fit; None where that takes ``below`` bytes or more, or too long.
+    """Place results and scratch memory wherever they fit; None if that takes at least ``below`` bytes, or too long.
 
-    Results that begin at one offset share a buffer, whose number is that of the first of them.
+    Results at the same offset share a buffer, which has the number of the first of them.
     """
     spans: list[list[int]] = []
     span_of_kernel: list[tuple[int, int]] = []
     span_of_scratch: list[tuple[int, int]] = []
     span_of: dict[int, int] = {}
-    """uid of a result → its span; what is written over an operand continues the operand's span"""
+    """uid of a result → its span; a result that overwrites an operand continues the operand's span"""
     for index, kernel in enumerate(ordered.kernels):
         if assignment.buffers[index] >= 0:
             reuses = assignment.reuses[index]
@@ -61,12 +61,12 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) ->
         if kernel.cost.scratch:
             span_of_scratch.append((index, len(spans)))
             spans.append([align_up(kernel.cost.scratch), index, ordered.runs_until[index]])
-        # The span of a chain of results, each written over the one before, ends where the last of them is freed.
+        # In a chain of results that each overwrite the previous one, the span ends when the last one is freed.
         for node in assignment.frees[index]:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index
     packing = pack([Span(*span) for span in spans], _MEETINGS + 8 * len(ordered.kernels))
-    # Side by side is easier to follow, so packing must save something.
+    # Side-by-side buffers are easier to follow, so packing must save something.
     if packing is None or packing[1] >= below:
         return None
     offsets, arena = packing
@@ -85,7 +85,7 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) ->
 
 
 class Span(NamedTuple):
-    """Memory of ``size`` bytes, in use from the moment ``first`` to the moment ``last``, both included."""
+    """Memory of ``size`` bytes, in use from the moment ``first`` to the moment ``last``, inclusive."""
 
     size: int
     first: int
@@ -93,24 +93,25 @@ class Span(NamedTuple):
 
 
 _QUICK, _NEAR = 20_000, 1.05
-"""pairs of overlapping spans up to which all orders are tried; with more of them, an arena of at most 1.05 times the
-lower bound ends the search"""
+"""number of pairs of overlapping spans up to which all orders are tried; beyond it, the search stops at an arena of at
+most 1.05 times the lower bound"""
 
 
 def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
-    """Return the offset of each span and the bytes of the arena, such that no two spans in use at one moment overlap.
+    """Return the offset of each span, and the size of the smallest arena found in which simultaneously used spans do
+    not overlap.
 
-    None where more than ``limit`` pairs of spans are in use at one moment. The best of three orders, each greedy: the
-    next span takes the smallest gap between those already placed that it meets (Pisarchyk and Lee, Efficient Memory
-    Management for Deep Neural Net Inference, 2020). The search ends at the lower bound, and near it where many spans
-    meet.
+    Returns None if more than ``limit`` pairs of spans are in use simultaneously. The result is the best of three greedy
+    orders: the next span takes the smallest gap between already placed spans that overlap it in time (Pisarchyk and
+    Lee, Efficient Memory Management for Deep Neural Net Inference, 2020). The search stops at the lower bound, or near
+    it if there are many overlapping spans.
 
     Example: ``pack([Span(64, 0, 1), Span(128, 1, 2), Span(64, 2, 3)], 100)`` is ``([128, 0, 128], 192)``.
     """
     meeting = _meetings(spans, limit)
     if meeting is None:
         return None
-    # Each pair stands in two lists.
+    # Each pair appears in two lists.
     quick = sum(map(len, meeting)) <= 2 * _QUICK
     enough = most_alive(spans) * (1.0 if quick else _NEAR)
     best: tuple[list[int], int] | None = None
@@ -125,11 +126,11 @@ def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
 
 
 def most_alive(spans: Iterable[Span]) -> int:
-    """Return the bytes in use at the worst moment: no arrangement needs less."""
+    """Return the peak of bytes in use, a lower bound for any layout."""
     change: dict[int, int] = {}
     for span in spans:
         change[span.first] = change.get(span.first, 0) + span.size
-        # Both ends are in use, so it goes one moment later.
+        # The interval includes both ends, so the span ends one moment later.
         change[span.last + 1] = change.get(span.last + 1, 0) - span.size
     alive = most = 0
     for moment in sorted(change):
@@ -154,11 +155,11 @@ _ORDERS: tuple[Callable[[Span], tuple[int, ...]], ...] = (_by_size, _by_area, _b
 
 
 def _meetings(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
-    """Return for each span those in use at a moment when it is; None where there are more than ``limit`` pairs."""
+    """Return for each span those whose times overlap it; None if there are more than ``limit`` pairs."""
     meeting: list[list[int]] = [[] for _ in spans]
     alive: list[int] = []
     pairs = 0
-    # A sweep over the beginnings, so that only spans that overlap in time are looked at, not all pairs.
+    # Sweep over the start times, so that only spans that overlap in time are compared, not all pairs.
     for index in sorted(range(len(spans)), key=lambda index: spans[index].first):
         first = spans[index].first
         alive = [other for other in alive if spans[other].last >= first]
@@ -173,17 +174,16 @@ def _meetings(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
 
 
 def _greedy(spans: Sequence[Span], order: Sequence[int], meeting: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """Place spans one after the other, each into the smallest gap that fits; return offsets and the arena's bytes."""
+    """Place spans one after another, each into the smallest gap that fits; return offsets and the arena's bytes."""
     offsets = [-1] * len(spans)
     end = 0
     for index in order:
         size = spans[index].size
-        # Gaps between spans that are placed, and in use at the same time, by offset; past all of them is always room.
+        # Gaps between placed spans in use at the same time, in offset order; there is always space after the last one.
         taken = sorted([(offsets[other], spans[other].size) for other in meeting[index] if offsets[other] >= 0])
         at, place, smallest = 0, -1, 0
         for start, length in taken:
-            # Negative where placed spans overlap each other in offsets, which they may if they are not in use at one
-            # time.
+            # Negative if placed spans overlap in offsets, as those not in use simultaneously may.
             gap = start - at
             if gap >= size and (place < 0 or gap < smallest):
                 place, smallest = at, gap

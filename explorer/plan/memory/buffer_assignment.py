@@ -1,8 +1,8 @@
-"""Buffers by number: a result whose operand dies is written over it, or takes the smallest free buffer that fits.
+"""Buffer assignment: a result overwrites a dying operand, or takes the smallest free buffer that fits.
 
-One walk over the kernels in their order, with best fit: the buffer of a value that is dead goes back to a sorted list
-of free ones. Numbers come before offsets (plan/memory/arena.py), since a plan is easier to follow, and to compare
-with another one, where a result stays in one named buffer.
+The algorithm is best fit in one pass over the ordered kernels: the buffer of a dead value returns to a sorted list of
+free buffers. Buffers are numbered before offsets are chosen (plan/memory/arena.py), because a plan is easier to follow
+and to compare if each result stays in one named buffer.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from explorer.plan.schedule.schedule import Kernel, OrderedKernels, align_up, al
 
 
 class BufferAssignment(NamedTuple):
-    """Buffers and scratch slots of kernels, as columns by the number of the kernel, and their sizes."""
+    """Buffers and scratch slots of kernels, as columns indexed by kernel, and their sizes."""
 
     buffers: list[int]
-    """buffer of the result; −1 for a view, and for memory of its own"""
+    """buffer of the result; −1 for a view, and for a result with its own memory"""
     reuses: list[Expr | None]
-    """operand over which the result is written"""
+    """operand that the result overwrites"""
     frees: list[tuple[Expr, ...]]
-    """values that are dead when the kernel, and all that run with it, have ended"""
+    """values that are dead once the kernel and all that run concurrently have ended"""
     needs: dict[int, int]
-    """uid of a result in a buffer → the bytes that it takes there"""
+    """uid of a result in a buffer → its size there, in bytes"""
     sizes: list[int]
     """bytes of each buffer"""
     scratch_slots: list[int]
-    """slot for scratch memory; −1 where the kernel needs none"""
+    """slot for scratch memory; −1 if the kernel needs none"""
     scratch_sizes: list[int]
     """bytes of each slot"""
 
@@ -41,19 +41,19 @@ def assign_buffers(
 ) -> BufferAssignment:
     """Assign results to buffers and scratch memory to slots.
 
-    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels: no views, no constants,
-    whose results are kept outside the arena, and no ``updates``, which are written over a parameter.
+    ``number_of`` maps the uids of results that own memory to the numbers of their kernels. It contains no views, no
+    constants, whose results are kept outside the arena, and no ``updates``, which overwrite a parameter.
     """
     kernels, runs_until = ordered.kernels, ordered.runs_until
-    # Views are read for their owner: a buffer is free when the last view of it has been read.
+    # Reading a view counts as reading its owner: a buffer is free once the last view of it has been read.
     owner_of, last_uses, kept = live_ranges(ordered)
     ending: dict[int, list[tuple[Expr, LastUse]]] = {}
-    """kernel → the memory that it is the last to read"""
+    """kernel → memory that it is the last to read"""
     for uid, use in last_uses.items():
         if uid in number_of and uid not in kept:
             ending.setdefault(use.reader, []).append((kernels[number_of[uid]].result, use))
     dying: dict[int, list[Expr]] = {}
-    """kernel → the memory that is dead when it has ended"""
+    """kernel → memory that is dead once it has ended"""
     buffers = [-1] * len(kernels)
     reuses: list[Expr | None] = [None] * len(kernels)
     frees: list[tuple[Expr, ...]] = []
@@ -61,7 +61,7 @@ def assign_buffers(
     needs: dict[int, int] = {}
     free: list[tuple[int, int]] = []
     freed_by: dict[int, int] = {}
-    """chain → the buffer that it freed last: where several chains run at a time, taking it waits for no other"""
+    """chain → the buffer that it freed last; if several chains run concurrently, reusing it waits for no other chain"""
     is_parallel = runs_until != tuple(range(len(kernels)))
     for index, kernel in enumerate(kernels):
         result, last = kernel.nodes[-1], ending.get(index, ())
@@ -70,7 +70,7 @@ def assign_buffers(
         may_die = uid in number_of and uid not in kept
         if may_die:
             if last:
-                # Whoever else reads the operand must have ended before this kernel begins, not only have begun.
+                # All other readers of the operand must have ended, not only begun, before this kernel begins.
                 dead = [read for read, use in last if use.before < index]
                 overwritten = _in_place(kernel, dead, owner_of, kernels, buffers, number_of)
             if overwritten is not None:
@@ -78,10 +78,10 @@ def assign_buffers(
                 buffers[index] = buffers[number_of[overwritten.uid]]
                 needs[uid] = needs[overwritten.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
-                # Not of calls, which hand on what the run of their body gave, nor of devices, which have their own.
+                # Exclude calls, which return results of their body, and devices, which have their own memory.
                 size = needs[uid] = aligned_size(result.type)
                 buffers[index] = _take(size, sizes, free, freed_by.get(ordered.chains[index], -1))
-        # An overwritten operand is dead at once: its buffer goes on as that of the result, and is not free below.
+        # An overwritten operand is dead at once: its buffer becomes the result's, and is not freed below.
         for read, use in last:
             dying.setdefault(index if read is overwritten else use.dead, []).append(read)
         if may_die and uid not in last_uses:
@@ -91,7 +91,8 @@ def assign_buffers(
         for node in freed:
             buffer = buffers[number_of[node.uid]]
             if node is not overwritten and buffer >= 0:
-                # Sorted by size, then by number: the choice must not depend on the order in which buffers became free.
+                # Sorted by size, then by number, because the choice must not depend on the order in which buffers
+                # became free.
                 bisect.insort(free, (sizes[buffer], buffer))
                 if is_parallel and node.uid in last_uses:
                     freed_by[ordered.chains[last_uses[node.uid].reader]] = buffer
@@ -99,13 +100,13 @@ def assign_buffers(
 
 
 def _assign_scratch(ordered: OrderedKernels) -> tuple[list[int], list[int]]:
-    """Give kernels that run at one time different slots for scratch memory; return the slots and their sizes."""
+    """Give concurrent kernels different slots for scratch memory; return the slots and their sizes."""
     slots = [-1] * len(ordered.kernels)
     sizes: list[int] = []
     until: list[int] = []
     for index, kernel in enumerate(ordered.kernels):
         if kernel.cost.scratch:
-            # As many slots as kernels with scratch memory run at one time: few, so that a search is enough.
+            # There are only as many slots as concurrent kernels with scratch memory, so a linear search is sufficient.
             slot = next((slot for slot, end in enumerate(until) if end < index), len(sizes))
             if slot == len(sizes):
                 sizes.append(0)
@@ -123,14 +124,14 @@ def _in_place(
     buffers: Sequence[int],
     number_of: Mapping[int, int],
 ) -> Expr | None:
-    """Return the dying operand over which the result can be written: no other operand is a view of it."""
+    """Return a dying operand that the result can overwrite, of which no other operand is a view."""
     result = kernel.result
     if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
         return None
     for read in dying:
         number = number_of[read.uid]
         is_same_format = kernels[number].channels_last == kernel.channels_last
-        # Of one type, so that both have the same size, and each element is read before its own place is written.
+        # With equal types both have the same size, and each element is read before it is overwritten.
         if read.type is result.type and buffers[number] >= 0 and is_same_format:
             readers = [other for other in kernel.reads if owner_of.get(other.uid, other) is read]
             if len(readers) == 1 and readers[0] is read:
@@ -139,10 +140,10 @@ def _in_place(
 
 
 def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: int) -> int:
-    """Take the smallest free buffer that fits, of equal ones the ``preferred``; or add one. Return its number."""
+    """Take the smallest free buffer that fits, if tied the ``preferred`` one, or add one. Return its number."""
     at = bisect.bisect_left(free, (size, -1))
     if at < len(free):
-        # Of equal ones the buffer that this chain freed itself: taking it waits for no other chain.
+        # Among equal buffers prefer the one that this chain freed itself: reusing it waits for no other chain.
         if preferred >= 0 and sizes[preferred] == free[at][0]:
             place = bisect.bisect_left(free, (sizes[preferred], preferred))
             if place < len(free) and free[place][1] == preferred:
@@ -153,33 +154,33 @@ def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: i
 
 
 class LastUse(NamedTuple):
-    """End of a live range, as numbers of kernels.
+    """End of a live range, as indices of kernels.
 
-    Where several kernels run at a time, the last reader need not be the one that ends last: ``dead`` is what decides
-    when memory may be taken by another result, ``before`` whether the last reader may write over it.
+    If several kernels run concurrently, the last reader to begin need not be the last to end: ``dead`` decides when
+    another result may take the memory, ``before`` whether the last reader may overwrite it.
     """
 
     reader: int
     """the last kernel that reads the memory"""
     dead: int
-    """the last that begins before all that read it have ended"""
+    """the last kernel that begins before all readers have ended"""
     before: int
-    """the last that begins before all that read it, but for ``reader``, have ended; −1 where there is no other"""
+    """the last kernel that begins before all readers except ``reader`` have ended; −1 if there are none"""
 
 
 class LiveRanges(NamedTuple):
     """Live ranges of all values of a schedule."""
 
     owner_of: dict[int, Expr]
-    """uid of a result → the node whose memory it lies in: itself, or for a view what is viewed"""
+    """uid of a result → the node that owns its memory: itself, or for a view the viewed node"""
     last_uses: dict[int, LastUse]
-    """uid of such a node → the end of its range; without those that nothing reads"""
+    """uid of an owner → the end of its live range; nodes without readers are absent"""
     kept: set[int]
-    """uids of nodes whose memory holds a result that was asked for: it is handed out, and never dies"""
+    """uids of owners whose memory holds a requested result, which is returned to the caller and never dies"""
 
 
 def live_ranges(ordered: OrderedKernels) -> LiveRanges:
-    """Find whose memory each value lies in, and when it dies."""
+    """Find the owner of each value's memory, and when the memory is dead."""
     owner_of: dict[int, Expr] = {}
     last_uses: dict[int, LastUse] = {}
     for index, (kernel, runs_until) in enumerate(zip(ordered.kernels, ordered.runs_until, strict=True)):
@@ -193,7 +194,7 @@ def live_ranges(ordered: OrderedKernels) -> LiveRanges:
             if use is None:
                 last_uses[uid] = LastUse(index, runs_until, -1)
             else:
-                # A kernel that reads two views of one value is one reader, not its own predecessor.
+                # A kernel that reads two views of one value is one reader and not its own predecessor.
                 before = use.before if use.reader == index else use.dead
                 last_uses[uid] = LastUse(index, max(use.dead, runs_until), before)
     kept = {owner_of[root.uid].uid for root in ordered.roots if root.uid in owner_of}

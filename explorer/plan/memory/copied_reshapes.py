@@ -1,7 +1,7 @@
-"""Reshapes that copy: a view where strides allow one, as in NumPy, and elsewhere a result with planned memory.
+"""Reshapes that copy. A reshape is a view if strides allow it, as in NumPy; otherwise its result has planned memory.
 
-Kernels write their results in row-major order, or pixel by pixel where the pass memory_format says so. From there on
-strides are known through any number of views, so that the plan can tell before the run which reshapes copy.
+Kernels write their results in row-major order, or channels last if the pass `MemoryFormat` requires it. Strides are
+therefore known through any number of views, and the plan knows before the run which reshapes copy.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.schedule.schedule import Kernel
 
 _VIEWS = (Reshape, Transpose, BroadcastTo, Slice, Index0, StopGradient)
-"""views that NumPy can be asked about: what a user's own does, only a run knows"""
+"""views whose strides NumPy can compute; those of custom views are known only in a run"""
 
 
 class _Layout(NamedTuple):
-    """Layout of a view's elements in memory."""
+    """Memory layout of a view's elements."""
 
     strides: tuple[int, ...] | None
-    """elements from one index of each axis to the next; None for row-major order"""
+    """stride of each axis, in elements; None for row-major order"""
     copies: bool
-    """whether it is no view, but a copy in row-major order"""
+    """whether it is a row-major copy instead of a view"""
 
 
 def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kernel, ...]:
-    """Return the kernels, with reshapes that copy marked as such, and priced.
+    """Return the kernels, with reshapes that copy marked and priced accordingly.
 
-    Operands whose strides only a run knows (parameters, tensors, results of calls, views of a user's own) count as
-    row-major. Kernels that run once for all runs stay as they are: their results lie outside the planned memory.
+    Operands whose strides are known only in a run (parameters, tensors, results of calls, custom views) count as
+    row-major. Kernels that run once for all runs are unchanged, because their results are outside the planned memory.
     """
     strides_of: dict[int, tuple[int, ...]] = {}
-    """uid of a value that is not in row-major order → its strides"""
+    """uid of a value that is not row-major → its strides"""
     layouts: dict[tuple[Operation, TensorType, tuple[int, ...] | None], _Layout] = {}
-    """view of an operand with strides → its layout: a loop records thousands of equal ones"""
+    """view of an operand with strides → its layout; cached because a loop records thousands of equal ones"""
     marked = list(kernels)
     for index, kernel in enumerate(kernels):
         result = kernel.nodes[-1]
-        # The only kernels whose own results are not row-major; all other strides come from views.
+        # Only these kernels' own results are not row-major; all other strides come from views.
         if kernel.channels_last:
             strides_of[result.uid] = _pixel_by_pixel(result.shape)
             continue
@@ -77,16 +77,16 @@ def _pixel_by_pixel(shape: Shape) -> tuple[int, ...]:
 def _layout(operation: Operation, shape: Shape, strides: tuple[int, ...] | None) -> _Layout:
     """Return the layout of a view of an array with a shape and strides.
 
-    NumPy is asked: an array of bytes whose elements are never read goes through the view.
+    NumPy computes it: the view is applied to an array of bytes whose elements are never read.
     """
     if strides is None:
         strides = tuple(np.cumprod((1, *shape[:0:-1])).tolist()[::-1]) if shape else ()
-    # One byte each, so that strides in bytes are strides in elements. The memory behind it does not exist: no kernel of
-    # a view reads it.
+    # With one byte per element, strides in bytes equal strides in elements. The memory does not exist, but no view's
+    # kernel reads it.
     operand = as_strided(np.empty(1, np.uint8), shape, strides)
     if isinstance(operation, Reshape):
         try:
-            # NumPy 2 raises ValueError where a copy would be needed, which is the question here.
+            # NumPy 2 raises ValueError if a copy would be needed, which is the question here.
             view = np.reshape(operand, operation.shape, copy=False)
         except ValueError:
             return _Layout(None, copies=True)

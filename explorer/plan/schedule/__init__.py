@@ -1,1 +1,1 @@
-"""Kernels in the order in which they run: what each computes, in which blocks, and for how long its result lives."""
+"""Ordered kernels: what each computes, in which blocks, and how long its result lives."""

@@ -1,8 +1,9 @@
-"""Blocks of fused kernels: how one runs, block by block over its result or over the operand of its reduction.
+"""Blocked fused kernels, which run block by block over the result or over the operand of a reduction.
 
-Each value between operations lies in a register, an array of one block, which stays in the cache. The result is written
-by the last operation alone, so that it may take the place of any operand that dies in the kernel
-(assets/decisions/0005-fused-kernels-write-last.md). The plan decides all of this by shapes; run/kernels only follows.
+Each value between operations is stored in a register: an array of one block, which stays in the cache. Only the last
+operation writes the result, so the result may overwrite any operand that dies in the kernel
+(assets/decisions/0005-fused-kernels-write-last.md). The plan decides all of this from shapes; run/kernels only executes
+it.
 """
 
 from __future__ import annotations
@@ -20,86 +21,87 @@ from explorer.core.types.device import cpu
 from explorer.plan.schedule.tiling import Tiling, tiling_of
 
 BLOCK_BYTES = 1 << 19
-"""bytes of the result that a block has, about: registers of this size stay in a core's cache, and of smaller blocks
+"""approximate bytes of the result in a block: registers of this size stay in a core's cache, and with smaller blocks
 NumPy's calls take a third of the time"""
 
 REDUCED_BYTES = 1 << 21
-"""bytes of a reduction's operand that a block has, about: blocks of 512 KB take a tenth longer, since there are more
-parts to join (assets/decisions/0008)"""
+"""approximate bytes of a reduction's operand in a block: blocks of 512 KB take 10 % longer, since there are more
+partial results to join (assets/decisions/0008)"""
 
 RESULT = -1
-"""the target of a step that writes into the result's memory, not into a register"""
+"""target of a step that writes to the result's memory instead of a register"""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Steps of a kernel over each block, and where their values go.
+    """Steps of a kernel over each block, and the targets of their values.
 
-    ``anchor`` is the product before them, or None. All steps are elementwise, but for the last one where a ``tiling``
-    cuts the kernel as its reduction asks.
+    ``anchor`` is the product before them, or None. All steps are elementwise, except that with a ``tiling``, which cuts
+    the kernel for its reduction, the last step is that reduction.
     """
 
     anchor: Expr | None
     steps: tuple[Expr, ...]
     registers: tuple[np.dtype[Any], ...]
-    """the dtype of each register"""
+    """dtype of each register"""
     targets: tuple[int, ...]
-    """for each step the register that it writes, or RESULT"""
+    """for each step its target: a register, or RESULT"""
     shares: bool
-    """whether the product is written into the result's memory; else it has memory of its own"""
+    """whether the product is written to the result's memory; otherwise it has its own memory"""
     tiling: Tiling | None = None
-    """cuts of the operand of the reduction"""
+    """blocks of the reduction's operand"""
 
     @property
     def workspace(self) -> int:
-        """Bytes of the registers of one block, of a product with memory of its own, and of partial results."""
+        """Bytes of one block's registers, of a product with its own memory, and of partial results."""
         if self.tiling is not None:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
-        # A product is computed tile by tile, so that its blocks have the size of tiles.
+        # A product is computed tile by tile, so blocks are as large as tiles.
         most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
-        # Another device than cpu decides about blocks itself: its registers have the result's size.
+        # Devices other than cpu choose blocks themselves: registers are as large as the result.
         elements = min(type_.size, most // type_.dtype.itemsize) if type_.device is cpu else type_.size
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 
     @property
     def scratch(self) -> int:
-        """Bytes of the workspace that lie in the arena: the partial results of rows that are cut."""
+        """Bytes of the workspace in the arena: the partial results of split rows."""
         if self.tiling is None or not self.tiling.in_parts:
             return 0
         last = self.steps[-1]
         return math.prod(self.tiling.parts) * last.operation.partial_dtype(last.dtype).itemsize
 
     def over(self, nodes: Sequence[Expr]) -> Blocks:
-        """Return the same blocks for other nodes of the same pattern."""
+        """Return the same blocks for other nodes with the same pattern."""
         anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
         return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling)
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
-        """Return the blocks where the reduction's operand lies in memory by ``order``, its axes from the outermost."""
+        """Return the blocks for a reduction operand stored in ``order``, which lists its axes from outermost to
+        innermost."""
         assert self.tiling is not None
         joins = self.steps[-1].operation.combine_ufunc is not None
         return replace(self, tiling=self.tiling.laid(order, joins))
 
 
 def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Tiling | None:
-    """Return how elementwise steps and the reduction at their end are cut; None where a row it needs fits no block.
+    """Return how elementwise steps and a final reduction are cut; None if it needs whole rows and one exceeds a block.
 
-    ``operands`` gives a step's operands as they stand in the graph. Many registers make blocks smaller: a thread keeps
-    them from run to run.
+    ``operands`` returns a step's current operands in the graph. The more registers, the smaller the blocks, because a
+    thread keeps them from run to run.
     """
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.reduced_axes is not None
     widest = max([step.dtype.itemsize for step in steps[:-1]])
     most = REDUCED_BYTES // widest
-    if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for so many registers only
+    if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for a few registers
         most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
     return tiling_of(shape, operation.reduced_axes, most, operation.combine_ufunc is not None)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
-    """Return the blocks of a fused kernel; ``nodes`` are operands first, with the product, if any, before all."""
+    """Return the blocks of a fused kernel; ``nodes`` are operands first, starting with the product, if any."""
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
         return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
@@ -111,9 +113,9 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:
-    """Whether a product needs only the memory of the result of elementwise steps on it, of which ``last`` is the last.
+    """Whether a product needs no memory besides the result of the elementwise steps after it, which end in ``last``.
 
-    It is written into the result's memory, unless the last step would destroy an operand that it still reads.
+    The product is written to the result's memory, unless the last step would overwrite an operand that it still reads.
     """
     if product.type is not last.type and product.dtype != last.dtype:
         return False
@@ -125,13 +127,13 @@ def _assign(
 ) -> tuple[tuple[np.dtype[Any], ...], tuple[int, ...]]:
     """Assign a register to every value between steps; return the registers' dtypes and each step's target.
 
-    One walk with a free list for each dtype (linear scan, as compilers do it). A step writes over an operand that dies
-    in it if its operation allows that; other operands that die free their registers after it.
+    One pass with a free list for each dtype (linear scan, as in compilers). A step overwrites an operand that dies in
+    it if its operation allows this; the registers of other dying operands become free after it.
     """
     last: dict[int, int] = {}
     for index, step in enumerate(steps):
         for operand in operands(step):
-            # The later one overwrites the earlier: what stays is the last step that reads the value.
+            # Later entries overwrite earlier ones, so this is the last step that reads the value.
             last[operand.uid] = index
     register_of: dict[int, int] = {}
     free: dict[np.dtype[Any], list[int]] = {}
@@ -145,13 +147,13 @@ def _assign(
             uid = operand.uid
             if uid in register_of and last[uid] == index:
                 register = register_of.pop(uid)
-                # The first operand that dies is enough: a step has one result. Equal dtypes, since a register is an
-                # array of one.
+                # The first dying operand suffices, since a step has one result. A register is an array with one dtype,
+                # so dtypes must match.
                 if target < 0 and reuses and registers[register] == dtype:
                     target = register
                 else:
                     released.append((registers[register], register))
-        # No operand's register could be taken over: one that is free, or a new one.
+        # No operand's register could be reused: take a free one, or add one.
         if target < 0:
             spare = free.get(dtype)
             if spare:
@@ -159,7 +161,8 @@ def _assign(
             else:
                 target = len(registers)
                 registers.append(dtype)
-        # After the target was chosen, never before: the step would write over an operand that it still reads.
+        # Free registers only after the target was chosen; otherwise the step would overwrite an operand that it still
+        # reads.
         for released_dtype, register in released:
             free.setdefault(released_dtype, []).append(register)
         register_of[step.uid] = target

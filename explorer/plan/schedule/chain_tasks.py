@@ -1,8 +1,8 @@
-"""Tasks of a schedule: its chains as tasks for workers that share no memory, and the values that pass between them.
+"""Schedules as tasks for workers without shared memory: one task for each chain, and the values passed between them.
 
-Executors for processes and machines ask for it ("async", "dask"), and ``plan.estimate`` for the same on paper;
-plan/schedule/task_assignment.py then chooses the workers. A chain is the unit, since cutting one would only add a
-message: within it each kernel waits for the one before anyway.
+Executors for processes and machines ("async", "dask") use the tasks, and so does ``plan.estimate``;
+plan/schedule/task_assignment.py then chooses the workers. A chain is not divided, since each of its kernels waits for
+the previous one anyway and a cut would only add a message.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from explorer.plan.schedule.schedule import Kernel, Schedule
 from explorer.plan.schedule.task_assignment import Network, Task
 
 _SMALL = 4096
-"""bytes of a leaf up to which it travels with the tasks that read it, not in a message of its own"""
+"""maximum bytes of a leaf that is sent together with the tasks that read it, not in its own message"""
 
 
 class ChainTasks(NamedTuple):
-    """Tasks of a schedule, with the values that they read and give, by uid."""
+    """Tasks of a schedule, with the values that they read and produce, identified by uid."""
 
     tasks: list[Task]
     kernels: list[list[int]]
-    """by task: the numbers of its kernels, in their order"""
+    """for each task, the numbers of its kernels in order"""
     sizes: dict[int, int]
     """bytes of each value"""
     inputs: list[int]
-    """leaves that are sent in messages of their own"""
+    """leaves that are sent in their own messages"""
     results: list[int]
 
 
@@ -36,9 +36,9 @@ def chain_tasks(
     at_home: Callable[[Kernel], bool] = lambda kernel: False,
     away: Callable[[Kernel], bool] = lambda kernel: True,
 ) -> ChainTasks:
-    """Return the chains of a schedule as tasks; a chain may run at home, or away, where each of its kernels may.
+    """Return the chains of a schedule as tasks; a chain may run at home, or on a worker, if each of its kernels may.
 
-    Views of whole values are not sent but taken again, and constants are computed wherever they are read.
+    Views of whole values are recreated instead of sent, and constants are computed wherever they are read.
     """
     members: list[list[int]] = []
     numbers: dict[int, int] = {}
@@ -47,7 +47,7 @@ def chain_tasks(
     for index, (kernel, chain) in enumerate(zip(schedule.kernels, schedule.chains, strict=True)):
         if kernel.constant:
             continue
-        # Views stay with what they show: to make one elsewhere, all of it would have to be sent.
+        # Views stay with the value that they show: to create one elsewhere, the whole value would have to be sent.
         if kernel.is_view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
             task_of[kernel.result.uid] = task_of[kernel.reads[0].uid]
             members[task_of[kernel.result.uid]].append(index)
@@ -65,13 +65,13 @@ def chain_tasks(
     for number, indices in enumerate(members):
         for index in indices:
             for read in schedule.kernels[index].reads:
-                # The viewed value travels, once, however many views of it are read over there.
+                # The viewed value is sent once, however many of its views are read there.
                 value = base.get(read.uid, read)
                 if task_of.get(value.uid) != number and value.uid not in local:
                     reads[number][value.uid] = value
                     if value.uid in task_of:
                         gives[task_of[value.uid]][value.uid] = value
-    # By uid, so that a result that was asked for twice is sent once. The inner loop of one value only gives it a name.
+    # Keyed by uid, so that a result requested twice is sent once. The inner loop over one value only names it.
     roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
     for uid, root in roots.items():
         if uid in task_of:
@@ -93,19 +93,20 @@ def chain_tasks(
 
 
 def ends_before_messages(kernel: Kernel, network: Network) -> bool:
-    """Whether a kernel ends sooner than its operands would arrive on a worker.
+    """Whether a kernel finishes sooner than its operands would arrive at a worker.
 
-    One that computes nothing and only copies is compared with its bytes on the link, any other with an empty message:
-    the process that asks is not one more worker.
+    A kernel that only copies is compared with the transfer time of its bytes, any other with an empty message, because
+    the calling process is not an additional worker.
     """
     size = 0 if kernel.cost.flops else kernel.result.type.nbytes
     return kernel.cost.estimate <= network.latency + size / network.bandwidth
 
 
 def bases(schedule: Schedule) -> dict[int, Expr]:
-    """Return for each view of a whole value, by uid, the value that it shows, through any number of views.
+    """Return, for each view of a whole value, by uid, the value that it shows, through any number of views.
 
-    A part of a value, such as a row or one of several outputs, is not among them: less is sent than of the whole.
+    Views of parts, such as a row or one of several outputs, are excluded, because sending the part is cheaper than
+    sending the whole.
     """
     base: dict[int, Expr] = {}
     for kernel in schedule.kernels:

@@ -1,11 +1,11 @@
-"""Assignment of tasks to workers that share no memory: which worker runs what, when, and which values are sent.
+"""Assignment of tasks to workers without shared memory: where and when each task runs, and which values are sent.
 
-The algorithm is HEFT (Topcuoglu, Hariri, Wu 2002), list scheduling by earliest finish: tasks are taken by the length of
-the longest way from their beginning to the end of the program, and each goes to the worker that would end it first.
-Links follow the one-port model: a worker sends one message at a time, and receives one at a time. A value that has been
-sent stays where it went.
+The algorithm is HEFT (Topcuoglu, Hariri, Wu 2002), list scheduling by earliest finish time. Tasks are ordered by the
+length of the longest path from their start to the end of the program, and each is assigned to the worker that would
+finish it first. Links follow the one-port model: a worker sends one message at a time and receives one at a time. A
+value that was sent to a worker stays there.
 
-``plan.estimate`` shows such an assignment on paper; the executors "async" and "dask" run one.
+``plan.estimate`` predicts such an assignment; the executors "async" and "dask" run one.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 HOME = 0
-"""the lane of the process that asks: it holds the inputs, and the results are sent there"""
+"""the lane of the calling process, which holds the inputs and receives the results"""
 
 BANDWIDTH, LATENCY, OVERHEAD = 500.0, 2000.0, 3000.0
-"""MB/s, and µs of a message and of starting a task, where nobody says others: about Dask's between processes of one
-machine (tests/bench/README.md)"""
+"""default link speed in MB/s, and default µs per message and per task start; about those of Dask between processes of
+one machine (tests/bench/README.md)"""
 
 
 class Task(NamedTuple):
-    """Piece of work that is not divided: kernels that run one after the other."""
+    """Indivisible unit of work: kernels that run one after another."""
 
     micros: float
     reads: tuple[int, ...] = ()
-    """values that it needs, by number: results of other tasks, and inputs"""
+    """numbers of the values that it needs: results of other tasks, and inputs"""
     gives: tuple[int, ...] = ()
-    """values that others need of it"""
+    """numbers of its values that others need"""
     at_home: bool = False
-    """whether the process that asks may run it"""
+    """whether the calling process may run it"""
     away: bool = True
     """whether a worker may run it"""
 
@@ -42,11 +42,11 @@ class Network:
 
     workers: int
     bandwidth: float = float("inf")
-    """bytes per µs, which are MB/s, of each worker's link"""
+    """speed of each worker's link, in bytes per µs, which equals MB/s"""
     latency: float = 0.0
-    """µs of a message without its bytes"""
+    """latency of a message in µs"""
     overhead: float = 0.0
-    """µs that it takes to start work on a worker: its first task, and each that waits for a message"""
+    """µs to start work on a worker: for its first task, and for each task that waits for a message"""
 
 
 class Transfer(NamedTuple):
@@ -60,33 +60,34 @@ class Transfer(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Tasks on lanes: lane 0 is the process that asks, the others are workers; columns are by the task's number."""
+    """Tasks assigned to lanes: lane 0 is the calling process, the others are workers. Columns are indexed by task."""
 
     lanes: list[int]
     starts: list[float]
     ends: list[float]
     order: list[int]
-    """tasks in the order in which they begin"""
+    """tasks in order of start time"""
     transfers: list[Transfer]
     micros: float
-    """when the last result is where it is wanted"""
+    """time at which the last result has arrived"""
 
 
 class _Lanes:
-    """State of the lanes while tasks are assigned."""
+    """State of the lanes during assignment."""
 
     def __init__(self, sizes: Mapping[int, int], network: Network) -> None:
         count = network.workers + 1
         self.sizes, self.network = sizes, network
         self.free, self.sending, self.receiving = [0.0] * count, [0.0] * count, [0.0] * count
         self.there: list[dict[int, float]] = [{} for _ in range(count)]
-        """by lane: value → when it is there"""
+        """for each lane: value → time at which it is available"""
         self.holders: dict[int, list[int]] = {}
-        """value → lanes that have it: each can send it on"""
+        """value → lanes that have a copy, each of which can send it"""
         self.transfers: list[Transfer] = []
 
     def arrival(self, reads: Sequence[int], lane: int, transfers: list[Transfer] | None = None) -> float:
-        """Return when values are on a lane; with ``transfers`` what that takes is entered, there and in the lanes."""
+        """Return when values are available on a lane; if ``transfers`` is given, also record the transfers there and in
+        the lanes."""
         there, network = self.there[lane], self.network
         latest, receiving = 0.0, self.receiving[lane]
         missing: dict[int, list[int]] = {}
@@ -108,7 +109,7 @@ class _Lanes:
         return latest
 
     def give(self, lane: int, values: Iterable[int], time: float) -> None:
-        """Enter values that a lane has from a time on."""
+        """Record that a lane has values from a given time."""
         there = self.there[lane]
         for value in values:
             there[value] = time
@@ -124,10 +125,9 @@ class _Lanes:
         return task.micros + (0.0 if is_started else self.network.overhead)
 
     def choices(self, task: Task) -> list[int]:
-        """Return the lanes that may run a task, of empty ones that cannot be told apart only the first."""
+        """Return the lanes that may run a task, with only the first of identical idle lanes."""
         lanes = [HOME] if task.at_home or not task.away else []
-        # Of a hundred idle workers only the first is tried: the others would give the same times, one task after
-        # another.
+        # Of a hundred idle workers only the first is tried, because the others would give the same times.
         alike: set[tuple[float, float]] = set()
         for lane in range(1, self.network.workers + 1) if task.away else ():
             if not any(value in self.there[lane] for value in task.reads):
@@ -142,7 +142,8 @@ class _Lanes:
 def assign(
     tasks: Sequence[Task], sizes: Mapping[int, int], inputs: Iterable[int], results: Iterable[int], network: Network
 ) -> Assignment:
-    """Assign tasks, operands first, to lanes. ``sizes`` are bytes by value; inputs are at home, results end there."""
+    """Assign tasks, given in topological order, to lanes. ``sizes`` maps values to bytes; inputs start and results end
+    on `HOME`."""
     state = _Lanes(sizes, network)
     state.give(HOME, inputs, 0.0)
     lanes, starts, ends = [HOME] * len(tasks), [0.0] * len(tasks), [0.0] * len(tasks)
@@ -152,26 +153,26 @@ def assign(
         best = (float("inf"), float("inf"), HOME)
         for lane in state.choices(task):
             start = max(state.free[lane], state.arrival(task.reads, lane))
-            # Of equal ends the earlier start, then the smaller lane: the assignment must be the same on every machine.
+            # Ties are broken by earlier start, then by smaller lane: the assignment must be the same on every machine.
             best = min(best, (start + state.micros(task, lane), start, lane))
         lane = lanes[number] = best[2]
         micros = state.micros(task, lane)
         starts[number] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
         ends[number] = state.free[lane] = starts[number] + micros
         state.give(lane, task.gives, ends[number])
-    # Results are fetched at the very end, in one message a lane. Those that are constants have no holder, nor any need.
+    # Results are fetched at the very end, in one message per lane. Constant results have no holder and need none.
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
     order = sorted(range(len(tasks)), key=lambda number: (starts[number], number))
     return Assignment(lanes, starts, ends, order, state.transfers, max([last, *ends], default=0.0))
 
 
 def _ranks(tasks: Sequence[Task]) -> list[float]:
-    """Return for each task the µs of work on the longest way from its beginning to the end, which is at most that of
-    the tasks that it reads."""
+    """Return the rank of each task: µs of work on the longest path from its start to the end, at most its producers'
+    ranks."""
     ranks = [0.0] * len(tasks)
     below: dict[int, float] = {}
-    """value → the highest rank among the tasks that read it"""
-    # Operands come first among tasks, so that backwards all readers of a value have their ranks.
+    """value → highest rank among the tasks that read it"""
+    # Tasks are in topological order, so in reverse all readers of a value are ranked before it is produced.
     for number in range(len(tasks) - 1, -1, -1):
         task = tasks[number]
         ranks[number] = task.micros + max([below.get(value, 0.0) for value in task.gives], default=0.0)
@@ -181,5 +182,5 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
 
 
 def critical_path(tasks: Sequence[Task]) -> float:
-    """Return the µs of work on the longest way through the tasks: no number of workers takes less."""
+    """Return the µs of work on the longest path through the tasks, a lower bound for any number of workers."""
     return max(_ranks(tasks), default=0.0)

@@ -1,12 +1,12 @@
-"""Tiling: the blocks in which a reduction reads values computed for it, decided by shapes alone.
+"""Tiling: the blocks in which a reduction reads the values computed for it, chosen from shapes only.
 
-Rows, which are the elements that one element of the result is reduced from, stay whole as long as they can: each is
-then summed as NumPy sums it alone. A row that is one run of memory and too long for a block is halved where NumPy's
-pairwise summation halves it, so that its sum keeps its bits too. Others are cut into parts, whose results are joined.
+A row consists of the elements that are reduced to one element of the result. Rows stay whole if possible, and each is
+then summed exactly as NumPy sums it. A contiguous row that exceeds a block is halved where NumPy's pairwise summation
+halves it, so that its sum keeps the same bits. Other rows are cut into parts, whose results are combined.
 
-The pass fuse asks for tilings, run/kernels/fused_reduction.py runs over them. Threads do not count: a tiling that
-depended on how many there are would give other last digits on each machine. What was tried, and why sums are cut where
-NumPy halves them, is in assets/decisions/0008-sums-are-cut-where-numpy-halves-them.md.
+The pass `Fuse` requests tilings, and run/kernels/fused_reduction.py runs them. The number of threads has no influence,
+because it would make last digits depend on the machine. Alternatives that were tried are described in
+assets/decisions/0008-sums-are-cut-where-numpy-halves-them.md.
 """
 
 from __future__ import annotations
@@ -20,46 +20,45 @@ from explorer.core.ir.tiles import Index, count, slices
 from explorer.core.types.tensor_type import Shape
 
 PIXEL_BY_PIXEL = (0, 2, 3, 1)
-"""the order in memory of images (N, C, H, W) whose channels lie together"""
+"""axis order in memory of images (N, C, H, W) with contiguous channels"""
 _UNROLLED = 8
-"""NumPy's pairwise summation halves a run at a multiple of this many elements"""
+"""NumPy's pairwise summation halves a run at multiples of this many elements"""
 _RUN, _LINE = 64, 8192
-"""elements of a block that lie side by side in memory at least, where rows may be cut, and where they may not: shorter
-stretches waste cache lines"""
+"""minimum contiguous elements of a block, if rows may be cut and if they may not: shorter stretches waste cache lines
+"""
 
 MOST_BLOCKS = 1 << 16
-"""blocks up to which an array is cut: a program may declare lengths that no memory holds"""
+"""maximum number of blocks of an array: a program may declare lengths that no memory holds"""
 
 
 class Tiling(NamedTuple):
-    """Blocks of an array whose elements are combined along ``axes``; ``order`` are all its axes, outermost first."""
+    """Blocks of an array that is reduced along ``axes``; ``order`` lists all its axes, outermost first."""
 
     shape: Shape
     axes: tuple[int, ...]
     order: tuple[int, ...]
     most: int
-    """elements that a block may have, about"""
+    """approximate maximum number of elements in a block"""
     counts: tuple[int, ...]
-    """number of slices into which each axis is cut"""
+    """number of slices along each axis"""
     halvings: int = 0
-    """number of times that each row, one run of memory, is halved; the axes outside of the runs are cut into single
-    indices"""
+    """number of times that each contiguous row is halved; the axes outside the rows are cut into single indices"""
 
     @property
     def run(self) -> tuple[int, ...]:
-        """The axes that are one run of memory in each row, outermost first; () where none is combined."""
+        """The axes that form one contiguous run in each row, outermost first; () if none is reduced."""
         laid = itertools.dropwhile(lambda axis: self.shape[axis] == 1, reversed(self.order))
         axes_of_run = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, laid)
         return tuple(reversed([axis for axis in axes_of_run if self.shape[axis] != 1]))
 
     @property
     def blocks(self) -> int:
-        """The number of blocks."""
+        """Number of blocks."""
         return math.prod(self.counts) << self.halvings
 
     @property
     def elements(self) -> int:
-        """The number of elements of the largest block."""
+        """Number of elements in the largest block."""
         if not self.halvings:
             return math.prod([-(-size // parts) for size, parts in zip(self.shape, self.counts, strict=True)])
         length = math.prod([self.shape[axis] for axis in self.run])
@@ -74,21 +73,21 @@ class Tiling(NamedTuple):
 
     @property
     def parts(self) -> Shape:
-        """The shape of the values of all parts of rows: along the axes that are combined, one for each part."""
+        """Shape of the partial results: along the reduced axes, one for each part."""
         counts = [self.counts[axis] if axis in self.axes else size for axis, size in enumerate(self.shape)]
         if self.halvings:
             counts[self.run[-1]] = 1 << self.halvings
         return tuple(counts)
 
     def laid(self, order: tuple[int, ...], in_parts: bool) -> Tiling:
-        """Return the blocks of the array where it lies by another ``order``.
+        """Return the blocks of the array if it is stored in another ``order``.
 
-        ``in_parts`` says whether rows may be cut; the blocks stay as they are where they would have to be and may not.
+        ``in_parts`` permits cutting rows; if rows would have to be cut but may not be, the blocks stay as they are.
         """
         return tiling_of(self.shape, self.axes, self.most, in_parts, order) or self
 
     def indices(self) -> Iterator[tuple[Index, Index]]:
-        """Yield for each block, in the order of memory, its elements and the place of their values among all parts.
+        """Yield for each block, in memory order, its elements and the index of their partial results.
 
         Only for tilings without halvings, whose blocks are cut along axes.
         """
@@ -97,7 +96,8 @@ class Tiling(NamedTuple):
             [slice(part, part + 1) for part in range(len(cuts))] if axis in self.axes else cuts
             for axis, cuts in zip(self.order, own, strict=True)
         ]
-        # The inverse of the permutation `order`: cuts are made outermost in memory first, indices are by axis.
+        # Invert the permutation `order`: cuts are made from the outermost axis in memory, while indices follow the
+        # axes.
         back = sorted(range(len(self.order)), key=self.order.__getitem__)
         for block, place in zip(itertools.product(*own), itertools.product(*places), strict=True):
             yield tuple([block[axis] for axis in back]), tuple([place[axis] for axis in back])
@@ -108,20 +108,20 @@ def tiling_of(
 ) -> Tiling | None:
     """Return blocks of about ``most`` elements of an array that is reduced along ``axes``.
 
-    ``in_parts`` says whether rows may be cut, ``order`` has all axes from the outermost in memory, () for the order of
-    the shape. Returns None where rows would have to be cut and may not be, or where there would be too many blocks.
+    ``in_parts`` permits cutting rows; ``order`` lists all axes from the outermost in memory, or is () for row-major
+    order. Returns None if rows would have to be cut but may not be, or if there would be too many blocks.
 
     Example: ``tiling_of((1024, 4096), (1,), 1 << 18).counts`` is ``(16, 1)``: 16 blocks of 64 whole rows.
     """
     order = order or tuple(range(len(shape)))
     if math.prod(shape) <= most:
         return Tiling(shape, axes, order, most, (1,) * len(shape))
-    tiling = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
+    tiling = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # shorter runs are not halved
     return None if tiling is None or tiling.blocks > MOST_BLOCKS else tiling
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:
-    """Cut an array of more than ``most`` elements: long runs by halving, else axes that are not combined, then
+    """Cut an array of more than ``most`` elements: long runs by halving, else along axes that are not reduced, then
     others."""
     counts = [1] * len(shape)
     size = math.prod(shape)
@@ -130,7 +130,8 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     if length > most:
         halvings = 0
         while length > most:
-            # The larger half: NumPy rounds the first half down to its unrolling, so that the rest is at least as long.
+            # Follow the larger half: NumPy rounds the first half down to its unrolling, so the second is at least as
+            # long.
             length -= half(length)
             halvings += 1
         counts = [1 if axis in run else size for axis, size in enumerate(shape)]
@@ -138,14 +139,14 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     extents = list(shape)
 
     def cut(axis: int, least: int, indices: int) -> None:
-        """Cut an axis into slices of ``least`` elements or more, and of no fewer than ``indices`` indices."""
+        """Cut an axis into slices of at least ``least`` elements and at least ``indices`` indices."""
         nonlocal size
         others = size // extents[axis]
         counts[axis] = min(count(shape[axis], max(least, most // others)), max(1, shape[axis] // indices))
         extents[axis] = -(-shape[axis] // counts[axis])
         size = others * extents[axis]
 
-    # Rows stay whole as long as they can: first cut the axes that are not combined, from the outermost on.
+    # Keep rows whole if possible: first cut the axes that are not reduced, starting from the outermost.
     least = most // (_RUN if in_parts else _LINE)
     inner, outside = math.prod(shape), True
     for axis in order:
@@ -154,9 +155,9 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         if axis not in axes and size > most:
             if outside:
                 cut(axis, 1, 1)
-            else:  # a single index between axes that are combined would make one run of them
+            else:  # A single index between reduced axes would merge them into one run.
                 cut(axis, -(-least // inner), 2)
-    # What is still too large can only be cut through rows: along combined axes, but not within runs of memory.
+    # If blocks are still too large, rows must be cut: along reduced axes, but not within contiguous runs.
     if size > most and not in_parts:
         return None
     for axis in order:
@@ -166,12 +167,12 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
 
 
 def half(length: int) -> int:
-    """Return where NumPy's pairwise summation halves a run of so many elements: at a multiple of its unrolling."""
+    """Return where NumPy's pairwise summation halves a run of this length: at a multiple of its unrolling."""
     return length // 2 - length // 2 % _UNROLLED
 
 
 def halved(length: int, halvings: int) -> list[tuple[int, int]]:
-    """Return the runs, by start and stop, that a run of ``length`` elements becomes when all are halved so often."""
+    """Return the (start, stop) runs that result from halving a run of ``length`` elements repeatedly."""
     runs = [(0, length)]
     for _ in range(halvings):
         runs = [
@@ -183,15 +184,14 @@ def halved(length: int, halvings: int) -> list[tuple[int, int]]:
 
 
 def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
-    """Return the elements from ``start`` to ``stop`` of an array, row by row, as a few boxes of indices.
+    """Return the elements from ``start`` to ``stop`` of an array, in row-major order, as a few boxes of indices.
 
-    Whole rows are one box; the rest of the first and the last row are boxes of their own, in each dimension.
+    Whole rows form one box; the remainders of the first and the last row form separate boxes, in each dimension.
     """
     if not shape:
         return [()]
     inner = math.prod(shape[1:])
-    # Whole rows between the two ends: the first that begins at or after `start`, and one past the last that ends by
-    # `stop`.
+    # Whole rows between the two ends: from the first that begins at or after `start` to the last that ends by `stop`.
     first, last = -(-start // inner), stop // inner
     if first > last:  # within one row
         return [(slice(last, last + 1), *box) for box in boxes(shape[1:], start - last * inner, stop - last * inner)]
