@@ -227,7 +227,7 @@ class PlanGraph:
             node = pop()
             if node is None:  # All producers of the next node are in the order.
                 node = pop()
-                finish(node)  # type: ignore[arg-type]  # type: ignore[arg-type]  # appended below None
+                finish(node)  # type: ignore[arg-type]  # appended below None
                 mark(node.uid)  # type: ignore[union-attr]
                 continue
             uid = node.uid
