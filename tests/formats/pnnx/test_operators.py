@@ -207,7 +207,7 @@ def test_padding_that_keeps_the_size() -> None:
             {},
             r"operator 'op' \(nn.Conv2d\): padding_mode='mirror'",
         ),
-        ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {"weight": x}, "one integer, or 2"),
+        ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {"weight": x}, "one number, or 2"),
         ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {}, "the input 'weight' is missing; given: 1 operand"),
         (
             "nn.Conv2d",

@@ -6,18 +6,17 @@ the function's meaning. Weights keep torch's packed layout: rows of queries, key
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.operator_checks import with_rank, with_shape
-from explorer.formats.pnnx.attention_operands import MASKS, SEQUENCES
-from explorer.formats.pnnx.operators.base.arguments import tensor_or_none
+from explorer.formats.pnnx.attention_operands import MASKS
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.recurrent_results import ONE_OF
-from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Names, Outputs, Unused
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
@@ -26,90 +25,117 @@ from explorer.ops.reduction.reduce import mean
 
 
 @file_operator("F.scaled_dot_product_attention")
-def scaled_dot_product_attention(op: OperatorContext) -> Expr:
+def scaled_dot_product_attention(
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    attn_mask: Expr | None = None,
+    *,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Expr:
     """Softmax of queries times keys, applied to values."""
-    op.only("dropout_p", 0.0)
-    scale = None if op.argument("scale", None) is None else op.number("scale")
-    query, key, value = op.tensor(0, "query"), op.tensor(1, "key"), op.tensor(2, "value")
-    shared = op.flag("enable_gqa", False)
-    if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not shared:
+    if dropout_p:
+        raise OperandError(
+            f"dropout_p={dropout_p!r}", rule="dropout_p must be 0.0: elements are dropped in training only"
+        )
+    if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not enable_gqa:
         raise OperandError(
             f"queries {query.type} and keys {key.type}",
             rule="query and key must have as many heads, unless enable_gqa=True",
         )
-    mask = tensor_or_none(op, 3, "attn_mask")
-    return attention(query, key, value, mask, causal=op.flag("is_causal", False), scale=scale)
+    return attention(query, key, value, attn_mask, causal=is_causal, scale=scale)
 
 
-@file_operator("nn.MultiheadAttention", ignored=("kdim", "vdim", "dropout"))
-def multi_head_attention(op: OperatorContext) -> Any:
-    """Attention of several heads between linear maps; outputs are the values, then the mean weights where asked for."""
-    for name in ("add_bias_kv", "add_zero_attn"):
-        op.only(name, False)
-    heads, width = op.integer("num_heads"), op.integer("embed_dim")
-    if heads < 1 or width % heads:
+Training = Annotated[Unused, Names("kdim", "vdim", "dropout")]
+"""sizes that the weights have, too, and what changes training only"""
+
+
+@file_operator("nn.MultiheadAttention")
+def multi_head_attention(
+    query: Expr,
+    key: Expr | None = None,
+    value: Expr | None = None,
+    *,
+    embed_dim: int,
+    num_heads: int,
+    bias: bool = True,
+    batch_first: bool = False,
+    add_bias_kv: Literal[False] = False,
+    add_zero_attn: Literal[False] = False,
+    attn_mask: Expr | None = None,
+    key_padding_mask: Expr | None = None,
+    in_proj_weight: Expr | None = None,
+    q_proj_weight: Expr | None = None,
+    k_proj_weight: Expr | None = None,
+    v_proj_weight: Expr | None = None,
+    in_proj_bias: Expr | None = None,
+    out_weight: Annotated[Expr | None, Names("out_proj.weight")] = None,
+    out_bias: Annotated[Expr | None, Names("out_proj.bias")] = None,
+    one_of: tuple[str, ...] = (),
+    training: Training,
+    outputs: Outputs,
+) -> Expr | tuple[Expr, Expr]:
+    """Attention of several heads between linear maps; outputs are the values, then the mean weights where asked for.
+
+    One operand serves for queries, keys and values, of two the second one for keys and values.
+    """
+    if one_of:
         raise OperandError(
-            f"num_heads={heads}, embed_dim={width}",
+            f"operands that may be {' or '.join(one_of)}",
+            rule="what an operand is must follow from its shape, since its name is not in the file",
+            fix="export with inputs of as many samples, queries and keys as are different numbers, or open the module: "
+            "ex.open(module, inputs)",
+        )
+    if num_heads < 1 or embed_dim % num_heads:
+        raise OperandError(
+            f"num_heads={num_heads}, embed_dim={embed_dim}",
             rule="the number of features must be a multiple of the number of heads",
         )
-    sequences = _sequences(op)
-    batch_first = op.flag("batch_first", False)
+    if (in_proj_bias is not None, out_bias is not None) != (bias, bias):
+        raise OperandError(
+            f"bias={bias} with in_proj_bias {'missing' if in_proj_bias is None else 'given'}, out_proj.bias "
+            f"{'missing' if out_bias is None else 'given'}",
+            rule="there must be both biases where bias is True, and none where it is False",
+        )
+    keys = query if key is None else key
+    sequences = [query, keys, keys if value is None else value]
     for name, x in zip(("query", "key", "value"), sequences, strict=True):
         with_rank(name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     if not batch_first:
         sequences = [transpose(x, (1, 0, 2)) for x in sequences]
-    query, key, value = (
-        _heads(matmul(x, weight.T) if bias is None else matmul(x, weight.T) + bias, heads)
-        for x, (weight, bias) in zip(sequences, _projections(op, width, sequences), strict=True)
-    )
-    mask = _mask(op, heads, query, key)
-    weights = attention_weights(query, key, mask)
-    if mask is not None and mask.dtype.kind == "b" and len(op.definition.outputs) == 1:
-        # a query without any key gets zeros, as torch's function has it, which the module calls for values alone
-        weights = where(mask, weights, 0)
-    mixed = transpose(matmul(weights, value), (0, 2, 1, 3))
-    y = matmul(reshape(mixed, (*mixed.shape[:2], width)), _weight(op, "out_proj.weight", width, width).T)
-    if op.flag("bias", True):
-        y = y + _weight(op, "out_proj.bias", width)
-    y = y if batch_first else transpose(y, (1, 0, 2))
-    return y if len(op.definition.outputs) == 1 else (y, mean(weights, 1))
-
-
-def _sequences(op: OperatorContext) -> list[Expr]:
-    """Return queries, keys and values, by their names or in this order; the last operand serves for the rest."""
-    meant: Any = op.argument(ONE_OF, None)
-    if meant is not None:
-        raise OperandError(
-            f"operands that may be {' or '.join(map(str, meant))}",
-            rule="nn.MultiheadAttention: what an operand is must follow from its shape, since its name is not in the "
-            "file",
-            fix="export with inputs of as many samples, queries and keys as are different numbers, or open the module: "
-            "ex.open(module, inputs)",
-        )
-    named = op.definition.input_names
-    count = len(op.passed) - sum([name in named for name in MASKS])
-    places = [(0, name) if name in named else (min(at, count - 1), "") for at, name in enumerate(SEQUENCES)]
-    return [op.tensor(*place) for place in places]
-
-
-def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list[tuple[Expr, Expr | None]]:
-    """Weights and biases of queries, keys and values: one matrix for all, or one for each where sizes differ."""
-    is_packed = op.optional_weight("in_proj_weight") is not None
-    bias = _weight(op, "in_proj_bias", 3 * width) if op.flag("bias", True) else None
-    projections: list[tuple[Expr, Expr | None]] = []
-    for index, (name, x) in enumerate(zip("qkv", sequences, strict=True)):
-        part = slice(index * width, (index + 1) * width)
-        features = x.shape[2]
-        if is_packed:
-            weight = _weight(op, "in_proj_weight", 3 * width, features)[part]
+    single = {"q_proj_weight": q_proj_weight, "k_proj_weight": k_proj_weight, "v_proj_weight": v_proj_weight}
+    biases = None if in_proj_bias is None else with_shape("in_proj_bias", in_proj_bias, (3 * embed_dim,))
+    projected = []
+    for index, (x, name) in enumerate(zip(sequences, single, strict=True)):
+        part = slice(index * embed_dim, (index + 1) * embed_dim)
+        if in_proj_weight is not None:
+            weight = with_shape("in_proj_weight", in_proj_weight, (3 * embed_dim, x.shape[2]))[part]
         else:
-            weight = _weight(op, f"{name}_proj_weight", width, features)
-        projections.append((weight, None if bias is None else bias[part]))
-    return projections
+            weight = _given(name, single[name], (embed_dim, x.shape[2]))
+        y = matmul(x, weight.T) if biases is None else matmul(x, weight.T) + biases[part]
+        projected.append(_heads(y, num_heads))
+    queries, seen, values = projected
+    mask = _mask(attn_mask, key_padding_mask, num_heads, queries, seen)
+    weights = attention_weights(queries, seen, mask)
+    if mask is not None and mask.dtype.kind == "b" and outputs == 1:
+        # a query without any key gets zeros, as torch's function has it, which the module calls for values only
+        weights = where(mask, weights, 0)
+    mixed = transpose(matmul(weights, values), (0, 2, 1, 3))
+    joined = reshape(mixed, (*mixed.shape[:2], embed_dim))
+    y = matmul(joined, _given("out_proj.weight", out_weight, (embed_dim, embed_dim)).T)
+    if out_bias is not None:
+        y = y + with_shape("out_proj.bias", out_bias, (embed_dim,))
+    y = y if batch_first else transpose(y, (1, 0, 2))
+    return y if outputs == 1 else (y, mean(weights, 1))
 
 
-def _weight(op: OperatorContext, name: str, *shape: int) -> Expr:
-    return with_shape(name, op.weight(name), shape)
+def _given(name: str, weight: Expr | None, shape: Shape) -> Expr:
+    if weight is None:
+        raise OperandError(f"the weight {name!r} is missing", rule="the module must have all its weights")
+    return with_shape(name, weight, shape)
 
 
 def _heads(x: Expr, heads: int) -> Expr:
@@ -118,18 +144,20 @@ def _heads(x: Expr, heads: int) -> Expr:
     return transpose(reshape(x, (n, steps, heads, features // heads)), (0, 2, 1, 3))
 
 
-def _mask(op: OperatorContext, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Return what is added for each query and key, or which keys are seen: the module's truths say which are hidden."""
+def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, query: Expr, key: Expr) -> Expr | None:
+    """Return what is added for each query and key, or which keys are seen: the module's booleans mark hidden ones."""
     pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
     masks = []
-    for name, shapes in ((MASKS[0], (pairs, (count * heads, *pairs))), (MASKS[1], ((count, pairs[1]),))):
-        if name not in op.definition.input_names:
+    for name, mask, shapes in (
+        (MASKS[0], attn_mask, (pairs, (count * heads, *pairs))),
+        (MASKS[1], key_padding_mask, ((count, pairs[1]),)),
+    ):
+        if mask is None:
             continue
-        mask = op.tensor(0, name)
         if mask.shape not in shapes:
             raise OperandError(
                 f"{name} is {mask.type}",
-                rule=f"nn.MultiheadAttention: {name} must have the shape {', or '.join(map(str, shapes))}",
+                rule=f"{name} must have the shape {', or '.join(map(str, shapes))}",
                 fix="export again with a pnnx that notes shapes, or open the module: ex.open(module, inputs)",
             )
         if name == MASKS[1]:

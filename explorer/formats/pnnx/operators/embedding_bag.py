@@ -1,12 +1,12 @@
-"""Bags of rows of a table: the sum, mean or largest of the rows at several numbers.
+"""Bags of rows of a table: the sum, mean or largest of the rows at several indices.
 
-pnnx writes nn.EmbeddingBag as torch's inner operator, with all numbers in one list and where each bag begins in it. Its
-further results (which bag a number is in, how many there are) serve training, and are made of the same numbers.
+pnnx writes nn.EmbeddingBag as torch's inner operator, with all indices in one list and where each bag begins in it. Its
+further results (which bag an index is in, how many there are) serve training, and are made of the same indices.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from explorer.core.types.tensor_type import Array
 from explorer.formats.pnnx.operators.base.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import is_known, value_of
+from explorer.net.operators.signature import Unused
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate, stack
@@ -28,53 +29,54 @@ from explorer.ops.reduction.reduce import any, max, sum
 _MODES = ("sum", "mean", "max")
 
 
-@file_operator("aten::embedding_bag", ignored=(3, 5))
-def embedding_bag(op: OperatorContext) -> tuple[Expr, ...]:
+@file_operator("aten::embedding_bag")
+def embedding_bag(
+    op: OperatorContext,
+    weight: Expr,
+    indices: Expr,
+    offsets: Expr,
+    scale_grad_by_freq: Unused,
+    mode: Literal[0, 1, 2] = 0,
+    sparse: Unused = None,
+    per_sample_weights: Expr | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Expr, ...]:
     """The sum (mode 0), mean (1) or largest (2) of the rows of each bag; an empty bag gives zeros."""
-    table, numbers, starts = op.tensor(0, "weight"), op.tensor(1, "indices"), op.tensor(2, "offsets")
-    mode, weights, ends_last, unused = (
-        op.operand(place) if place < len(op.passed) else default
-        for place, default in ((4, 0), (6, None), (7, False), (8, None))
-    )
-    if table.ndim != 2:
-        raise OperandError(f"a table {table.type}", rule="aten::embedding_bag: the table must be a matrix of rows")
-    if numbers.ndim != 1 or starts.ndim != 1 or mode not in range(3):
+    if weight.ndim != 2:
+        raise OperandError(f"a table {weight.type}", rule="the table must be a matrix of rows")
+    if indices.ndim != 1 or offsets.ndim != 1:
         raise OperandError(
-            f"mode={mode!r}, numbers {numbers.type} and offsets {starts.type}",
-            rule="aten::embedding_bag: mode must be 0 (sum), 1 (mean) or 2 (max), numbers and offsets must be lists",
+            f"indices {indices.type} and offsets {offsets.type}", rule="indices and offsets must be lists"
         )
-    if weights is not None and mode:
+    if per_sample_weights is not None and mode:
+        raise OperandError(f"weights for mode {_MODES[mode]}", rule="indices must have weights for mode sum only")
+    if per_sample_weights is not None and per_sample_weights.shape != indices.shape:
         raise OperandError(
-            f"weights for mode {_MODES[mode]}", rule="aten::embedding_bag: numbers must have weights for mode sum alone"
+            f"weights {per_sample_weights.type} for indices {indices.type}", rule="each index must have one weight"
         )
-    if isinstance(weights, Expr) and weights.shape != numbers.shape:
-        raise OperandError(
-            f"weights {weights.type} for numbers {numbers.type}",
-            rule="aten::embedding_bag: each number must have one weight",
-        )
-    starts = starts[:-1] if ends_last else starts
-    rows = embedding(table, numbers)
+    starts = offsets[:-1] if include_last_offset else offsets
+    rows = embedding(weight, indices)
     counted = None
-    if isinstance(unused, int) and not isinstance(unused, bool):
-        place = unused if unused >= 0 else unused + table.shape[0]
-        counted = numbers != place
-    if isinstance(weights, Expr):
-        rows = rows * expand_dims(weights, 1)
+    if padding_idx is not None:
+        counted = indices != (padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0])
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(per_sample_weights, 1)
     if mode == 2:
         return _largest(op, rows, starts, counted), starts, starts, starts
     if counted is not None:
         rows = where(expand_dims(counted, 1), rows, 0)
-    # the bag of a number is the last one that begins at its place or before
-    claim_constant("places of numbers", numbers.size)
-    begun = tensor(np.arange(numbers.size))
+    # the bag of an index is the last one that begins at its position or before
+    claim_constant("positions of indices", indices.size)
+    begun = tensor(np.arange(indices.size))
     bags = sum(cast(expand_dims(begun, 1) >= starts, np.dtype(np.int64)), 1) - 1
     if is_known(starts):
-        _check_starts(value_of(starts), numbers.size)
-    # a number before the first bag is refused by the sum, as one of a bag beyond the last, and as all where starts fall
-    falls = any(concatenate([starts[1:], tensor(np.full(1, numbers.size, starts.dtype))]) < starts)
+        _check_starts(value_of(starts), indices.size)
+    # an index before the first bag is refused by the sum, as one of a bag beyond the last, and as all where starts fall
+    falls = any(concatenate([starts[1:], tensor(np.full(1, indices.size, starts.dtype))]) < starts)
     bags = where((bags < 0) | falls, starts.size, bags)
-    total = TakeGradient(0, (starts.size, table.shape[1]))(rows, bags)
-    ones = cast(counted, table.dtype) if counted is not None else tensor(np.ones(numbers.size, table.dtype))
+    total = TakeGradient(0, (starts.size, weight.shape[1]))(rows, bags)
+    ones = cast(counted, weight.dtype) if counted is not None else tensor(np.ones(indices.size, weight.dtype))
     counts = TakeGradient(0, (starts.size,))(ones, bags)
     if mode == 1:
         total = total / expand_dims(where(counts > 0, counts, 1), 1)
@@ -101,10 +103,10 @@ def _largest(op: OperatorContext, rows: Expr, starts: Expr, counted: Expr | None
 
 
 def _check_starts(starts: Array, count: int) -> None:
-    """Raise OperandError for offsets of bags that do not rise from 0 to the number of numbers at most."""
+    """Raise OperandError for offsets of bags that do not rise from 0 to the number of indices at most."""
     if not starts.size or starts[0] != 0 or np.any(np.diff([*starts.tolist(), count]) < 0):
         raise OperandError(
-            f"offsets {starts[:20].tolist()} into {count} numbers",
-            rule="aten::embedding_bag: offsets must begin with 0, and none may be smaller than the one before it, or "
-            "larger than the number of numbers",
+            f"offsets {starts[:20].tolist()} into {count} indices",
+            rule="offsets must begin with 0, and none may be smaller than the one before it, or "
+            "larger than the number of indices",
         )

@@ -1,66 +1,107 @@
-"""Recurrent modules: one recurrence for each layer and direction, in a box of its own, whatever the number of steps.
+"""Recurrent modules: one recurrence for each layer and direction, in its own box, whatever the number of steps.
 
-Weights are named as torch names them, weight_ih_l0 and weight_hh_l0_reverse: the input's and the state's, by layer and
+Weights are named as in torch, weight_ih_l0 and weight_hh_l0_reverse: the input's and the state's, by layer and
 direction.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.recurrent_results import ONE_OF
 from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.signature import Names, Unused
 from explorer.ops.control.recurrence import lstm_cell, recurrence
 from explorer.ops.control.scan import scan_operands
 from explorer.ops.creation.constants import zeros
 from explorer.ops.manipulation.concat import concatenate, stack
 
-_IGNORED = ("input_size", "dropout")
-"""a size that the weights have, too, and what training alone does"""
+Results = Expr | tuple[Expr, ...]
 
 
-@file_operator("nn.LSTM", ignored=_IGNORED)
-def lstm(op: OperatorContext) -> Any:
+@dataclass(frozen=True)
+class Options:
+    """Arguments that all recurrent modules have."""
+
+    hidden_size: int
+    ignored: Annotated[Unused, Names("input_size", "dropout")]
+    """a size that the weights have, too, and what changes training only"""
+    num_layers: int = 1
+    bias: bool = True
+    batch_first: bool = False
+    bidirectional: bool = False
+    one_of: tuple[str, ...] = ()
+    """what the only result may be, where its shape does not tell"""
+
+
+@file_operator("nn.LSTM")
+def lstm(
+    op: OperatorContext,
+    input: Expr,
+    h_0: Expr | None = None,
+    c_0: Expr | None = None,
+    *,
+    proj_size: int = 0,
+    options: Options,
+) -> Results:
     """Long short-term memory; outputs are the sequence, then the last states of all layers."""
-    return _run(op, "lstm", "lstm", gates=4, states=2)
-
-
-@file_operator("nn.GRU", ignored=_IGNORED)
-def gru(op: OperatorContext) -> Any:
-    """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
-    return _run(op, "gru", "gru", gates=3, states=1)
-
-
-@file_operator("nn.RNN", ignored=_IGNORED)
-def rnn(op: OperatorContext) -> Any:
-    """A plain recurrent network with tanh or relu."""
-    nonlinearity = op.argument("nonlinearity", "tanh")
-    if nonlinearity not in ("tanh", "relu"):
-        raise OperandError(f"nonlinearity={nonlinearity!r}", rule="nn.RNN: nonlinearity must be tanh or relu")
-    return _run(op, "rnn" if nonlinearity == "tanh" else "relu rnn", "rnn", gates=1, states=1)
-
-
-def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> Any:
-    x, hidden, short = op.x, op.integer("hidden_size"), op.integer("proj_size", 0)
-    if not 0 <= short < hidden or (short and cell != "lstm"):
+    if not 0 <= proj_size < options.hidden_size:
         raise OperandError(
-            f"proj_size={short} with hidden_size={hidden}",
-            rule=f"{op.definition.type}: proj_size must be 0, or for an LSTM smaller than hidden_size",
+            f"proj_size={proj_size} with hidden_size={options.hidden_size}",
+            rule="proj_size must be 0, or smaller than hidden_size",
         )
-    time_axis = 1 if op.flag("batch_first", False) else 0
+    if h_0 is not None and c_0 is None:
+        raise OperandError("the first state h_0, without c_0", rule="there must be both first states, or none")
+    return _run(op, input, (h_0, c_0), options, "lstm", "lstm", gates=4, short=proj_size)
+
+
+@file_operator("nn.GRU")
+def gru(
+    op: OperatorContext, input: Expr, h_0: Expr | None = None, *, proj_size: Literal[0] = 0, options: Options
+) -> Results:
+    """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
+    return _run(op, input, (h_0,), options, "gru", "gru", gates=3)
+
+
+@file_operator("nn.RNN")
+def rnn(
+    op: OperatorContext,
+    input: Expr,
+    h_0: Expr | None = None,
+    *,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+    proj_size: Literal[0] = 0,
+    options: Options,
+) -> Results:
+    """A plain recurrent network with tanh or relu."""
+    return _run(op, input, (h_0,), options, "rnn" if nonlinearity == "tanh" else "relu rnn", "rnn", gates=1)
+
+
+def _run(
+    op: OperatorContext,
+    x: Expr,
+    first: tuple[Expr | None, ...],
+    options: Options,
+    cell: str,
+    name: str,
+    gates: int,
+    short: int = 0,
+) -> Results:
+    hidden, layers, states = options.hidden_size, options.num_layers, len(first)
+    time_axis = 1 if options.batch_first else 0
     with_rank("the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
-    directions = 2 if op.flag("bidirectional", False) else 1
-    layers = op.integer("num_layers", 1)
+    directions = 2 if options.bidirectional else 1
     lengths = (short or hidden, hidden)[:states]
     members = x.shape[1 - time_axis]
     initial = [
-        with_shape(f"first state {i}", op.tensor(1 + i), (layers * directions, members, length))
-        for i, length in enumerate(lengths if len(op.passed) > 1 else ())
+        with_shape(f"first state {i}", state, (layers * directions, members, length))
+        for i, (state, length) in enumerate(zip(first, lengths, strict=True))
+        if state is not None
     ]
     absent = () if initial else tuple(zeros((members, length), x.dtype) for length in lengths)
     last: list[tuple[Expr, ...]] = []
@@ -70,7 +111,7 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
             suffix = f"_l{layer}" + "_reverse" * direction
             start = tuple(whole[layer * directions + direction] for whole in initial) or absent
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
-                weights = _weights(op, suffix, gates, x, hidden, short)
+                weights = _weights(op, suffix, options.bias, gates, x, hidden, short)
                 if short:
                     shorten = with_shape("weight_hr", op.weight(f"weight_hr{suffix}"), (short, hidden)).T
                     sequence, state = _projected(weights, shorten, start, time_axis, bool(direction))
@@ -81,25 +122,23 @@ def _run(op: OperatorContext, cell: str, name: str, gates: int, states: int) -> 
         x = sequences[0] if directions == 1 else concatenate(sequences, 2)
     count = len(op.definition.outputs)
     if count == 1:
-        _check_result(op, is_single=x.shape[time_axis] == layers * directions == 1)
+        _check_result(options.one_of, is_single=x.shape[time_axis] == layers * directions == 1)
         return x
     if count < 1 + states:
         raise OperandError(
             f"{count - 1} of the {states} last states, without its name",
-            rule=f"{op.definition.type}: the file must have both last states, h_n and c_n, or neither: their names "
-            "are not in it",
+            rule="the file must have both last states, h_n and c_n, or neither: their names are not in it",
             fix="return both from forward and export again, or open the module: ex.open(module, inputs)",
         )
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
 
 
-def _check_result(op: OperatorContext, *, is_single: bool) -> None:
+def _check_result(possible: tuple[str, ...], *, is_single: bool) -> None:
     """Raise OperandError where the only result may be a state; after a single step h_n is the sequence."""
-    possible: Any = op.argument(ONE_OF, None)
-    if possible is not None and not (is_single and "c_n" not in possible):
+    if possible and not (is_single and "c_n" not in possible):
         raise OperandError(
-            f"one result, which may be {' or '.join(map(str, possible))}: they have the same shape",
-            rule=f"{op.definition.type}: a result must be known by its shape, since its name is not in the file",
+            f"one result, which may be {' or '.join(possible)}: they have the same shape",
+            rule="a result must be known by its shape, since its name is not in the file",
             fix="export with inputs of another number of steps or samples, return all results from forward, or open "
             "the module: ex.open(module, inputs)",
         )
@@ -121,10 +160,9 @@ def _projected(
 
 
 def _weights(
-    op: OperatorContext, suffix: str, gates: int, x: Expr, hidden: int, short: int
+    op: OperatorContext, suffix: str, has_bias: bool, gates: int, x: Expr, hidden: int, short: int
 ) -> tuple[Expr, Expr, Expr | None]:
     """The inputs' part of the gates, the state's weights and their bias, of one layer in one direction."""
-    has_bias = op.flag("bias", True)
 
     def weight(name: str, *shape: int) -> Expr:
         return with_shape(name + suffix, op.weight(name + suffix), shape)

@@ -24,22 +24,19 @@ class _Level(NamedTuple):
 
 
 @file_operator("models.yolo.Detect")
-def detect(op: OperatorContext) -> Expr:
+def detect(op: OperatorContext, *maps: Expr) -> Expr:
     """Boxes (N, pixels · anchors, 5 + classes) of feature maps: centre, size, and how sure each class is.
 
     The constants that pnnx numbers are told apart by shape: strides one a map, and for each map a grid, which begins at
     0 or, in newer files, at −0.5, and anchors, which are positive.
     """
-    maps = op.tensors()
     numbered = [op.weight(name) for name in op.definition.weights if name.startswith("pnnx_")]
     strides = [constant for constant in numbered if constant.shape == (len(maps),)]
     if len(strides) != 1:
-        raise OperandError(
-            f"{len(strides)} constants of shape ({len(maps)},)", rule=f"{op.definition.type} must have one: strides"
-        )
+        raise OperandError(f"{len(strides)} constants of shape ({len(maps)},)", rule="there must be one: strides")
     rows_of_boxes = []
     for index, x in enumerate(maps):
-        level = _level(op, x, numbered)
+        level = _level(x, numbered)
         name = f"m.{index}.weight"
         filters = with_rank(name, op.weight(name), "outputs", "channels", "rows", "columns")
         n, count, rows, columns = x.shape[0], level.grid.shape[1], *x.shape[2:]
@@ -55,12 +52,10 @@ def detect(op: OperatorContext) -> Expr:
     return concatenate(rows_of_boxes, 1)
 
 
-def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
+def _level(x: Expr, numbered: list[Tensor]) -> _Level:
     """The constants of a feature map."""
     if x.ndim != 4:
-        raise OperandError(
-            f"an operand {x.type}", rule=f"{op.definition.type}: the operands must be feature maps (N, C, H, W)"
-        )
+        raise OperandError(f"an operand {x.type}", rule="the operands must be feature maps (N, C, H, W)")
     own = [constant for constant in numbered if constant.ndim == 5 and constant.shape[2:] == (*x.shape[2:], 2)]
     grids = [constant for constant in own if (constant.array[0, 0, 0, 0] <= 0).all()]
     anchors = [constant for constant in own if (constant.array > 0).all()]
@@ -68,7 +63,7 @@ def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
         sizes = ", ".join(repr(constant.type) for constant in numbered) or "none"
         raise OperandError(
             f"a feature map {x.type} with the constants {sizes}",
-            rule=f"{op.definition.type} must have a grid and anchors of each map's size",
+            rule="there must be a grid and anchors of each map's size",
             fix="run it on images of the size that it was exported with",
         )
     return _Level(grids[0], anchors[0])

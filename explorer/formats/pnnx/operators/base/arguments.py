@@ -1,19 +1,18 @@
-"""Parameters that stand in different places: by name where pnnx knows the operator, else by position.
+"""Types of parameters that many operators of PNNX have, and what their values mean.
 
 pnnx lowers torch's graphs level by level. At level 2 an operator that it knows has named parameters (``dim=1``); at
-level 0 it is an aten operator with operands in the order of torch's signature. Builders ask for a parameter by both,
-and serve both levels.
+level 0 it is an aten operator with operands in the order of torch's signature. Positional parameters of a function
+serve both.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.signature import Names, Unused
 from explorer.ops.base import cast
 
@@ -25,6 +24,7 @@ _DTYPES = {
     "torch.complex64": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
 """torch's names of dtypes"""
+_Number = TypeVar("_Number", int, float)
 Number = bool | int | float | complex
 Real = bool | int | float
 Value = Annotated[Any, "tensor, number or list"]
@@ -45,79 +45,15 @@ def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
     return dtype
 
 
-def each_axis(name: str, lengths: tuple[int, ...], axes: int) -> tuple[int, ...]:
-    """Return an argument that is one integer for all axes, or one for each; raises OperandError for another number."""
+def each_axis(name: str, lengths: tuple[_Number, ...], axes: int) -> tuple[_Number, ...]:
+    """Return an argument that is one number for all axes, or one for each; raises OperandError for more or fewer."""
     if len(lengths) == 1:
         return lengths * axes
     if len(lengths) != axes:
-        raise OperandError(f"{name}={lengths!r}", rule=f"{name} must be one integer, or {axes}")
+        raise OperandError(f"{name}={lengths!r}", rule=f"{name} must be one number, or {axes}")
     return lengths
 
 
 def in_dtype(x: Expr, code: str | None) -> Expr:
     """Return a tensor in the dtype that a file names, or in its own."""
     return cast(x, as_dtype(code, x.dtype))
-
-
-_REQUIRED: Final = object()
-"""mark of a parameter without a default, since None is a value of many"""
-
-
-def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> Any:
-    """Return a parameter by its name, else the operand at a position, else the default."""
-    if op.has(name):
-        return op.argument(name)
-    if op.is_unnamed(position) or default is _REQUIRED:
-        return op.operand(position, name)
-    return default
-
-
-def tensor_or_none(op: OperatorContext, position: int, name: str) -> Expr | None:
-    """Return a tensor that may be absent: None then."""
-    argument = value(op, position, name, None)
-    if argument is None or isinstance(argument, Expr):
-        return argument
-    raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a tensor, or None")
-
-
-def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> int:
-    """Return a whole number by name or position; raises OperandError for another value."""
-    argument = value(op, position, name, default)
-    if isinstance(argument, bool) or not isinstance(argument, int):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be an integer")
-    return argument
-
-
-def number(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> float:
-    """Return a number by name or position; raises OperandError for another value."""
-    argument = value(op, position, name, default)
-    if isinstance(argument, bool) or not isinstance(argument, (int, float)):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a number")
-    return argument
-
-
-def integers(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> tuple[int, ...]:
-    """Return a list of integers by name or position; one number is a list of one."""
-    argument = value(op, position, name, default)
-    items = argument if isinstance(argument, (tuple, list)) else (argument,)
-    if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be a list of integers")
-    return tuple(items)
-
-
-def flag(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> bool:
-    """Return True or False by name or position; raises OperandError for another value."""
-    argument = value(op, position, name, default)
-    if not isinstance(argument, bool):
-        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} must be True or False")
-    return argument
-
-
-def sizes(op: OperatorContext, name: str, axes: int, default: Any = _REQUIRED) -> tuple[int, ...]:
-    """Return a parameter that is one whole number for all axes, or one for each."""
-    lengths = op.integers(name) if default is _REQUIRED else op.integers(name, default)
-    if len(lengths) == 1:
-        return lengths * axes
-    if len(lengths) != axes:
-        raise OperandError(f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} must be one integer, or {axes}")
-    return lengths
