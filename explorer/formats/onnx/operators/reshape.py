@@ -8,7 +8,7 @@ Reshape are numbers.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array, Shape, broadcast_shapes, normalize_axis
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_by, input_value
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.signature import Ints, Known, Outputs, Unused
 from explorer.ops.base import broadcast_to
 from explorer.ops.creation.constants import full
@@ -137,12 +136,6 @@ def tile_(input: Expr, repeats: Known[Ints]) -> Expr:
 def transpose_(data: Expr, *, perm: Ints | None = None) -> Expr:
     """The axes in another order, reversed where none is given."""
     return transpose(data, perm)
-
-
-@operator("Identity")
-def identity(op: OperatorContext) -> Any:
-    """The operand itself, also a sequence or an optional."""
-    return (input_value(op, "input"),)
 
 
 @operator("Dropout")

@@ -6,134 +6,138 @@ its length; a length that follows from values is computed first.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.core.types.tensor_type import normalize_axis
+from explorer.core.types.tensor_type import Array, normalize_axis
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import integers, is_given, known, members, required, whole
+from explorer.net.operators.signature import Known, Unused
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import squeeze
 
 
-def _sequence(op: OperatorContext, name: str) -> tuple[Expr, ...]:
-    value = op.argument(name)
+_Value: TypeAlias = Any
+"""tensor, sequence or None"""
+
+
+def _members(value: Any) -> tuple[Expr, ...]:
     if not isinstance(value, tuple) or not all(isinstance(member, Expr) for member in value):
-        raise OperandError(
-            f"{name} is {value!r:.80}", rule=f"{op.definition.type}: {name} must be a sequence of tensors"
-        )
+        raise OperandError(f"input_sequence is {value!r:.80}", rule="input_sequence must be a sequence of tensors")
     return value
 
 
-def _place(op: OperatorContext, length: int, *, beyond: bool = False) -> int:
-    """Return the position of a member, counted from the front; the end of the sequence without one."""
-    position = whole(op, "position") if is_given(op, "position") else length if beyond else length - 1
-    if not -length <= position < length + beyond:
+def _index(position: int, length: int) -> int:
+    """Return a position counted from the front; raises OperandError for one outside a sequence of a length."""
+    if not -length <= position < length:
         raise OperandError(
-            f"position {position} of a sequence of {length}",
-            rule=f"{op.definition.type}: the position must lie in the sequence",
+            f"position {position} of a sequence of {length}", rule="the position must lie in the sequence"
         )
-    return position % length if position < 0 else position
+    return position % length
 
 
-@operator("SequenceEmpty", ignored=("dtype",))
-def empty(op: OperatorContext) -> Any:
+@operator("SequenceEmpty")
+def empty(*, dtype: Unused) -> Any:
     """A sequence without members."""
     return ((),)
 
 
 @operator("SequenceConstruct")
-def construct(op: OperatorContext) -> Any:
+def construct(*inputs: Expr) -> Any:
     """The sequence of some tensors."""
-    return (members(op, "inputs"),)
+    return (inputs,)
 
 
 @operator("SequenceAt")
-def at(op: OperatorContext) -> Expr:
+def at(input_sequence: _Value, position: Known[int]) -> Expr:
     """One member of a sequence."""
-    sequence = _sequence(op, "input_sequence")
-    return sequence[_place(op, len(sequence))]
+    members = _members(input_sequence)
+    return members[_index(position, len(members))]
 
 
 @operator("SequenceLength")
-def length(op: OperatorContext) -> Expr:
+def length(input_sequence: _Value) -> Expr:
     """The number of members."""
-    return tensor(np.asarray(len(_sequence(op, "input_sequence")), np.int64))
+    return tensor(np.asarray(len(_members(input_sequence)), np.int64))
 
 
 @operator("SequenceInsert")
-def insert(op: OperatorContext) -> Any:
+def insert(input_sequence: _Value, tensor: Expr, position: Known[int] | None = None) -> Any:
     """The sequence with one member more, at a position or at its end."""
-    sequence = _sequence(op, "input_sequence")
-    place = _place(op, len(sequence), beyond=True)
-    return ((*sequence[:place], required(op, "tensor"), *sequence[place:]),)
+    members = _members(input_sequence)
+    count = len(members)
+    index = count if position in (None, count) else _index(position, count)
+    return ((*members[:index], tensor, *members[index:]),)
 
 
 @operator("SequenceErase")
-def erase(op: OperatorContext) -> Any:
+def erase(input_sequence: _Value, position: Known[int] = -1) -> Any:
     """The sequence without the member at a position, or without its last one."""
-    sequence = _sequence(op, "input_sequence")
-    place = _place(op, len(sequence))
-    return ((*sequence[:place], *sequence[place + 1 :]),)
+    members = _members(input_sequence)
+    index = _index(position, len(members))
+    return ((*members[:index], *members[index + 1 :]),)
 
 
-@operator("SplitToSequence", ignored=("keepdims",))
-def split_to_sequence(op: OperatorContext) -> Any:
+@operator("SplitToSequence")
+def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: int = 0, keepdims: int = 1) -> Any:
     """The sequence of parts of an axis: of given lengths, of one length, or of single elements."""
-    x = required(op, "input")
-    axis = normalize_axis(op.integer("axis", 0), x.ndim, "SplitToSequence")
-    size, is_single = x.shape[axis], not is_given(op, "split")
-    if is_single:
+    axis = normalize_axis(axis, input.ndim, "SplitToSequence")
+    size = input.shape[axis]
+    if split is None:
         lengths = [1] * size
-    elif known(op, "split").ndim:
-        lengths = list(integers(op, "split"))
+    elif split.ndim > 1 or split.dtype.kind not in "iu":
+        raise OperandError(
+            f"split is {split.dtype.name} of shape {split.shape}",
+            rule="SplitToSequence: split must be an integer or a list of integers",
+        )
+    elif split.ndim:
+        lengths = split.tolist()
     else:
-        step = whole(op, "split")
+        step = int(split)
         lengths = [min(step, size - begin) for begin in range(0, size, step)] if step > 0 else []
     if sum(lengths) != size or min(lengths, default=0) < 0:
         raise OperandError(
             f"parts of {lengths} elements of an axis of {size}",
             rule="SplitToSequence: the lengths must be positive and sum up to that of the axis",
         )
-    before, parts = (slice(None),) * axis, []
     ends = np.cumsum(lengths).tolist()
-    for end, part in zip(ends, lengths, strict=True):
-        piece = x[(*before, slice(end - part, end))]
-        parts.append(squeeze(piece, axis) if is_single and not op.integer("keepdims", 1) else piece)
-    return (tuple(parts),)
+    parts = [input[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, lengths, strict=True)]
+    return (tuple([squeeze(part, axis) for part in parts] if split is None and not keepdims else parts),)
 
 
 @operator("ConcatFromSequence")
-def concat_from_sequence(op: OperatorContext) -> Expr:
+def concat_from_sequence(input_sequence: _Value, *, axis: int, new_axis: int = 0) -> Expr:
     """The members joined along an axis, which is a new one if asked."""
-    sequence = _sequence(op, "input_sequence")
-    if not sequence:
+    members = _members(input_sequence)
+    if not members:
         raise OperandError("an empty sequence", rule="ConcatFromSequence: there must be a member or more")
-    join = stack if op.integer("new_axis", 0) else concatenate
-    return join(sequence, op.integer("axis"))
+    return (stack if new_axis else concatenate)(members, axis)
 
 
-@operator("Optional", ignored=("type",))
-def optional_(op: OperatorContext) -> Any:
+@operator("Optional")
+def optional_(input: _Value = None, *, type: Unused) -> Any:
     """A value that may be absent: None without an input."""
-    return (op.argument("input", None),)
+    return (input,)
 
 
 @operator("OptionalGetElement")
-def get_element(op: OperatorContext) -> Any:
+def get_element(input: _Value = None) -> Any:
     """The value of an optional; raises OperandError if it is absent."""
-    value = op.argument("input", None)
-    if value is None:
+    if input is None:
         raise OperandError("an optional without a value", rule="OptionalGetElement: the optional must have a value")
-    return (value,)
+    return (input,)
 
 
 @operator("OptionalHasElement")
-def has_element(op: OperatorContext) -> Expr:
+def has_element(input: _Value = None) -> Expr:
     """Whether an optional has a value."""
-    return tensor(np.asarray(op.argument("input", None) is not None))
+    return tensor(np.asarray(input is not None))
+
+
+@operator("Identity")
+def identity(input: _Value) -> Any:
+    """The operand itself, also a sequence or an optional."""
+    return (input,)
