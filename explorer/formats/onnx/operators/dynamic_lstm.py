@@ -7,26 +7,28 @@ own end, so that all of a batch take their first step at once.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.formats.common.onnx_words import left_out
-from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.common.operator_checks import with_rank
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.microsoft.quantized_arithmetic import product_on_the_way
-from explorer.formats.onnx.operators.recurrent_directions import (
+from explorer.formats.onnx.operators.rnn import (
     Direction,
     Operands,
-    directions_of,
+    Reals,
+    Strings,
+    Way,
+    cells_of,
+    check_shapes,
     each_direction,
     lengths_of,
 )
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.known_inputs import optional, required
+from explorer.net.operators.signature import Outputs
 from explorer.ops.base import reshape
 from explorer.ops.control.scan import scan_operands
 from explorer.ops.elementwise.arithmetic import where
@@ -41,31 +43,48 @@ _W, _R = ("W", 1, 8, 9), ("R", 2, 10, 11)
 
 
 @operator("com.microsoft.DynamicQuantizeLSTM")
-def dynamically_quantized_lstm(op: OperatorContext) -> Any:
+def dynamically_quantized_lstm(
+    op: OperatorContext,
+    *,
+    activation_alpha: Reals = (),
+    activation_beta: Reals = (),
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: Way = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Long short-term memory of quantised weights; outputs are the sequence, and the last states."""
+    # imported when it is called: operators of com.microsoft need quantized arithmetic of a room of their own
+    from explorer.formats.onnx.operators.microsoft.quantized_arithmetic import product_on_the_way
+
     x = with_rank("X", required(op, "input 0"), "steps", "N", "features")
     whole = with_rank("R", required(op, "input 2"), "directions", "hidden", "4 · hidden")
-    directions, hidden = directions_of(op), op.integer("hidden_size", whole.shape[1])
-    count, states = len(directions), (len(directions), x.shape[1], hidden)
-    for name, place, shape in (
-        ("W", 1, (count, x.shape[2], 4 * hidden)),
-        ("R", 2, (count, hidden, 4 * hidden)),
-        ("B", 3, (count, 8 * hidden)),
-        ("initial_h", 5, states),
-        ("initial_c", 6, states),
-        ("P", 7, (count, 3 * hidden)),
-    ):
-        if (value := optional(op, f"input {place}")) is not None:
-            with_shape(name, value, shape)
+    bias, lens, initial_h, initial_c, peepholes = [optional(op, f"input {position}") for position in range(3, 8)]
+    coupled = bool(input_forget)
+    cells = cells_of("LSTM", direction, activations, activation_alpha, activation_beta, clip, coupled=coupled)
+    hidden, count = whole.shape[1] if hidden_size is None else hidden_size, len(cells)
+    states = (count, x.shape[1], hidden)
+    check_shapes(
+        {
+            "W": (required(op, "input 1"), (count, x.shape[2], 4 * hidden)),
+            "R": (whole, (count, hidden, 4 * hidden)),
+            "B": (bias, (count, 8 * hidden)),
+            "initial_h": (initial_h, states),
+            "initial_c": (initial_c, states),
+            "P": (peepholes, (count, 3 * hidden)),
+        }
+    )
     weights, of_state = (_quantized(op, *parts, count, hidden) for parts in (_W, _R))
     is_kept = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
-    bias, lengths = optional(op, "input 3"), lengths_of(op, "input 4", x)
+    lengths = lengths_of(lens, x)
     numbers = tensor(np.arange(x.shape[0], dtype=np.int32), name="number")
     # steps behind the end of the longest sequence are not computed, and no part of the extremes
     extent = x if lengths is None else where(reshape(numbers < greatest(lengths), (-1, 1, 1)), x, 0)
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
-        number, backwards, options, peephole, start = direction
+        number, cell, peephole, start = direction
         entering = product_on_the_way(x, *_of(weights, number, hidden), extent)
         if bias is not None:
             both = bias[number, : 4 * hidden] + bias[number, 4 * hidden :]
@@ -75,24 +94,24 @@ def dynamically_quantized_lstm(op: OperatorContext) -> Any:
         def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             h, c = state
             if lengths is None:
-                after = options.lstm(product_on_the_way(h, *recurrent) + elements[0], peephole, c)
+                after = cell.lstm(product_on_the_way(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
             # The state is read from the sequence where that is kept: an ended one counts once more, and is 0 then.
             seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if is_kept else h
-            after = options.lstm(product_on_the_way(seen, *recurrent) + elements[0], peephole, c)
+            after = cell.lstm(product_on_the_way(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))
             kept = [where(within, new, old) for new, old in zip(after, state, strict=True)]
             return kept, [where(within, after[0], 0)]
 
         if lengths is None:
-            *last, sequence = scan_operands(step, start, [entering], (0,), None, backwards, "lstm")
+            *last, sequence = scan_operands(step, start, [entering], (0,), None, cell.backwards, "lstm")
             return sequence, tuple(last)
-        entering = _reversed(entering, numbers, lengths) if backwards else entering
+        entering = _reversed(entering, numbers, lengths) if cell.backwards else entering
         *last, sequence = scan_operands(step, start, [entering, numbers], (0, 0), None, False, "lstm")
-        return _reversed(sequence, numbers, lengths) if backwards else sequence, tuple(last)
+        return _reversed(sequence, numbers, lengths) if cell.backwards else sequence, tuple(last)
 
-    operands = Operands(x, lengths, (optional(op, "input 5"), optional(op, "input 6")), optional(op, "input 7"), hidden)
-    return tuple(each_direction(op, "LSTM", operands, directions, steps)[: len(op.definition.outputs)])
+    operands = Operands(x, lengths, (initial_h, initial_c), peepholes, hidden)
+    return tuple(each_direction(cells, operands, steps)[:outputs])
 
 
 def _quantized(
@@ -104,7 +123,7 @@ def _quantized(
         if value.shape not in ((directions,), (directions, 4 * hidden)):
             raise OperandError(
                 f"{title} is {value.type}",
-                rule=f"{op.definition.type}: {title} must have the shape {(directions,)} or {(directions, 4 * hidden)}",
+                rule=f"{title} must have the shape {(directions,)} or {(directions, 4 * hidden)}",
             )
     return weights, factor, origin
 

@@ -2,90 +2,176 @@
 
 ONNX orders gates otherwise than torch, whose cells (ops/control/recurrence.py) are used; weights are put into their
 order when the net is built. What these cells do not have, such as peepholes and lengths of sequences, is a scan of a
-cell that has it (recurrent_directions.py).
+cell that has it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import scope
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.recurrent_directions import (
-    Direction,
-    Operands,
-    directions_of,
-    each_direction,
-    lengths_of,
-)
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional, required
-from explorer.ops.control.recurrence import recurrence
+from explorer.net.operators.known_inputs import is_known, value_of
+from explorer.net.operators.signature import Outputs
+from explorer.ops.control.recurrence import affine, gates, recurrence
 from explorer.ops.control.scan import scan_operands
+from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
-from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.elementwise.unary import relu, sigmoid, softplus, tanh
+from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import reshape, transpose
+from explorer.ops.nn.activation import clip as clipped
+from explorer.ops.nn.activation import elu, leaky_relu, softsign
+
+Way: TypeAlias = Literal["forward", "reverse", "bidirectional"]
+Reals: TypeAlias = tuple[float, ...]
+Strings: TypeAlias = tuple[str, ...]
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+"""places of torch's gates among those of ONNX, which stores input, output, forget, cell, or update, reset, hidden"""
 
 
 @operator("LSTM")
-def lstm(op: OperatorContext) -> Any:
+def lstm(
+    X: Expr,
+    W: Expr,
+    R: Expr,
+    B: Expr | None = None,
+    sequence_lens: Expr | None = None,
+    initial_h: Expr | None = None,
+    initial_c: Expr | None = None,
+    P: Expr | None = None,
+    *,
+    activation_alpha: Reals = (),
+    activation_beta: Reals = (),
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: Way = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Long short-term memory; outputs are the sequence, and the last states."""
-    # ONNX stores input, output, forget, cell; the cell function has torch's order: input, forget, cell, output.
-    return _run(op, (0, 2, 3, 1), ("initial_h", "initial_c"))
+    coupled = bool(input_forget)
+    cells = cells_of("LSTM", direction, activations, activation_alpha, activation_beta, clip, coupled=coupled)
+    states = {"initial_h": initial_h, "initial_c": initial_c}
+    return _run(cells, X, (W, R, B), sequence_lens, states, P, hidden_size, layout)[:outputs]
 
 
 @operator("GRU")
-def gru(op: OperatorContext) -> Any:
+def gru(
+    X: Expr,
+    W: Expr,
+    R: Expr,
+    B: Expr | None = None,
+    sequence_lens: Expr | None = None,
+    initial_h: Expr | None = None,
+    *,
+    activation_alpha: Reals = (),
+    activation_beta: Reals = (),
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: Way = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Gated recurrent units; outputs are the sequence, and the last state."""
-    # ONNX stores update, reset, hidden; torch's order is reset, update, hidden.
-    return _run(op, (1, 0, 2), ("initial_h",))
+    early = not linear_before_reset
+    cells = cells_of("GRU", direction, activations, activation_alpha, activation_beta, clip, early=early)
+    return _run(cells, X, (W, R, B), sequence_lens, {"initial_h": initial_h}, None, hidden_size, layout)[:outputs]
 
 
 @operator("RNN")
-def rnn(op: OperatorContext) -> Any:
+def rnn(
+    X: Expr,
+    W: Expr,
+    R: Expr,
+    B: Expr | None = None,
+    sequence_lens: Expr | None = None,
+    initial_h: Expr | None = None,
+    *,
+    activation_alpha: Reals = (),
+    activation_beta: Reals = (),
+    activations: Strings | None = None,
+    clip: float | None = None,
+    direction: Way = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """A plain recurrent network; outputs are the sequence, and the last state."""
-    return _run(op, (0,), ("initial_h",))
+    cells = cells_of("RNN", direction, activations, activation_alpha, activation_beta, clip)
+    return _run(cells, X, (W, R, B), sequence_lens, {"initial_h": initial_h}, None, hidden_size, layout)[:outputs]
 
 
-def _run(op: OperatorContext, order: tuple[int, ...], states: tuple[str, ...]) -> Any:
-    x, batch_first = required(op, "X"), bool(op.integer("layout", 0))
+Weights: TypeAlias = tuple[Expr, Expr, Expr | None]
+"""W, R and B"""
+
+
+def _run(
+    cells: list[Cell],
+    x: Expr,
+    weights: Weights,
+    sequence_lens: Expr | None,
+    states: dict[str, Expr | None],
+    peepholes: Expr | None,
+    hidden_size: int | None,
+    layout: int,
+) -> tuple[Expr, ...]:
+    batch_first, order = bool(layout), _GATES[cells[0].type]
     with_rank("X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
-    lengths = lengths_of(op, "sequence_lens", x)
-    directions = directions_of(op)
-    hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
-    # fetched here: a weight stands in the box where it was fetched last, and both directions read these
-    both, peepholes = (required(op, "W"), required(op, "R"), optional(op, "B")), optional(op, "P")
-    starts = tuple([optional(op, state) for state in states])
+    lengths, count, parts = lengths_of(sequence_lens, x), len(cells), len(order)
+    entering, recurrent, bias = weights
+    with_rank("R", recurrent, "directions", f"{parts} · hidden", "hidden")
+    hidden = recurrent.shape[2] if hidden_size is None else hidden_size
+    start = (x.shape[1], count, hidden) if batch_first else (count, x.shape[1], hidden)
+    wanted: dict[str, tuple[Expr | None, Shape]] = {
+        "W": (entering, (count, parts * hidden, x.shape[2])),
+        "R": (recurrent, (count, parts * hidden, hidden)),
+        "B": (bias, (count, 2 * parts * hidden)),
+        "P": (peepholes, (count, 3 * hidden)),
+        **{name: (state, start) for name, state in states.items()},
+    }
+    check_shapes(wanted)
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
-        weights = _weights(x, both, direction.number, hidden, order)
-        return _steps(op, direction, weights, lengths)
+        return _steps(direction, _weights(x, weights, direction.number, hidden, order), lengths)
 
-    operands = Operands(x, lengths, starts, peepholes, hidden)
-    results = each_direction(op, op.definition.type, operands, directions, steps, batch_first)
+    results = each_direction(cells, Operands(x, lengths, tuple(states.values()), peepholes, hidden), steps, batch_first)
     if batch_first:
         results = [transpose(results[0], (2, 0, 1, 3)), *[transpose(state, (1, 0, 2)) for state in results[1:]]]
-    return tuple(results[: len(op.definition.outputs)])
+    return tuple(results)
 
 
-def _steps(
-    op: OperatorContext, direction: Direction, parts: tuple[Expr, Expr, Expr | None], lengths: Expr | None
-) -> tuple[Expr, tuple[Expr, ...]]:
+def check_shapes(wanted: dict[str, tuple[Expr | None, Shape]]) -> None:
+    """Raise OperandError for an operand that has not the shape beside it."""
+    for name, (value, shape) in wanted.items():
+        if value is not None:
+            with_shape(name, value, shape)
+
+
+def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the sequence and the last states of one direction: a recurrence of a known cell, or a scan."""
     entering, weights, bias = parts
-    _, backwards, options, peephole, start = direction
-    name = op.definition.type.lower()
-    if options.known and peephole is None:
-        return recurrence(options.known, name, entering, weights, bias, start, 0, backwards, lengths)
+    _, cell, peephole, start = direction
+    name = cell.type.lower()
+    if cell.known and peephole is None:
+        return recurrence(cell.known, name, entering, weights, bias, start, 0, cell.backwards, lengths)
 
     def step(state: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
-        after = options.step(elements[0], weights, bias, peephole, *state)
+        after = cell.step(elements[0], weights, bias, peephole, *state)
         if lengths is None:
             return [*after], [after[0]]
         # behind its end a sequence keeps its state, and its output is 0
@@ -94,34 +180,11 @@ def _steps(
 
     numbers = [] if lengths is None else [tensor(np.arange(entering.shape[0], dtype=lengths.dtype))]
     sequences = [entering, *numbers]
-    *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, backwards, name)
+    *last, sequence = scan_operands(step, start, sequences, (0,) * len(sequences), None, cell.backwards, name)
     return sequence, tuple(last)
 
 
-def _check_shapes(
-    op: OperatorContext, x: Expr, directions: int, gates: int, states: tuple[str, ...], batch_first: bool
-) -> int:
-    """Return the length of a state; raises OperandError for a weight or first state that does not fit it."""
-    weights = with_rank("R", required(op, "R"), "directions", f"{gates} · hidden", "hidden")
-    hidden = op.integer("hidden_size", weights.shape[2])
-    start = (x.shape[1], directions, hidden) if batch_first else (directions, x.shape[1], hidden)
-    shapes: dict[str, Shape] = {
-        "W": (directions, gates * hidden, x.shape[2]),
-        "R": (directions, gates * hidden, hidden),
-        "B": (directions, 2 * gates * hidden),
-        "P": (directions, 3 * hidden),
-        **dict.fromkeys(states, start),
-    }
-    for name, shape in shapes.items():
-        value = optional(op, name)
-        if value is not None:
-            with_shape(name, value, shape)
-    return hidden
-
-
-def _weights(
-    x: Expr, weights: tuple[Expr, Expr, Expr | None], number: int, hidden: int, order: tuple[int, ...]
-) -> tuple[Expr, Expr, Expr | None]:
+def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[int, ...]) -> Weights:
     """Return the inputs' part of the gates, the state's weights and their bias of one direction, in torch's order."""
 
     def ordered(gates: Expr) -> Expr:
@@ -136,3 +199,211 @@ def _weights(
     # B holds the biases of the inputs' part, and behind them those of the state's part.
     count = len(order) * hidden
     return entering + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
+
+
+class Operands(NamedTuple):
+    """Operands of a recurrent operator that are not its weights."""
+
+    x: Expr
+    """(steps, N, features)"""
+    lengths: Expr | None
+    """(N,) of the sequences; None where all have all steps"""
+    starts: tuple[Expr | None, ...]
+    """first states, (directions, N, hidden); None for zeros"""
+    peepholes: Expr | None
+    hidden: int
+
+
+class Direction(NamedTuple):
+    """Direction of a recurrent operator: its number, cell and first states; weights are not here."""
+
+    number: int
+    cell: Cell
+    peephole: Expr | None
+    start: tuple[Expr, ...]
+    """first states, (N, hidden)"""
+
+
+def each_direction(
+    cells: list[Cell],
+    operands: Operands,
+    steps: Callable[[Direction], tuple[Expr, tuple[Expr, ...]]],
+    batch_first: bool = False,
+) -> list[Expr]:
+    """Return the sequence (steps, directions, N, hidden) and the last states (directions, N, hidden).
+
+    ``steps`` records one direction: its sequence, and its last states; ``batch_first`` says that N is the first axis of
+    first states.
+    """
+    x, lengths, starts, peepholes, hidden = operands
+    sequences: list[Expr] = []
+    last: list[tuple[Expr, ...]] = []
+    for number, cell in enumerate(cells):
+        start = tuple(
+            zeros((x.shape[1], hidden), x.dtype)
+            if whole is None
+            else whole[:, number]
+            if batch_first
+            else whole[number]
+            for whole in starts
+        )
+        peephole = None if peepholes is None else peepholes[number]
+        with scope("reversed" if cell.backwards else "forward", "file"):
+            sequence, state = steps(Direction(number, cell, peephole, start))
+            state = _of_sequences(x, lengths, state)
+        sequences.append(sequence)
+        last.append(state)
+    return [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(starts))]]
+
+
+def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
+    """Return the lengths of the sequences; None where all have all steps."""
+    if lengths is None:
+        return None
+    with_shape("sequence_lens", lengths, (x.shape[1],))
+    if is_known(lengths) and (value_of(lengths) == x.shape[0]).all():
+        return None
+    return lengths
+
+
+def _of_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Return the last states, which are zeros for a sequence without steps, as ONNX Runtime has it."""
+    if not x.shape[0]:
+        return tuple([zeros(each.shape, each.dtype) for each in state])
+    if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
+        return state
+    return tuple([where(reshape(lengths > 0, (-1, 1)), each, 0) for each in state])
+
+
+Activation: TypeAlias = Callable[[Expr], Expr]
+_USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_PARAMETERS = {
+    "Affine": (1.0, 0.0),
+    "LeakyRelu": (0.01,),
+    "ThresholdedRelu": (1.0,),
+    "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0,),
+}
+"""activation → what alpha and beta are where the file does not say"""
+_FORMULAS: dict[str, Callable[..., Expr]] = {
+    "Sigmoid": sigmoid,
+    "Tanh": tanh,
+    "Relu": relu,
+    "Softplus": softplus,
+    "Softsign": softsign,
+    "Affine": lambda x, alpha, beta: x * alpha + beta,
+    "LeakyRelu": leaky_relu,
+    "ThresholdedRelu": lambda x, alpha: where(x > alpha, x, 0),
+    "ScaledTanh": lambda x, alpha, beta: tanh(x * beta) * alpha,
+    "HardSigmoid": lambda x, alpha, beta: clipped(x * alpha + beta, 0, 1),
+    "Elu": elu,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Choices of a file for the cell of one direction."""
+
+    type: str
+    backwards: bool
+    """whether it begins with the last step"""
+    names: tuple[str, ...]
+    activations: tuple[Activation, ...]
+    clip: float | None
+    coupled: bool
+    """the forget gate is 1 − the entry gate"""
+    early: bool
+    """the reset gate acts on the state in front of the product"""
+
+    @property
+    def known(self) -> str:
+        """Name of the cell in ``ops.control.recurrence.CELLS``; "" for one with choices that these do not have."""
+        if self.clip is not None or self.coupled:
+            return ""
+        if self.type == "RNN":
+            return {"Tanh": "rnn", "Relu": "relu rnn"}.get(self.names[0], "")
+        if self.names != _USUAL[self.type]:
+            return ""
+        return "lstm" if self.type == "LSTM" else "early gru" if self.early else "gru"
+
+    def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
+        """Compute the next state; ``x`` is the input's part of the gates, in torch's order, as those of weights."""
+        if self.type == "LSTM":
+            return self.lstm(affine(state[0], weights, bias) + x, peephole, state[1])
+        (h,) = state
+        if self.type == "RNN":
+            return (self.activations[0](self._clipped(affine(h, weights, bias) + x)),)
+        return self._gru(x, weights, bias, h)
+
+    def _clipped(self, x: Expr) -> Expr:
+        return x if self.clip is None else clipped(x, -self.clip, self.clip)
+
+    def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
+        """Compute the next h and c of a long short-term memory from the sums of its gates, in torch's order."""
+        of_gates, of_candidate, of_memory = self.activations
+        entry, forget, candidate, leave = gates(sums, 4)
+        to_entry, to_leave, to_forget = (None,) * 3 if peephole is None else gates(peephole, 3)
+        entered = of_gates(self._clipped(entry if to_entry is None else entry + to_entry * c))
+        kept = 1 - entered
+        if not self.coupled:
+            kept = of_gates(self._clipped(forget if to_forget is None else forget + to_forget * c))
+        memory = kept * c + entered * of_candidate(self._clipped(candidate))
+        left = of_gates(self._clipped(leave if to_leave is None else leave + to_leave * memory))
+        return left * of_memory(memory), memory
+
+    def _gru(self, x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+        of_gates, of_candidate = self.activations
+        size = h.shape[-1]
+        reset, update, candidate = gates(x, 3)
+        both = affine(h, weights[:, : 2 * size], None if bias is None else bias[: 2 * size])
+        reset_h, update_h = gates(both, 2)
+        kept = of_gates(self._clipped(update + update_h))
+        opened = of_gates(self._clipped(reset + reset_h))
+        last, last_bias = weights[:, 2 * size :], None if bias is None else bias[2 * size :]
+        inner = affine(opened * h, last, last_bias) if self.early else opened * affine(h, last, last_bias)
+        fresh = of_candidate(self._clipped(candidate + inner))
+        return (fresh + kept * (h - fresh),)
+
+
+def cells_of(
+    type: str,
+    direction: Way,
+    activations: Strings | None,
+    alphas: Reals,
+    betas: Reals,
+    clip: float | None,
+    *,
+    coupled: bool = False,
+    early: bool = False,
+) -> list[Cell]:
+    """Return the cell of each direction of this type, ``LSTM``, ``GRU`` or ``RNN``.
+
+    Raises OperandError for an activation that ONNX has not.
+    """
+    usual, ways = _USUAL[type], {"forward": (False,), "reverse": (True,)}.get(direction, (False, True))
+    names = usual * len(ways) if activations is None else activations
+    count = len(usual)
+    # one list for both directions is what some exporters write
+    names = names * len(ways) if len(names) == count else names
+    if len(names) != count * len(ways) or any(name not in _FORMULAS for name in names):
+        raise OperandError(
+            f"activations={names}",
+            rule=f"{type}: there must be {count} activations for each direction, of {', '.join(_FORMULAS)}",
+        )
+    parameters = iter(alphas), iter(betas)
+    formulas = tuple([_activation(name, *parameters) for name in names])
+    return [
+        Cell(type, backwards, names[i * count :][:count], formulas[i * count :][:count], clip, coupled, early)
+        for i, backwards in enumerate(ways)
+    ]
+
+
+def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
+    """Return an activation; those with parameters take the next ones of the file's, in their order."""
+    formula = _FORMULAS[name]
+    defaults = _PARAMETERS.get(name)
+    if defaults is None:
+        return formula
+    parameters = [float(next(source, default)) for source, default in zip((alphas, betas), defaults, strict=False)]
+    return lambda x: formula(x, *parameters)

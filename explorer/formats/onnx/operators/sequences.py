@@ -19,7 +19,6 @@ from explorer.net.operators.signature import Known, Unused
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.reshape import squeeze
 
-
 _Value: TypeAlias = Any
 """tensor, sequence or None"""
 
