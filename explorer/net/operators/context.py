@@ -204,8 +204,15 @@ class OperatorContext:
             raise self._no_operands()
         return tuple(tensors)
 
-    def rest(self, name: str, position: int) -> tuple[Expr, ...]:
-        """Return all further inputs: the members ``name.0``, ``name.1``, … of a list, or those from a position."""
+    def rest(self, name: str, position: int) -> tuple[Expr | None, ...]:
+        """Return all further inputs: the members ``name.0``, ``name.1``, … of a list, or those from a position.
+
+        One that is left out among inputs that are numbered is None.
+        """
+        names = {**self.definition.input_names, **self.definition.weights, **self.definition.arguments}
+        numbers = [int(each.removeprefix(UNNAMED)) for each in names if each.startswith(UNNAMED)]
+        if numbers:
+            return tuple([self.input(f"{UNNAMED}{number}") for number in range(position, max(numbers) + 1)])
         if self.definition.input_names or f"{name}.0" in {**self.definition.weights, **self.definition.arguments}:
             values: list[Expr] = []
             while (value := self.input(f"{name}.{len(values)}")) is not None:

@@ -4,7 +4,8 @@ A parameter is found by its name among the operator's weights, the inputs that t
 of its line, else by its position among the inputs without names, or with a number for a name (``input 0``), where
 parameters that are arguments take no position. Its annotation is its type:
 
-- ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out;
+- ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out, and
+  ``Expr | None`` one that may be left out between others;
 - ``Known[Ints]`` is a value that a shape depends on: a constant, or computed while the net is built; likewise
   ``Known[int]`` (which a file may store as a real number), ``Known[float]`` and ``Known[Array]``;
 - ``int``, ``float``, ``bool``, ``str``, ``Literal["a", "b"]``, ``Ints`` (one number is a list of one),
@@ -111,6 +112,8 @@ class Parameter:
             # the names that an error lists as known
             op.reads.arguments.update(self.names)
             if self.default is inspect.Parameter.empty:
+                if self.position is not None and types.NoneType in self.kinds:
+                    return None
                 raise op.missing(*self.names) if not self.is_input else op.missing_input(*self.names)
             return self.default
         if value is None and types.NoneType in self.kinds:

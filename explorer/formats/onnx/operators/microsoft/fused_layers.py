@@ -1,7 +1,5 @@
 """Operators of the domain com.microsoft, which ONNX Runtime's optimizers write in place of several of the standard.
 
-The onnx package has no schemas of that domain: inputs go by their position, ``input 0``, ``input 1``, …
-
 Each is written out in the standard's operations, which plans fuse as they do for any other program.
 """
 
@@ -9,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,9 +18,8 @@ from explorer.formats.onnx.operators.base.general_product import general_product
 from explorer.formats.onnx.operators.base.stash_type import FLOAT, in_stash_dtype, stashed
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.conv import convolution
-from explorer.formats.onnx.operators.windows.window_attributes import window_of
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import optional, required
+from explorer.formats.onnx.operators.windows.window_attributes import WindowAttributes
+from explorer.net.operators.signature import Outputs, Unused
 from explorer.ops.base import cast, reshape
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
@@ -37,70 +33,89 @@ from explorer.ops.reduction.reduce import mean, sum
 from explorer.ops.reduction.statistics import var
 
 
-def _plus(op: OperatorContext, x: Expr, place: int) -> Expr:
+def _plus(x: Expr, more: Expr | None) -> Expr:
     """Return x plus an input that may be left out."""
-    more = optional(op, f"input {place}")
     return x if more is None else x + more
 
 
 @operator("com.microsoft.Gelu", "com.microsoft.BiasGelu")
-def exact_gelu(op: OperatorContext) -> Expr:
+def exact_gelu(A: Expr, B: Expr | None = None) -> Expr:
     """x · Φ(x), of x plus a bias where one is given."""
-    return gelu(_plus(op, required(op, "input 0"), 1))
+    return gelu(_plus(A, B))
 
 
 @operator("com.microsoft.FastGelu")
-def fast_gelu(op: OperatorContext) -> Expr:
+def fast_gelu(X: Expr, bias: Expr | None = None) -> Expr:
     """x · Φ(x) by the approximation with tanh, of x plus a bias where one is given."""
-    return gelu(_plus(op, required(op, "input 0"), 1), approximate=True)
+    return gelu(_plus(X, bias), approximate=True)
 
 
 @operator("com.microsoft.QuickGelu")
-def quick_gelu(op: OperatorContext) -> Expr:
+def quick_gelu(X: Expr, *, alpha: float = 1.702) -> Expr:
     """x · sigmoid(alpha · x)."""
-    x = required(op, "input 0")
-    return x * sigmoid(op.number("alpha", 1.702) * x)
+    return X * sigmoid(alpha * X)
 
 
 @operator("com.microsoft.FusedMatMul", "com.microsoft.TransposeMatMul")
-def fused_product(op: OperatorContext) -> Expr:
+def fused_product(
+    A: Expr,
+    B: Expr,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Expr:
     """alpha · A · B; either may be transposed at its last two axes, after its first axis was moved before the last."""
-    a, b = (_transposed(op, required(op, f"input {place}"), name) for place, name in enumerate("AB"))
-    alpha = op.number("alpha", 1.0)
-    return a @ b if alpha == 1 else alpha * (a @ b)
+    product = _transposed(A, transA, transBatchA) @ _transposed(B, transB, transBatchB)
+    return product if alpha == 1 else alpha * product
 
 
-def _transposed(op: OperatorContext, x: Expr, name: str) -> Expr:
-    if x.ndim > 1 and op.integer(f"transBatch{name}", 0):
+def _transposed(x: Expr, last_axes: int, first_axis: int) -> Expr:
+    if x.ndim > 1 and first_axis:
         x = transpose(x, (*range(1, x.ndim - 1), 0, x.ndim - 1))
-    if x.ndim > 1 and op.integer(f"trans{name}", 0):
+    if x.ndim > 1 and last_axes:
         x = transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
     return x
 
 
 @operator("com.microsoft.FusedConv")
-def fused_convolution(op: OperatorContext) -> Expr:
-    """An activation of a convolution plus its bias plus another operand."""
-    operands = required(op, "input 0"), required(op, "input 1"), optional(op, "input 2")
-    y = convolution(*operands, **window_of(op, "group"))
-    return _activated(op, _plus(op, y, 3), tuple(op.argument("activation_params", ())))
+def fused_convolution(
+    X: Expr,
+    W: Expr,
+    B: Expr | None = None,
+    Z: Expr | None = None,
+    *,
+    window: WindowAttributes,
+    group: int = 1,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+) -> Expr:
+    """An activation of a convolution plus its bias plus Z."""
+    y = convolution(X, W, B, window=window, group=group)
+    return _activated(_plus(y, Z), activation, activation_params)
 
 
 @operator("com.microsoft.FusedGemm")
-def fused_general_product(op: OperatorContext) -> Expr:
+def fused_general_product(
+    A: Expr,
+    B: Expr,
+    C: Expr | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+) -> Expr:
     """An activation of alpha · A · B + beta · C; A and B may be transposed."""
-    names = [f"activation_{letter}" for letter in ("alpha", "beta", "gamma")]
-    parameters = [op.number(name, 0.0) for name in names if op.has(name)]
-    y = general_product(
-        required(op, "input 0"),
-        required(op, "input 1"),
-        optional(op, "input 2"),
-        alpha=op.number("alpha", 1.0),
-        beta=op.number("beta", 1.0),
-        transA=op.integer("transA", 0),
-        transB=op.integer("transB", 0),
-    )
-    return _activated(op, y, parameters)
+    y = general_product(A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    parameters = activation_alpha, activation_beta, activation_gamma
+    return _activated(y, activation, [value for value in parameters if value is not None])
 
 
 _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
@@ -115,109 +130,138 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
 """activations by their names, with the parameters that a file may leave out"""
 
 
-def _activated(op: OperatorContext, x: Expr, parameters: Sequence[float]) -> Expr:
+def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
     """Return the activation that a fused operator ends with."""
-    name = str(op.argument("activation", ""))
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",
-            rule=f"{op.definition.type}: the activation must be one of {', '.join(filter(None, _ACTIVATIONS))}",
+            rule=f"the activation must be one of {', '.join(filter(None, _ACTIVATIONS))}",
         )
     defaults, activation = _ACTIVATIONS[name]
     return activation(x, *(*parameters, *defaults[len(parameters) :])[: len(defaults)])
 
 
 @operator("SimplifiedLayerNormalization", "com.microsoft.SimplifiedLayerNormalization")
-def simplified_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+def simplified_normalization(
+    X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT, outputs: Outputs
+) -> tuple[Expr, ...]:
     """x / √(mean x² + ε) · scale over the axes from ``axis`` on; then 1 / √(mean x² + ε) where it is used."""
-    x, epsilon = required(op, "input 0"), op.number("epsilon", 1e-5)
-    axis = normalize_axis(op.integer("axis", -1), x.ndim, op.definition.type)
-    wide, scale = in_stash_dtype(x, op.integer("stash_type", FLOAT)), required(op, "input 1")
-    y = rms_norm(wide, scale, axes=x.ndim - axis, epsilon=epsilon)
-    y = cast(y, np.result_type(x.dtype, scale.dtype))
-    if len(op.definition.outputs) == 1:
+    axis = normalize_axis(axis, X.ndim, "SimplifiedLayerNormalization")
+    wide = in_stash_dtype(X, stash_type)
+    y = cast(rms_norm(wide, scale, axes=X.ndim - axis, epsilon=epsilon), np.result_type(X.dtype, scale.dtype))
+    if outputs == 1:
         return (y,)
-    statistic = rsqrt(mean(wide * wide, tuple(range(axis, x.ndim)), keepdims=True) + epsilon)
-    return y, stashed(statistic, op.integer("stash_type", FLOAT))
+    inverse = rsqrt(mean(wide * wide, tuple(range(axis, X.ndim)), keepdims=True) + epsilon)
+    return y, stashed(inverse, stash_type)
 
 
-@operator("com.microsoft.EmbedLayerNormalization", ignored=("mask_index_type",))
-def normalized_embedding(op: OperatorContext) -> tuple[Expr, ...]:
+@operator("com.microsoft.EmbedLayerNormalization")
+def normalized_embedding(
+    input_ids: Expr,
+    segment_ids: Expr | None,
+    word_embedding: Expr,
+    position_embedding: Expr,
+    segment_embedding: Expr | None,
+    gamma: Expr,
+    beta: Expr | None = None,
+    mask: Expr | None = None,
+    position_ids: Expr | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: Unused,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Layer normalization of embeddings of words, positions and segments; then lengths by the mask, and that sum."""
-    words = required(op, "input 0")
-    segments, mask, places = (optional(op, f"input {place}") for place in (1, 7, 8))
-    if words.ndim != 2:
-        raise OperandError(f"input_ids of {words.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)")
-    table = required(op, "input 3")
-    positions = table[: words.shape[1]] if places is None else take(table, places, 0)
-    total = take(required(op, "input 2"), words, 0) + positions
-    if segments is not None:
-        total = total + take(required(op, "input 4"), segments, 0)
-    epsilon = op.number("epsilon", 1e-12)
-    y = layer_norm(total, required(op, "input 5"), optional(op, "input 6"), axes=1, epsilon=epsilon)
-    count = len(op.definition.outputs)
-    if count == 1:
+    if input_ids.ndim != 2:
+        raise OperandError(
+            f"input_ids of {input_ids.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)"
+        )
+    if position_ids is None:
+        positions = position_embedding[: input_ids.shape[1]]
+    else:
+        positions = take(position_embedding, position_ids, 0)
+    total = take(word_embedding, input_ids, 0) + positions
+    if segment_ids is not None and segment_embedding is not None:
+        total = total + take(segment_embedding, segment_ids, 0)
+    y = layer_norm(total, gamma, beta, axes=1, epsilon=epsilon)
+    if outputs == 1:
         return (y,)
-    lengths = full(words.shape[:1], 0, np.int32) if mask is None else cast(sum(mask, 1), np.dtype(np.int32))
-    return (y, lengths, total)[:count]
+    lengths = full(input_ids.shape[:1], 0, np.int32) if mask is None else cast(sum(mask, 1), np.dtype(np.int32))
+    return (y, lengths, total)[:outputs]
 
 
 @operator("com.microsoft.SkipLayerNormalization")
-def skip_layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+def skip_layer_normalization(
+    input: Expr,
+    skip: Expr,
+    gamma: Expr,
+    beta: Expr | None = None,
+    bias: Expr | None = None,
+    *,
+    epsilon: float = 1e-12,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Layer normalization of input + skip + bias; then the mean, 1 / √(variance + ε) and that sum where used."""
-    total, dtype = _skipped(op, 4)
-    epsilon = op.number("epsilon", 1e-12)
-    y = cast(layer_norm(total, required(op, "input 2"), optional(op, "input 3"), axes=1, epsilon=epsilon), dtype)
-    count = len(op.definition.outputs)
-    if count == 1:
+    total = _skipped(input, skip, bias)
+    y = cast(layer_norm(total, gamma, beta, axes=1, epsilon=epsilon), input.dtype)
+    if outputs == 1:
         return (y,)
     inverse = rsqrt(var(total, -1, keepdims=True) + epsilon)
-    return (y, mean(total, -1, keepdims=True), inverse, cast(total, dtype))[:count]
+    return (y, mean(total, -1, keepdims=True), inverse, cast(total, input.dtype))[:outputs]
 
 
 @operator("com.microsoft.SkipSimplifiedLayerNormalization")
-def skip_rms_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+def skip_rms_normalization(
+    input: Expr, skip: Expr, gamma: Expr, bias: Expr | None = None, *, epsilon: float = 1e-12, outputs: Outputs
+) -> tuple[Expr, ...]:
     """Normalization of input + skip + bias by its root mean square; then the mean, its inverse, and that sum."""
-    total, dtype = _skipped(op, 3)
-    epsilon = op.number("epsilon", 1e-12)
-    y = cast(rms_norm(total, required(op, "input 2"), axes=1, epsilon=epsilon), dtype)
-    count = len(op.definition.outputs)
-    if count == 1:
+    total = _skipped(input, skip, bias)
+    y = cast(rms_norm(total, gamma, axes=1, epsilon=epsilon), input.dtype)
+    if outputs == 1:
         return (y,)
     inverse = rsqrt(mean(total * total, -1, keepdims=True) + epsilon)
-    return (y, mean(total, -1, keepdims=True), inverse, cast(total, dtype))[:count]
+    return (y, mean(total, -1, keepdims=True), inverse, cast(total, input.dtype))[:outputs]
 
 
-def _skipped(op: OperatorContext, bias: int) -> tuple[Expr, np.dtype[Any]]:
-    """Return input + skip + bias in the dtype of their statistics, at least float32, and the dtype of the input."""
-    x = required(op, "input 0")
-    wide = cast(x, accumulator_dtype(x.dtype)) + required(op, "input 1")
-    return _plus(op, wide, bias), x.dtype
+def _skipped(x: Expr, skip: Expr, bias: Expr | None) -> Expr:
+    """Return input + skip + bias in the dtype of their statistics, at least float32."""
+    return _plus(cast(x, accumulator_dtype(x.dtype)) + skip, bias)
 
 
-@operator("com.microsoft.MatMulNBits", ignored=("accuracy_level", "weight_prepacked"))
-def product_with_narrow_weights(op: OperatorContext) -> Expr:
+@operator("com.microsoft.MatMulNBits")
+def product_with_narrow_weights(
+    A: Expr,
+    B: Expr,
+    scales: Expr,
+    zero_points: Expr | None = None,
+    g_idx: Expr | None = None,
+    bias: Expr | None = None,
+    *,
+    N: int,
+    K: int,
+    block_size: int,
+    bits: int,
+    accuracy_level: Unused,
+    weight_prepacked: Unused,
+) -> Expr:
     """A · Bᵀ, with rows of B in blocks of 4 or 8 bits that have a scale, and a zero point, each."""
-    a, packed, scales = required(op, "input 0"), required(op, "input 1"), required(op, "input 2")
-    rows, depth, size, bits = (op.integer(name) for name in ("N", "K", "block_size", "bits"))
-    if bits not in (4, 8) or packed.dtype != np.uint8 or optional(op, "input 4") is not None:
+    if bits not in (4, 8) or B.dtype != np.uint8 or g_idx is not None:
         raise OperandError(
-            f"bits={bits}, B of {packed.dtype.name}",
+            f"bits={bits}, B of {B.dtype.name}",
             rule="MatMulNBits must have B of 4 or 8 bits in uint8, not regrouped",
         )
-    blocks = -(-depth // size)
-    weights = reshape(_numbers(packed, bits), (rows, blocks, size))
-    zero = optional(op, "input 3")
-    if zero is None:
-        middle = cast(weights, a.dtype) - float(1 << (bits - 1))
-    elif zero.dtype == np.uint8:
-        # each row of zero points is packed by itself, its last byte half filled where their number is odd
-        points = reshape(_numbers(reshape(zero, (rows, zero.size // rows)), bits), (rows, -1))[:, :blocks]
-        middle = cast(weights, a.dtype) - cast(reshape(points, (rows, blocks, 1)), a.dtype)
+    blocks = -(-K // block_size)
+    weights = cast(reshape(_numbers(B, bits), (N, blocks, block_size)), A.dtype)
+    if zero_points is None:
+        middle = weights - float(1 << (bits - 1))
     else:
-        middle = cast(weights, a.dtype) - cast(reshape(zero, (rows, blocks, 1)), a.dtype)
-    matrix = reshape(middle * reshape(scales, (rows, blocks, 1)), (rows, blocks * size))[:, :depth]
-    return _plus(op, a @ transpose(matrix, (1, 0)), 5)
+        if zero_points.dtype == np.uint8:
+            # each row of zero points is packed by itself, its last byte half filled where their number is odd
+            rows = reshape(zero_points, (N, zero_points.size // N))
+            zero_points = reshape(_numbers(rows, bits), (N, -1))[:, :blocks]
+        middle = weights - cast(reshape(zero_points, (N, blocks, 1)), A.dtype)
+    matrix = reshape(middle * reshape(scales, (N, blocks, 1)), (N, blocks * block_size))[:, :K]
+    return _plus(A @ transpose(matrix, (1, 0)), bias)
 
 
 def _numbers(packed: Expr, bits: int) -> Expr:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
+from typing import Any, Literal
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.integer_arithmetic import as_scalar, exact_product, saturated
 from explorer.formats.onnx.operators.windows.pooling import whole_averages
-from explorer.formats.onnx.operators.windows.window_attributes import window_of
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given, optional, required
+from explorer.formats.onnx.operators.windows.window_attributes import WindowAttributes
 from explorer.ops.base import cast, reshape
-from explorer.ops.elementwise.arithmetic import maximum, minimum, where
+from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, where
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.elementwise.unary import sigmoid
 from explorer.ops.manipulation.concat import concatenate
@@ -29,108 +30,180 @@ from explorer.ops.reduction.reduce import min as least
 _FLOAT32 = np.dtype(np.float32)
 
 
-@operator("com.microsoft.QLinearAdd")
-def quantized_sum(op: OperatorContext) -> Expr:
-    """The sum of two quantised operands, quantised again."""
-    return _quantized(op, 6, _dequantized(op, 0) + _dequantized(op, 3))
+def _enter_binary(type: str, pair: Callable[[Expr, Expr], Expr], words: str) -> None:
+    @operator(type)
+    def binary(
+        A: Expr,
+        A_scale: Expr,
+        A_zero_point: Expr | None,
+        B: Expr,
+        B_scale: Expr,
+        B_zero_point: Expr | None,
+        C_scale: Expr,
+        C_zero_point: Expr | None = None,
+    ) -> Expr:
+        result = pair(_dequantized(A, A_scale, A_zero_point), _dequantized(B, B_scale, B_zero_point))
+        return _quantized(result, C_scale, C_zero_point, A.dtype)
+
+    binary.__doc__ = f"The {words} of two quantised operands, element by element, quantised again."
 
 
-@operator("com.microsoft.QLinearMul")
-def quantized_multiple(op: OperatorContext) -> Expr:
-    """The product of two quantised operands, element by element, quantised again."""
-    return _quantized(op, 6, _dequantized(op, 0) * _dequantized(op, 3))
+_enter_binary("com.microsoft.QLinearAdd", add, "sum")
+_enter_binary("com.microsoft.QLinearMul", multiply, "product")
 
 
 @operator("com.microsoft.QLinearSigmoid")
-def quantized_sigmoid(op: OperatorContext) -> Expr:
+def quantized_sigmoid(
+    X: Expr, X_scale: Expr, X_zero_point: Expr | None, Y_scale: Expr, Y_zero_point: Expr | None = None
+) -> Expr:
     """The sigmoid of a quantised operand, quantised again."""
-    return _quantized(op, 3, sigmoid(_dequantized(op, 0)))
+    return _quantized(sigmoid(_dequantized(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X.dtype)
 
 
 @operator("com.microsoft.QLinearLeakyRelu")
-def quantized_leaky_relu(op: OperatorContext) -> Expr:
+def quantized_leaky_relu(
+    X: Expr,
+    X_scale: Expr,
+    X_zero_point: Expr | None,
+    Y_scale: Expr,
+    Y_zero_point: Expr | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Expr:
     """The leaky ReLU of a quantised operand, quantised again."""
-    return _quantized(op, 3, leaky_relu(_dequantized(op, 0), op.number("alpha", 0.01)))
+    return _quantized(leaky_relu(_dequantized(X, X_scale, X_zero_point), alpha), Y_scale, Y_zero_point, X.dtype)
 
 
 @operator("com.microsoft.QLinearAveragePool")
-def quantized_average_pool(op: OperatorContext) -> Expr:
+def quantized_average_pool(
+    X: Expr,
+    x_scale: Expr,
+    x_zero_point: Expr | None,
+    y_scale: Expr,
+    y_zero_point: Expr | None = None,
+    *,
+    window: WindowAttributes,
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    channels_last: Literal[0] = 0,
+) -> Expr:
     """The mean of each window of a quantised operand, quantised again.
 
     The zero point is added before the mean is rounded, which decides where a mean lies half-way between two numbers.
     Where padding counts, what a last window has beyond it counts, too.
     """
-    op.only("channels_last", 0)
-    window = window_of(op, "ceil_mode", "count_include_pad")
-    scaled = whole_averages(_dequantized(op, 0), **window) / required(op, "input 3")
-    zero, dtype = optional(op, "input 4"), required(op, "input 0").dtype
-    return saturated(scaled if zero is None else scaled + cast(zero, scaled.dtype), None, dtype)
+    x = _dequantized(X, x_scale, x_zero_point)
+    scaled = whole_averages(x, window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad) / y_scale
+    return saturated(scaled if y_zero_point is None else scaled + cast(y_zero_point, scaled.dtype), None, X.dtype)
 
 
 @operator("com.microsoft.QLinearGlobalAveragePool")
-def quantized_global_average_pool(op: OperatorContext) -> Expr:
+def quantized_global_average_pool(
+    X: Expr,
+    x_scale: Expr,
+    x_zero_point: Expr | None,
+    y_scale: Expr,
+    y_zero_point: Expr | None = None,
+    *,
+    channels_last: int = 0,
+) -> Expr:
     """The mean of each channel of a quantised operand, quantised again."""
-    x = _dequantized(op, 0)
-    axes = range(1, x.ndim - 1) if op.integer("channels_last", 0) else range(2, x.ndim)
-    return _quantized(op, 3, mean(x, tuple(axes), keepdims=True))
+    x = _dequantized(X, x_scale, x_zero_point)
+    axes = range(1, x.ndim - 1) if channels_last else range(2, x.ndim)
+    return _quantized(mean(x, tuple(axes), keepdims=True), y_scale, y_zero_point, X.dtype)
 
 
 @operator("com.microsoft.QLinearSoftmax")
-def quantized_softmax(op: OperatorContext) -> Expr:
+def quantized_softmax(
+    X: Expr,
+    X_scale: Expr,
+    x_zero_point: Expr | None,
+    y_scale: Expr,
+    y_zero_point: Expr | None = None,
+    *,
+    axis: int | None = None,
+    opset: int = 13,
+) -> Expr:
     """The softmax of a quantised operand along an axis, quantised again; before opset 13 from that axis on."""
-    x, is_old = _dequantized(op, 0), op.integer("opset", 13) < 13
-    axis = normalize_axis(op.integer("axis", 1 if is_old else -1), x.ndim, op.definition.type)
+    x, is_old = _dequantized(X, X_scale, x_zero_point), opset < 13
+    if axis is None:
+        axis = 1 if is_old else -1
+    axis = normalize_axis(axis, x.ndim, "QLinearSoftmax")
     if is_old:
         rows = reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
-        return _quantized(op, 3, reshape(softmax(rows, -1), x.shape))
-    return _quantized(op, 3, softmax(x, axis))
+        return _quantized(reshape(softmax(rows, -1), x.shape), y_scale, y_zero_point, X.dtype)
+    return _quantized(softmax(x, axis), y_scale, y_zero_point, X.dtype)
 
 
 @operator("com.microsoft.QLinearConcat")
-def quantized_concatenation(op: OperatorContext) -> Expr:
-    """Quantised operands one after the other along an axis, quantised again by one scale."""
-    parts: list[Expr] = []
-    while is_given(op, f"input {3 * len(parts) + 2}"):
-        parts.append(_dequantized(op, 3 * len(parts) + 2))
-    return _quantized(op, 0, concatenate(parts, op.integer("axis")), 2)
+def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: Expr | None, axis: int) -> Expr:
+    """Quantised operands one after the other along an axis, quantised again by one scale.
+
+    ``inputs`` are operands, each followed by its scale and its zero point.
+    """
+    padded = [*inputs, *[None] * (-len(inputs) % 3)]
+    operands = zip(padded[::3], padded[1::3], padded[2::3], strict=True)
+    parts = [(x, _dequantized(x, scale, zero)) for x, scale, zero in operands if x is not None and scale is not None]
+    if not parts:
+        raise OperandError("no operands are given", rule="QLinearConcat must have operands with their scales")
+    result = concatenate([part for _, part in parts], axis)
+    return _quantized(result, Y_scale, Y_zero_point, parts[0][0].dtype)
 
 
 @operator("com.microsoft.QLinearWhere")
-def quantized_choice(op: OperatorContext) -> Expr:
-    """Elements of one of two quantised operands, as a condition says, quantised again."""
-    chosen = where(required(op, "input 0"), _dequantized(op, 1), _dequantized(op, 4))
-    return _quantized(op, 7, chosen, 1)
+def quantized_choice(
+    condition: Expr,
+    X: Expr,
+    x_scale: Expr,
+    x_zero_point: Expr | None,
+    Y: Expr,
+    y_scale: Expr,
+    y_zero_point: Expr | None,
+    z_scale: Expr,
+    z_zero_point: Expr | None = None,
+) -> Expr:
+    """Elements of one of two quantised operands, by a condition, quantised again."""
+    x, y = _dequantized(X, x_scale, x_zero_point), _dequantized(Y, y_scale, y_zero_point)
+    return _quantized(where(condition, x, y), z_scale, z_zero_point, X.dtype)
 
 
 @operator("com.microsoft.QGemm")
-def quantized_general_product(op: OperatorContext) -> Expr:
+def quantized_general_product(
+    A: Expr,
+    a_scale: Expr,
+    a_zero_point: Expr,
+    B: Expr,
+    b_scale: Expr,
+    b_zero_point: Expr,
+    C: Expr | None = None,
+    y_scale: Expr | None = None,
+    y_zero_point: Expr | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Expr:
     """alpha · A · B + C of quantised matrices, quantised again where a scale is given, else as real numbers."""
-    a, b = (
-        transpose(required(op, f"input {place}"), (1, 0)) if op.integer(name, 0) else required(op, f"input {place}")
-        for place, name in ((0, "transA"), (3, "transB"))
-    )
-    total = exact_product(a, required(op, "input 2"), b, required(op, "input 5"))
-    if (bias := optional(op, "input 6")) is not None:
-        total = total + cast(bias, total.dtype)
-    factor = as_scalar(required(op, "input 1")) * as_scalar(required(op, "input 4"))
-    if (alpha := op.number("alpha", 1.0)) != 1:
+    a, b = transpose(A, (1, 0)) if transA else A, transpose(B, (1, 0)) if transB else B
+    total = exact_product(a, a_zero_point, b, b_zero_point)
+    if C is not None:
+        total = total + cast(C, total.dtype)
+    factor = as_scalar(a_scale) * as_scalar(b_scale)
+    if alpha != 1:
         factor = alpha * factor
-    scale = optional(op, "input 7")
-    if scale is None:
+    if y_scale is None:
         return cast(total, _FLOAT32) * factor
-    return saturated(total * (factor / as_scalar(scale)), as_scalar(required(op, "input 8")), a.dtype)
+    zero = None if y_zero_point is None else as_scalar(y_zero_point)
+    return saturated(total * (factor / as_scalar(y_scale)), zero, A.dtype)
 
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
-def dynamically_quantized_product(op: OperatorContext) -> Expr:
+def dynamically_quantized_product(
+    A: Expr, B: Expr, b_scale: Expr, b_zero_point: Expr | None = None, bias: Expr | None = None
+) -> Expr:
     """A · B + bias: A is quantised to 8 bits between its own extremes, B is quantised in the file."""
-    a, b, scale, zero = (
-        required(op, "input 0"),
-        required(op, "input 1"),
-        required(op, "input 2"),
-        optional(op, "input 3"),
-    )
-    return _plus_bias(op, product_on_the_way(a, b, scale, zero), 4)
+    y = product_on_the_way(A, B, b_scale, b_zero_point)
+    return y if bias is None else y + bias
 
 
 def product_on_the_way(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
@@ -149,34 +222,25 @@ def product_on_the_way(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent:
 
 
 @operator("com.microsoft.MatMulIntegerToFloat")
-def real_product(op: OperatorContext) -> Expr:
+def real_product(
+    A: Expr,
+    B: Expr,
+    a_scale: Expr,
+    b_scale: Expr,
+    a_zero_point: Expr | None = None,
+    b_zero_point: Expr | None = None,
+    bias: Expr | None = None,
+) -> Expr:
     """A · B + bias of two quantised operands, as real numbers."""
-    a, b = required(op, "input 0"), required(op, "input 1")
-    product = exact_product(a, optional(op, "input 4"), b, optional(op, "input 5"))
-    factor = required(op, "input 2") * as_scalar(required(op, "input 3"))
-    return _plus_bias(op, cast(product, _FLOAT32) * factor, 6)
+    y = cast(exact_product(A, a_zero_point, B, b_zero_point), _FLOAT32) * (a_scale * as_scalar(b_scale))
+    return y if bias is None else y + bias
 
 
-def _plus_bias(op: OperatorContext, x: Expr, place: int) -> Expr:
-    bias = optional(op, f"input {place}")
-    return x if bias is None else x + bias
-
-
-def _dequantized(op: OperatorContext, place: int) -> Expr:
-    """Return the numbers of a quantised operand, which a scale and a zero point follow."""
-    x, scale, zero = (
-        required(op, f"input {place}"),
-        required(op, f"input {place + 1}"),
-        optional(op, f"input {place + 2}"),
-    )
+def _dequantized(x: Expr, scale: Expr, zero: Expr | None) -> Expr:
+    """Return the numbers of a quantised operand."""
     wide = cast(x, scale.dtype)
     return (wide if zero is None else wide - cast(zero, scale.dtype)) * scale
 
 
-def _quantized(op: OperatorContext, place: int, result: Expr, like: int = 0) -> Expr:
-    """Quantise a result by the scale and the zero point at a place, in the dtype of the operand at another one."""
-    return saturated(
-        result / required(op, f"input {place}"),
-        optional(op, f"input {place + 1}"),
-        required(op, f"input {like}").dtype,
-    )
+def _quantized(result: Expr, scale: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
+    return saturated(result / scale, zero, dtype)

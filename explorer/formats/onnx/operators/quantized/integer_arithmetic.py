@@ -19,9 +19,8 @@ from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
 from explorer.formats.onnx.operators.windows.conv import convolution
-from explorer.formats.onnx.operators.windows.window_attributes import window_of
+from explorer.formats.onnx.operators.windows.window_attributes import WindowAttributes
 from explorer.net.definition.operator_definition import NARROW
-from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise.arithmetic import minimum
 from explorer.ops.elementwise.hypot_copysign_gcd import fmax
@@ -109,15 +108,20 @@ def quantized_product(
 
 @operator("ConvInteger")
 def integer_convolution(
-    op: OperatorContext, x: Expr, w: Expr, x_zero_point: Expr | None = None, w_zero_point: Expr | None = None
+    x: Expr,
+    w: Expr,
+    x_zero_point: Expr | None = None,
+    w_zero_point: Expr | None = None,
+    *,
+    window: WindowAttributes,
+    group: int = 1,
 ) -> Expr:
     """The convolution of integers less their zero points, as int32."""
-    return cast(_convolution(op, x, x_zero_point, w, w_zero_point), np.dtype(np.int32))
+    return cast(_convolution(x, x_zero_point, w, w_zero_point, window, group), np.dtype(np.int32))
 
 
 @operator("QLinearConv")
 def quantized_convolution(
-    op: OperatorContext,
     x: Expr,
     x_scale: Expr,
     x_zero_point: Expr,
@@ -127,9 +131,12 @@ def quantized_convolution(
     y_scale: Expr,
     y_zero_point: Expr,
     B: Expr | None = None,
+    *,
+    window: WindowAttributes,
+    group: int = 1,
 ) -> Expr:
     """The convolution of quantised images and filters, plus a bias of integers, quantised again."""
-    total = _convolution(op, x, x_zero_point, w, w_zero_point)
+    total = _convolution(x, x_zero_point, w, w_zero_point, window, group)
     axes = (1,) * (x.ndim - 2)
     if B is not None:
         total = total + cast(reshape(B, (B.size, *axes)), total.dtype)
@@ -205,14 +212,16 @@ def exact_product(a: Expr, a_zero: Expr | None, b: Expr, b_zero: Expr | None) ->
     return left @ right
 
 
-def _convolution(op: OperatorContext, x: Expr, x_zero: Expr | None, filters: Expr, w_zero: Expr | None) -> Expr:
+def _convolution(
+    x: Expr, x_zero: Expr | None, filters: Expr, w_zero: Expr | None, window: WindowAttributes, group: int
+) -> Expr:
     dtype = _exact(x, filters, prod(filters.shape[1:]))
     axes = (1,) * (filters.ndim - 1)
     images = cast(x, dtype) if x_zero is None else cast(x, dtype) - cast(as_scalar(x_zero), dtype)
     weights = cast(filters, dtype)
     if w_zero is not None:
         weights = weights - cast(_of_channels(w_zero, axes), dtype)
-    return convolution(images, weights, None, **window_of(op, "group"))
+    return convolution(images, weights, window=window, group=group)
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:

@@ -13,10 +13,9 @@ from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.windows.window_attributes import (
     AutoPad,
     Sides,
-    check_kernel_shape,
+    WindowAttributes,
     check_rank,
     for_each_axis,
-    padding,
 )
 from explorer.net.operators.signature import Ints
 from explorer.ops.nn.conv import conv
@@ -25,32 +24,20 @@ from explorer.ops.nn.deform_conv import deform_conv2d
 
 
 @operator("Conv")
-def convolution(
-    X: Expr,
-    W: Expr,
-    B: Expr | None = None,
-    *,
-    auto_pad: AutoPad = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
-) -> Expr:
+def convolution(X: Expr, W: Expr, B: Expr | None = None, *, window: WindowAttributes, group: int = 1) -> Expr:
     """Cross-correlation with filters W plus a bias B; a signal is an image of one row."""
-    _check(X, W, kernel_shape)
-    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
-    sides = padding(X, W.shape[2:], steps, gaps, pads, auto_pad)
-    return conv(X, W, B, X.ndim - 2, steps, sides, gaps, group)
+    _check(X, W, window)
+    strides, dilations = window.steps(X)
+    return conv(X, W, B, X.ndim - 2, strides, window.padding(X, W.shape[2:]), dilations, group)
 
 
-def _check(x: Expr, filters: Expr, kernel_shape: Ints | None) -> None:
+def _check(x: Expr, filters: Expr, window: WindowAttributes) -> None:
     check_rank(x)
     if filters.ndim != x.ndim:
         raise OperandError(
             f"an operand {x.type} and filters {filters.type}", rule="the filters must have as many axes as X"
         )
-    check_kernel_shape(filters, kernel_shape)
+    window.check_filters(filters)
 
 
 @operator("ConvTranspose")
@@ -59,22 +46,18 @@ def transposed_convolution(
     W: Expr,
     B: Expr | None = None,
     *,
-    auto_pad: AutoPad = "NOTSET",
-    dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     output_padding: Ints | None = None,
     output_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    window: WindowAttributes,
 ) -> Expr:
     """The adjoint of a convolution with filters W, plus a bias B."""
-    _check(X, W, kernel_shape)
-    count, size = X.ndim - 2, W.shape[2:]
-    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
+    _check(X, W, window)
+    count, size, auto_pad = X.ndim - 2, W.shape[2:], window.auto_pad
+    steps, gaps = window.steps(X)
     extra = for_each_axis(X, "output_padding", output_padding, 0)
     if auto_pad in ("NOTSET", "VALID") and output_shape is None:
-        cut = padding(X, size, steps, gaps, pads, auto_pad)
+        cut = window.padding(X, size)
     else:
         reach = tuple(
             step * (length - 1) + gap * (width - 1) + 1 + more
@@ -123,12 +106,9 @@ def deformable_convolution(
     B: Expr | None = None,
     mask: Expr | None = None,
     *,
-    dilations: Ints | None = None,
     group: int = 1,
-    kernel_shape: Ints | None = None,
     offset_group: int = 1,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    window: WindowAttributes,
 ) -> Expr:
     """Convolution with filters W, each tap of which is moved by an offset and multiplied by a mask, plus a bias B."""
     if X.ndim != 4 or W.ndim != 4 or offset.ndim != 4:
@@ -136,14 +116,13 @@ def deformable_convolution(
             f"X {X.type}, W {W.type}, offset {offset.type}",
             rule="DeformConv: images, filters and offsets must have four axes; other ranks are not implemented",
         )
-    check_kernel_shape(W, kernel_shape)
+    window.check_filters(W)
     if offset.shape[1] != 2 * offset_group * W.shape[2] * W.shape[3]:
         raise OperandError(
             f"offset {offset.type} with offset_group={offset_group} and filters {W.type}",
             rule="DeformConv: offsets must have two channels for each tap of each offset group",
         )
-    steps, gaps = for_each_axis(X, "strides", strides), for_each_axis(X, "dilations", dilations)
-    sides = padding(X, W.shape[2:], steps, gaps, pads, "NOTSET")
+    (steps, gaps), sides = window.steps(X), window.padding(X, W.shape[2:])
     return deform_conv2d(
         X,
         W,

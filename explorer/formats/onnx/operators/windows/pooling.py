@@ -16,13 +16,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.windows.window_attributes import (
-    AutoPad,
-    Sides,
-    check_rank,
-    for_each_axis,
-    padding,
-)
+from explorer.formats.onnx.operators.windows.window_attributes import Sides, WindowAttributes, check_rank, for_each_axis
 from explorer.net.operators.signature import Ints, Outputs
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast
@@ -39,35 +33,24 @@ from explorer.ops.reduction.sorting import argmax
 def max_pool(
     X: Expr,
     *,
-    auto_pad: AutoPad = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
     storage_order: int = 0,
-    strides: Ints | None = None,
+    window: WindowAttributes,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, Expr]:
     """The largest element of each window, and its index."""
-    windows = _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    windows = _windows(X, window, ceil_mode)
     if outputs == 1:
         return _largest(X, windows)
     return _largest(X, windows), largest_indices(X, windows, storage_order != 0)
 
 
-def _windows(
-    x: Expr,
-    kernel_shape: Ints,
-    strides: Ints | None,
-    dilations: Ints | None,
-    pads: Ints | None,
-    auto_pad: AutoPad,
-    ceil_mode: int,
-) -> Windows:
+def _windows(x: Expr, window: WindowAttributes, ceil_mode: int) -> Windows:
     check_rank(x)
-    size = for_each_axis(x, "kernel_shape", kernel_shape)
-    steps, gaps = for_each_axis(x, "strides", strides), for_each_axis(x, "dilations", dilations)
-    return Windows(size, steps, gaps, padding(x, size, steps, gaps, pads, auto_pad), bool(ceil_mode))
+    if window.kernel_shape is None:
+        raise OperandError("kernel_shape is missing", rule="windows must have a size")
+    size = for_each_axis(x, "kernel_shape", window.kernel_shape)
+    return Windows(size, *window.steps(x), window.padding(x, size), bool(ceil_mode))
 
 
 def _largest(x: Expr, windows: Windows) -> Expr:
@@ -89,16 +72,12 @@ def _is_wide(windows: Windows) -> bool:
 def average_pool(
     X: Expr,
     *,
-    auto_pad: AutoPad = "NOTSET",
     ceil_mode: int = 0,
     count_include_pad: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    window: WindowAttributes,
 ) -> Expr:
     """The mean of each window, with or without its padding."""
-    windows = _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    windows = _windows(X, window, ceil_mode)
     return _averaged(X, windows, bool(count_include_pad))
 
 
@@ -111,15 +90,12 @@ def _averaged(x: Expr, windows: Windows, counted: bool) -> Expr:
 def whole_averages(
     x: Expr,
     *,
-    auto_pad: AutoPad = "NOTSET",
     ceil_mode: int = 0,
     count_include_pad: int = 0,
-    kernel_shape: Ints,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    window: WindowAttributes,
 ) -> Expr:
     """Return the mean of each window, which, where padding counts, counts also what it has beyond the padding."""
-    windows = _windows(x, kernel_shape, strides, None, pads, auto_pad, ceil_mode)
+    windows = _windows(x, window, ceil_mode)
     counted = bool(count_include_pad)
     if counted and windows.ceil:
         x, windows = padded(x, windows.widths(x)), windows._replace(sides=((0, 0),) * len(windows.sides), ceil=False)
@@ -130,16 +106,12 @@ def whole_averages(
 def norm_pool(
     X: Expr,
     *,
-    auto_pad: AutoPad = "NOTSET",
     ceil_mode: int = 0,
-    dilations: Ints | None = None,
-    kernel_shape: Ints,
     p: int = 2,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    window: WindowAttributes,
 ) -> Expr:
     """(Σ |x|ᵖ)^(1 / p) of each window."""
-    return norms(X, _windows(X, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode), p)
+    return norms(X, _windows(X, window, ceil_mode), p)
 
 
 @operator("GlobalAveragePool")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.signature import Ints
 
 AutoPad: TypeAlias = Literal["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]
@@ -22,6 +22,48 @@ def check_rank(x: Expr) -> None:
         )
 
 
+@dataclass(frozen=True)
+class WindowAttributes:
+    """Attributes of windows: ``auto_pad``, and lists with a number for each spatial axis, or two for ``pads``."""
+
+    kernel_shape: Ints | None = None
+    strides: Ints | None = None
+    dilations: Ints | None = None
+    pads: Ints | None = None
+    auto_pad: AutoPad = "NOTSET"
+
+    def steps(self, x: Expr) -> tuple[Ints, Ints]:
+        """Return the strides and dilations for the spatial axes of x."""
+        return for_each_axis(x, "strides", self.strides), for_each_axis(x, "dilations", self.dilations)
+
+    def check_filters(self, filters: Expr) -> None:
+        """Raise OperandError for a kernel_shape that is not that of the filters."""
+        size = filters.shape[2:]
+        if self.kernel_shape not in (None, size):
+            raise OperandError(
+                f"kernel_shape={self.kernel_shape} with filters {filters.type}",
+                rule=f"kernel_shape must be that of the filters, {size}",
+            )
+
+    def padding(self, x: Expr, size: Ints) -> Sides:
+        """Return the padding (before, after) of each spatial axis of x for windows of a size."""
+        count, pads = x.ndim - 2, self.pads
+        if self.auto_pad == "VALID" or (self.auto_pad == "NOTSET" and pads is None):
+            return ((0, 0),) * count
+        if self.auto_pad == "NOTSET" and pads is not None:
+            if len(pads) != 2 * count:
+                raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
+            # ONNX lists the starts of all axes, then the ends
+            return tuple((pads[axis], pads[axis + count]) for axis in range(count))
+        widths = []
+        for length, window, step, gap in zip(x.shape[2:], size, *self.steps(x), strict=True):
+            # as many results as ⌈length / stride⌉: so much padding completes the last window
+            total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
+            small, large = total // 2, total - total // 2
+            widths.append((small, large) if self.auto_pad == "SAME_UPPER" else (large, small))
+        return tuple(widths)
+
+
 def for_each_axis(x: Expr, name: str, values: Ints | None, default: int = 1) -> Ints:
     """Return an attribute with one number for each spatial axis of x."""
     if values is None:
@@ -29,42 +71,3 @@ def for_each_axis(x: Expr, name: str, values: Ints | None, default: int = 1) -> 
     if len(values) != x.ndim - 2:
         raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} must have one number for each spatial axis")
     return values
-
-
-def check_kernel_shape(filters: Expr, kernel_shape: Ints | None) -> None:
-    """Raise OperandError for an attribute kernel_shape that is not that of the filters."""
-    size = filters.shape[2:]
-    if kernel_shape not in (None, size):
-        raise OperandError(
-            f"kernel_shape={kernel_shape} with filters {filters.type}",
-            rule=f"kernel_shape must be that of the filters, {size}",
-        )
-
-
-def padding(x: Expr, size: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: AutoPad) -> Sides:
-    """Return the padding (before, after) of each spatial axis of x, from ``pads`` or ``auto_pad``."""
-    count = x.ndim - 2
-    if auto_pad == "VALID" or (auto_pad == "NOTSET" and pads is None):
-        return ((0, 0),) * count
-    if auto_pad == "NOTSET" and pads is not None:
-        if len(pads) != 2 * count:
-            raise OperandError(f"pads={pads} for {x.type}", rule="pads must have two numbers for each spatial axis")
-        # ONNX lists the starts of all axes, then the ends
-        return tuple((pads[axis], pads[axis + count]) for axis in range(count))
-    widths = []
-    for length, window, step, gap in zip(x.shape[2:], size, strides, dilations, strict=True):
-        # as many results as ⌈length / stride⌉: so much padding completes the last window
-        total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
-        small, large = total // 2, total - total // 2
-        widths.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
-    return tuple(widths)
-
-
-def window_of(op: OperatorContext, *integers: str) -> dict[str, Any]:
-    """Return the attributes of windows that an operator has by name, and others that are integers."""
-    lists = [name for name in ("dilations", "kernel_shape", "pads", "strides") if op.has(name)]
-    return {
-        "auto_pad": op.word("auto_pad", "NOTSET", get_args(AutoPad)),
-        **{name: op.integers(name) for name in lists},
-        **{name: op.integer(name) for name in integers if op.has(name)},
-    }
