@@ -1,6 +1,6 @@
 """The flatbuffer of a TensorFlow Lite file, read by the package ``tflite``, and refused where it is damaged.
 
-A flatbuffer is read in place: an offset may lead anywhere, and two places to one table. So every list is compared with
+A flatbuffer is read in place: an offset may lead anywhere, and two offsets to one table. So every list is compared with
 the file before it is walked, and all that is read is added up: a file that is walked longer than it is, is refused.
 """
 
@@ -18,12 +18,12 @@ from explorer.core.files.kept_file import KeptFile
 from explorer.core.memory_budget import AXES, budget
 from explorer.formats.tflite.model_parts import (
     UNKNOWN_LENGTH,
+    ByteRange,
     FileGraph,
     FileModel,
     FileOperator,
     FileTensor,
     Level,
-    Place,
     Quantization,
     Signature,
     Sparsity,
@@ -34,7 +34,7 @@ _IDENTIFIER = b"TFL3"
 _LEAST = 12
 """bytes of the shortest file: where the model is, the identifier, and its table"""
 _SHARED = 4
-"""how often the bytes of a file may be read: writers let two places share a table or a text"""
+"""how often the bytes of a file may be read: writers let two offsets share a table or a string"""
 _FEW = 64
 """scales and zero points that are kept as values"""
 _RULE = "a TensorFlow Lite file must be one flatbuffer, a whole model of schema version 3"
@@ -156,8 +156,8 @@ class Message:
             self._fail(f"tensor {name!r} has {scale.size} scales and {zero.size} zero points")
         few = scale.size <= _FEW
         return Quantization(
-            self._place(scale),
-            self._place(zero),
+            self._byte_range(scale),
+            self._byte_range(zero),
             quantization.QuantizedDimension(),
             scale.size,
             tuple(scale.tolist()) if few else (),
@@ -190,24 +190,22 @@ class Message:
             lists.append(self._array(numbers.ValuesAsNumpy()).astype(np.int64))
         return Level(0, *lists)
 
-    def _buffer(self, buffer: Any) -> Place | None:
-        """Return the place of a buffer's bytes: in the flatbuffer, or behind it in the file; None for an empty one."""
+    def _buffer(self, buffer: Any) -> ByteRange | None:
+        """Return the byte range of a buffer: in the flatbuffer, or after it in the file; None for an empty one."""
         if buffer.Offset() > 1:
-            place = Place(buffer.Offset(), buffer.Size())
-            if place.first + place.size > self._file.size:
-                self._fail(
-                    f"a buffer takes {place.size:,} bytes from {place.first:,}, the file has {self._file.size:,}"
-                )
-            return place if place.size else None
+            part = ByteRange(buffer.Offset(), buffer.Size())
+            if part.first + part.size > self._file.size:
+                self._fail(f"a buffer takes {part.size:,} bytes from {part.first:,}, the file has {self._file.size:,}")
+            return part if part.size else None
         data = buffer.DataAsNumpy()
-        return self._place(data) if isinstance(data, np.ndarray) and data.size else None
+        return self._byte_range(data) if isinstance(data, np.ndarray) and data.size else None
 
-    def _place(self, part: NDArray[Any]) -> Place:
+    def _byte_range(self, part: NDArray[Any]) -> ByteRange:
         """Return where an array's elements are in the file's bytes, of which it is a view."""
         if not part.size:
-            return Place(0, 0)
-        # The package hands out views of the file's bytes and no offsets: the distance of their addresses is the place.
-        return Place(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
+            return ByteRange(0, 0)
+        # The package hands out views of the file's bytes and no offsets: the distance of their addresses is the offset.
+        return ByteRange(part.ctypes.data - self._bytes.ctypes.data, part.nbytes)
 
     def _signature(self, signature: Any, graphs: Sequence[FileGraph]) -> Signature:
         key, number = self._text(signature.SignatureKey()), signature.SubgraphIndex()
@@ -249,7 +247,7 @@ class Message:
     def _text(self, text: bytes | None) -> str:
         if not text:
             return ""
-        self._claim(len(text), "texts")
+        self._claim(len(text), "strings")
         return text.decode("utf-8", "backslashreplace")
 
     def _claim(self, size: int, what: str) -> None:

@@ -1,6 +1,6 @@
 """Parts of a TensorFlow Lite file, as plain values: what the flatbuffer states, without its weights.
 
-``message`` makes them, and checks that every place lies in the file; the reader makes a definition of them.
+``message`` makes them, and checks that every byte range is inside the file; the reader makes a definition of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNKNOWN_LENGTH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ByteRange:
     """Bytes of the file: ``size`` of them from ``first``."""
 
     first: int
@@ -29,14 +29,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """The map from stored whole numbers to real ones, ``scale · (q − zero_point)``, for each channel of an axis.
+    """The map from stored integers to real numbers, ``scale · (q − zero_point)``, for each channel of an axis.
 
-    ``scale`` and ``zero_point`` are the places of float32 and int64 numbers in the file, and their values where there
-    are few.
+    ``scale`` and ``zero_point`` are the byte ranges of float32 and int64 numbers in the file; ``scales`` and
+    ``zero_points`` are their values where there are few.
     """
 
-    scale: Place
-    zero_point: Place
+    scale: ByteRange
+    zero_point: ByteRange
     axis: int
     count: int
     scales: tuple[float, ...] = ()
@@ -45,7 +45,7 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class FileTensor:
-    """A tensor of a graph: its types, and the place of its elements if it is a constant.
+    """A tensor of a graph: its types, and the byte range of its elements if it is a constant.
 
     ``shape`` has ``UNKNOWN_LENGTH`` for each length that is open; None if the number of axes is open, too.
     """
@@ -53,7 +53,7 @@ class FileTensor:
     name: str
     shape: tuple[int, ...] | None
     dtype: str
-    data: Place | None
+    data: ByteRange | None
     quantization: Quantization | None
     is_variable: bool
     sparsity: Sparsity | None
@@ -116,7 +116,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sparsity:
-    """The levels of a sparse tensor; ``order`` has the axis of each, those of blocks behind those of the tensor.
+    """The levels of a sparse tensor; ``order`` has the axis of each, those of blocks after those of the tensor.
 
     ``blocks`` has the axis that each axis of blocks divides.
     """
@@ -132,24 +132,24 @@ class Sparsity:
             raise self._wrong(f"{len(self.levels)} levels in the order {self.order[:8]}", shape)
         if any(not 0 <= axis < len(shape) for axis in self.blocks) or len({*self.blocks}) < len(self.blocks):
             raise self._wrong(f"blocks of the axes {self.blocks[:8]}", shape)
-        places: list[Numbers] = []
+        index_arrays: list[Numbers] = []
         """the coordinates of all elements so far, one array a level"""
         positions = np.zeros(1, np.int64)
-        # every place is one of an element, or a parent of a level that lists its children
+        # every position belongs to an element, or to a parent of a level that lists its children
         most = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
         for level in self.levels:
             parents, coordinates, positions = self._children(level, positions, shape, most)
-            places = [*[place[parents] for place in places], coordinates]
+            index_arrays = [*[array[parents] for array in index_arrays], coordinates]
         if positions.size != values.size:
-            raise self._wrong(f"{values.size:,} elements for {positions.size:,} places", shape)
-        by_axis = dict(zip(self.order, places, strict=True))
+            raise self._wrong(f"{values.size:,} elements for {positions.size:,} positions", shape)
+        by_axis = dict(zip(self.order, index_arrays, strict=True))
         sizes = {axis: level.length for axis, level in zip(self.order, self.levels, strict=True)}
         index = [by_axis[axis] for axis in range(len(shape))]
         for number, axis in enumerate(self.blocks, len(shape)):
             index[axis] = index[axis] * sizes[number] + by_axis[number]
         lengths = zip(index, shape, strict=True)
-        if any(place.size and not 0 <= int(place.min()) <= int(place.max()) < length for place, length in lengths):
-            raise self._wrong("places beyond the ends", shape)
+        if any(array.size and not 0 <= int(array.min()) <= int(array.max()) < length for array, length in lengths):
+            raise self._wrong("positions beyond the ends", shape)
         dense = np.zeros(shape, values.dtype)
         dense[tuple(index)] = values[positions]
         return dense

@@ -37,11 +37,11 @@ _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type",
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
 """options that are numbers of inner graphs: ``then_subgraph_index``, and ``subgraph`` of CALL"""
 _BUILTIN_CODE = 10
-"""place of an operator code's newer field among the fields of its table"""
+"""position of an operator code's newer field among the fields of its table"""
 _BORING = ("Init", "GetRootAs")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-Texts = Callable[[bytes | None], str]
+Decode = Callable[[bytes | None], str]
 Lists = Callable[[Any], tuple[Any, ...]]
 
 
@@ -71,12 +71,12 @@ class Schema:
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
         """class of options → its options: the method, and whether it is a list"""
 
-    def operator_type(self, code: Any, text: Texts) -> str:
-        """Return the type of an operator code; a custom one's is its own name behind CUSTOM."""
+    def operator_type(self, code: Any, text: Decode) -> str:
+        """Return the type of an operator code; a custom one's is its own name after CUSTOM."""
         # A file may state either field. The package reads the newer one only from 127 on, as it was first written.
-        place = code._tab.Offset(_BUILTIN_CODE)
+        offset = code._tab.Offset(_BUILTIN_CODE)
         newer = (
-            code._tab.Get(import_module("flatbuffers.number_types").Int32Flags, code._tab.Pos + place) if place else 0
+            code._tab.Get(import_module("flatbuffers.number_types").Int32Flags, code._tab.Pos + offset) if offset else 0
         )
         number = max(newer, code.DeprecatedBuiltinCode())
         name = self._types.get(number, f"operator {number}")
@@ -91,7 +91,7 @@ class Schema:
         name = self._index_vectors.get(number, "NONE")
         return None if name == "NONE" else getattr(self.package, name)()
 
-    def options(self, operator: Any, numbers: Lists, text: Texts) -> tuple[dict[str, Plain], dict[str, int]]:
+    def options(self, operator: Any, numbers: Lists, text: Decode) -> tuple[dict[str, Plain], dict[str, int]]:
         """Return the options of an operator, and the numbers of its inner graphs."""
         values: dict[str, Plain] = {}
         graphs: dict[str, int] = {}
@@ -117,7 +117,7 @@ class Schema:
             values["custom_options"] = f"{custom:,} bytes"
         return values, graphs
 
-    def _plain(self, option: str, value: Any, text: Texts) -> Plain:
+    def _plain(self, option: str, value: Any, text: Decode) -> Plain:
         if isinstance(value, bytes):
             return text(value)
         if isinstance(value, int) and option in self._enumerations:

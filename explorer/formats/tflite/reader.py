@@ -24,11 +24,11 @@ from explorer.formats.common.stored_dtypes import decode, stored_bytes
 from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.tflite.model_parts import (
     UNKNOWN_LENGTH,
+    ByteRange,
     FileGraph,
     FileModel,
     FileOperator,
     FileTensor,
-    Place,
     Signature,
     Sparsity,
 )
@@ -166,8 +166,8 @@ class _GraphReader:
             else:
                 self._enter(formal, tensor, index, formal in known, arguments, weights, passed)
         outputs = tuple([self.names.get(index, "") for index in operator.outputs])
-        for place, index in enumerate(operator.outputs):
-            formal = "output" if len(operator.outputs) == 1 else f"outputs.{place}"
+        for position, index in enumerate(operator.outputs):
+            formal = "output" if len(operator.outputs) == 1 else f"outputs.{position}"
             if index >= 0:
                 self._enter_quantization(formal, index, arguments, weights)
             # the interpreter casts to the type of the result, whatever the options say, and they may be left out
@@ -180,7 +180,7 @@ class _GraphReader:
             name,
             tuple(passed.values()),
             # a result that the file leaves out gets a name
-            tuple([output or f"{name}:{place}" for place, output in enumerate(outputs)]),
+            tuple([output or f"{name}:{position}" for position, output in enumerate(outputs)]),
             arguments,
             passed,
             weights,
@@ -294,15 +294,15 @@ def is_supported(dtype: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """A constant of a file: its name there, shape and dtype, and the place of its elements.
+    """A constant of a file: its name there, shape and dtype, and the byte range of its elements.
 
-    Of a sparse one these are its elements but zeros, and ``sparsity`` says where they stand.
+    Of a sparse one these are its elements except zeros, and ``sparsity`` has their positions.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    place: Place
+    data: ByteRange
     sparsity: Sparsity | None = None
 
     @property
@@ -312,7 +312,7 @@ class StoredTensor:
 
     def array(self, file: KeptFile) -> NDArray[Any]:
         """Return the elements, read-only; raises FileError where the file has changed since it was opened."""
-        raw = file.part(self.place.first, self.place.size)
+        raw = file.part(self.data.first, self.data.size)
         array = decode(raw, self.dtype)
         if self.sparsity is not None:
             array = self.sparsity.dense(array, self.shape)
@@ -340,7 +340,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
 def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
     """Return a constant under a name; raises FileError where its bytes are not as many as its shape says."""
-    shape, place = tensor.shape or (), tensor.data or Place(0, 0)
+    shape, data = tensor.shape or (), tensor.data or ByteRange(0, 0)
     if any(length < 0 for length in shape) or not is_addressable(shape, memory_dtype(tensor.dtype)):
         raise FileError(
             f"tensor {name!r} has shape {shape}",
@@ -349,16 +349,16 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
             fix="convert the model again",
         )
     size = stored_bytes(tensor.dtype, math.prod(shape))
-    if tensor.sparsity is not None and place.size % stored_bytes(tensor.dtype, 1) == 0:
-        return StoredTensor(name, shape, tensor.dtype, place, tensor.sparsity)
-    if size != place.size:
+    if tensor.sparsity is not None and data.size % stored_bytes(tensor.dtype, 1) == 0:
+        return StoredTensor(name, shape, tensor.dtype, data, tensor.sparsity)
+    if size != data.size:
         raise FileError(
-            f"tensor {name!r} has {place.size} bytes, {shape} of {tensor.dtype} takes {size}",
+            f"tensor {name!r} has {data.size} bytes, {shape} of {tensor.dtype} takes {size}",
             path=str(file.path),
             rule="a constant must hold as many elements as its shape says",
             fix="convert the model again",
         )
-    return StoredTensor(name, shape, tensor.dtype, place)
+    return StoredTensor(name, shape, tensor.dtype, data)
 
 
 def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str]:

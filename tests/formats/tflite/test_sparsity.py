@@ -57,8 +57,8 @@ WRONG = {
     "backwards": ((0, 1), (), (3, ([0, 3, 1, 4], [0, 1, 2, 3])), "whose children are not all there"),
     "negative": ((0, 1), (), (3, ([-2, 0, 1, 4], [0, 1, 2, 3])), "whose children are not all there"),
     "beyond": ((0, 1), (), (3, ([0, 1, 2, FAR], [0, 1, 2, 3])), "whose children are not all there"),
-    "elements": ((0, 1), (), (3, ([0, 1, 2, 3], [0, 1, 2])), "4 elements for 3 places"),
-    "ends": ((0, 1), (), (3, ([0, 2, 3, 4], [0, 9, 1, 2])), "places beyond the ends"),
+    "elements": ((0, 1), (), (3, ([0, 1, 2, 3], [0, 1, 2])), "4 elements for 3 positions"),
+    "ends": ((0, 1), (), (3, ([0, 2, 3, 4], [0, 9, 1, 2])), "positions beyond the ends"),
 }  # fmt: skip
 
 

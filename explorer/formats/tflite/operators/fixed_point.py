@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 BITS = 31
 _MOST = (1 << BITS) - 1
 _TWO = 1 << 29
-"""one, where two bits stand before the point"""
+"""one, where two bits are before the point"""
 
 
 def high(x: Array | int, y: Array | int, bits: int = BITS) -> Numbers:
@@ -34,7 +34,7 @@ def divided(x: Array, bits: Array | int) -> Numbers:
 
 
 def multiplied(x: Array, multiplier: Array | int, shift: Array | int) -> Numbers:
-    """Return numbers times multiplier · 2^(shift − 31), rounded behind the product and behind a shift to the right."""
+    """Return numbers times multiplier · 2^(shift − 31), rounded after the product and after a shift to the right."""
     left, right = np.maximum(shift, 0), np.maximum(-np.asarray(shift), 0)
     most = np.int64(1) << (BITS - left)  # beyond it the product is beyond the limits of any result
     return divided(high(np.clip(x, -most, most) << left, multiplier), right)
@@ -43,7 +43,7 @@ def multiplied(x: Array, multiplier: Array | int, shift: Array | int) -> Numbers
 def reciprocals(x: Numbers) -> tuple[Numbers, Numbers]:
     """Return for positive numbers multipliers of 31 bits and shifts: 1 / x = multiplier · 2^(−31 − shift)."""
     bits = np.frexp(x.astype(np.float64))[1].astype(np.int64)
-    # 1 + the rest is x without its highest bit's place
+    # 1 + the rest is x without its highest bit
     rest = (x << (BITS + 1 - bits)) - (1 << BITS)
     half = _halved(rest + _MOST)
     # Newton's steps for 1 / half, from the best line

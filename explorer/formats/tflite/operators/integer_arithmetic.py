@@ -1,8 +1,8 @@
 """Quantised arithmetic of 8 bits, as TensorFlow Lite's reference kernels do it: exact sums, and a rounding of each.
 
-A sum of products is a whole number in the scale of both operands. A product with a multiplier of 31 bits, and a shift,
-make it one in the scale of the result. Behind a convolution both round, halves away from zero, one after the other
-(gemmlowp); behind a product of matrices both together, halves upwards. All of it is recorded, so that it shows where
+A sum of products is an integer in the scale of both operands. A product with a multiplier of 31 bits, and a shift,
+make it one in the scale of the result. After a convolution both round, halves away from zero, one after the other
+(gemmlowp); after a product of matrices both together, halves upwards. All of it is recorded, so that it shows where
 numbers are rounded. LiteRT's faster kernels round otherwise, and differ by one step in one element of a thousand.
 """
 
@@ -168,7 +168,7 @@ def rescaled(number: Expr, factor: Any) -> Expr:
 
 
 def quantized_multipliers(factors: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return factors as multipliers of 31 bits, and the powers of two to multiply by behind them.
+    """Return factors as multipliers of 31 bits, and the powers of two to multiply by after them.
 
     Raises OperandError for factors that are too large, or NaN.
     """
@@ -209,7 +209,7 @@ def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 
 def rounded_twice(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
-    """Return integers times multipliers · 2^(shift − 31), rounded behind the product and behind the shift."""
+    """Return integers times multipliers · 2^(shift − 31), rounded after the product and after the shift."""
     if shifts.max(initial=0) > 0:
         left = np.maximum(shifts, 0)
         # what is cut off is beyond the limits of any result, and the product has room in 64 bits
@@ -325,5 +325,5 @@ def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:
 
 
 def _rounded(value: float) -> int:
-    """Return the nearest whole number, a half away from zero."""
+    """Return the nearest integer, a half away from zero."""
     return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)

@@ -1,7 +1,7 @@
 """Smooth functions of quantised numbers, of which TensorFlow Lite's kernels make tables.
 
 A function of 8 bits has 256 results, and each element is looked up. Of 16 bits every 128th result is in a table, moved
-so that the lines between them are off to both sides alike; an element lies on such a line. Sigmoids of 16 bits have a
+so that the lines between them are off to both sides alike; an element is on such a line. Sigmoids of 16 bits have a
 table of their own, whose steps are 1/24.
 """
 
@@ -30,7 +30,7 @@ _SHORT = np.iinfo(np.int16)
 _SHORT_BITS = 15
 """bits of a number of 16 but its sign"""
 _BITS = 7
-"""bits of a number of 16 that lie between two elements of a table"""
+"""bits of a number of 16 between two elements of a table"""
 _SIGMOID_STEPS, _MOST = 24, 32767.0
 """steps of one in the table of sigmoids, and the largest multiplier to its positions"""
 
@@ -125,10 +125,10 @@ def lines(values: Callable[[Array], Array], scale: float, zero: int, own_scale: 
         least, most = [single_(scale) * single_(end - zero) for end in (_SHORT.min, _SHORT.max)]
         low, high = [single_(own_scale) * single_(end - own_zero) for end in (_SHORT.min, _SHORT.max)]
     count = (_SHORT.max - _SHORT.min + 1) >> _BITS
-    places = np.arange(count + 1, dtype=single_)
+    steps = np.arange(count + 1, dtype=single_)
     with np.errstate(all="ignore"):
         step, factor = (most - least) / single_(count), single_(1 << 16) / (high - low)
-        ends = least + places * step
+        ends = least + steps * step
         results = values(ends.astype(single_)).astype(single_) * factor
         middles = values((ends[:-1] + step / 2).astype(single_)).astype(single_) * factor
         last = values(np.array([most])).astype(single_) * factor
@@ -141,10 +141,10 @@ def lines(values: Callable[[Array], Array], scale: float, zero: int, own_scale: 
 
 def between(table: Numbers, number: Expr) -> Expr:
     """Return the results of numbers of 16 bits on the lines between a table's elements, as int16."""
-    shift, places = function("right_shift"), tensor(table, name="table")
-    place, rest = shift(number, _BITS) + (len(table) >> 1), function("bitwise_and")(number, (1 << _BITS) - 1)
-    start = take(places, place, 0)
-    slope = take(places, place + 1, 0) - start
+    shift, elements = function("right_shift"), tensor(table, name="table")
+    position, rest = shift(number, _BITS) + (len(table) >> 1), function("bitwise_and")(number, (1 << _BITS) - 1)
+    start = take(elements, position, 0)
+    slope = take(elements, position + 1, 0) - start
     return cast(start + shift(slope * rest + (1 << (_BITS - 1)), _BITS), _INT16)
 
 
@@ -156,10 +156,10 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
     while multiplier <= _MOST / 2 and left <= 30:
         multiplier, left = multiplier * 2, left + 1
     shift, mask = function("right_shift"), function("bitwise_and")
-    place = shift(cast(x, INT64) * int(multiplier) + ((1 << left) >> 1), left)
+    position = shift(cast(x, INT64) * int(multiplier) + ((1 << left) >> 1), left)
     # tanh x = 2 · sigmoid 2x − 1: it goes by the table twice as fast
     bits = 9 if name == "LOGISTIC" else 8
-    size = absolute(place)
+    size = absolute(position)
     index = minimum(shift(size, bits), 254)
     table = tensor(_sigmoids(), name="table")
     start = take(table, index, 0)
@@ -167,8 +167,8 @@ def _sigmoid(x: Expr, scale: np.float32, name: str) -> Expr:
     most = (0x7FFF << 10) if name == "LOGISTIC" else (0xFFFF << 8)
     line = where(shift(size, bits) >= 255, most, line)
     if name == "LOGISTIC":
-        return cast(shift(where(place >= 0, line + 512, (1 << 25) - line + 511), 10), _INT16)
-    return cast(shift(where(place >= 0, line - (1 << 23) + 128, (1 << 23) - line + 127), 8), _INT16)
+        return cast(shift(where(position >= 0, line + 512, (1 << 25) - line + 511), 10), _INT16)
+    return cast(shift(where(position >= 0, line - (1 << 23) + 128, (1 << 23) - line + 127), 8), _INT16)
 
 
 def _sigmoids() -> Numbers:
@@ -181,6 +181,6 @@ def _sigmoids() -> Numbers:
 
 
 def _rounded(x: Array) -> Array:
-    """Return the nearest whole numbers, halves away from zero."""
+    """Return the nearest integers, halves away from zero."""
     nearest: Array = np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x)
     return nearest

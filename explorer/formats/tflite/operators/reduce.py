@@ -198,7 +198,7 @@ class OverNorm(Operation):
     """Integers over the norm of their row along the last axis, in 128ths."""
 
     rounds_late: bool = True
-    """the factor 128 is part of the shift behind the product, as for int8, and not of the number, as for uint8"""
+    """the factor 128 is part of the shift after the product, as for int8, and not of the number, as for uint8"""
     portable = False
     nondifferentiable = "results are rounded to integers, whose slope is 0 almost everywhere"
     unbatchable = "each row is normalised by itself already"

@@ -151,7 +151,7 @@ def shape(input: Expr, *, out_type: str = "int32") -> Expr:
 @operator("RANGE")
 def range_(op: OperatorContext, start: Expr, limit: Expr, delta: Expr) -> Expr:
     """Numbers from start to before limit by delta."""
-    # their dtype is that of the result, which a value alone does not have
+    # a plain value would not have the dtype, which the result has, too
     values = {name: known_value(op, name, x) for name, x in (("start", start), ("limit", limit), ("delta", delta))}
     first, end, step = [as_number(op, name, value) for name, value in values.items()]
     dtype = values["start"].dtype

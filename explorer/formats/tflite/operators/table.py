@@ -26,7 +26,7 @@ def input_names(type: str, count: int) -> tuple[str, ...]:
 TABLE = OperatorTable("tflite", input_names=input_names)
 _SCALE, _ZERO_POINT = ".scale", ".zero_point"
 _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
-"""words and the dtype that stand for 0 in a file"""
+"""words and the dtype that are 0 in a file"""
 
 
 def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[_Function], _Function]:
@@ -75,7 +75,7 @@ def _check_count(op: OperatorContext) -> None:
 def check_real(op: OperatorContext, moves: bool = False, activation: bool = False) -> None:
     """Raise OperandError for quantised operands, unless they are moved and keep their scale.
 
-    ``activation`` allows an activation behind them, which the builder computes.
+    ``activation`` allows an activation after them, which the function computes.
     """
     definition = op.definition
     scaled = [

@@ -6,6 +6,7 @@ transpositions in a row cancel when a plan is made, so that between two convolut
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +53,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Steps:
-    """Options of windows: the padding around the image, and the distance of two windows."""
+    """Options that all windows have: the padding around the image, and the distance of two windows."""
 
     padding: Literal["SAME", "VALID"] = "SAME"
     stride_h: int = 1
@@ -63,7 +64,7 @@ class Steps:
         """The distance of two windows in rows and columns."""
         return _sizes(stride_h=self.stride_h, stride_w=self.stride_w)
 
-    def sides(self, lengths: Pair, window: Pair, dilation: Pair = (1, 1)) -> tuple[Pair, Pair]:
+    def sides(self, lengths: Sequence[int], window: Sequence[int], dilation: Pair = (1, 1)) -> tuple[Pair, Pair]:
         """Return the padding before and after rows and columns."""
         if self.padding == "VALID":
             return (0, 0), (0, 0)
@@ -158,8 +159,7 @@ def _convolved(
     """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
 
     def convolved(x: Expr, filters: Expr, bias: Expr | None) -> Expr:
-        lengths, window = (x.shape[1], x.shape[2]), (filters.shape[2], filters.shape[3])
-        sides = steps.sides(lengths, window, dilation)
+        sides = steps.sides(x.shape[1:3], filters.shape[2:], dilation)
         y = conv2d(
             _channels_first(x), filters, bias, strides=steps.strides, padding=sides, dilation=dilation, groups=groups
         )
@@ -203,8 +203,8 @@ def transposed(
             f"output_shape={shape} for filters {filter.type} and {count} images",
             rule="output_shape must be (N, H, W, O), of the images and the filters",
         )
-    lengths = (shape[1], shape[2])
-    before = [side for side, _ in steps.sides(lengths, (window[0], window[1]))]
+    lengths = shape[1:3]
+    before = [side for side, _ in steps.sides(lengths, window)]
     after = [
         (windows - 1) * stride + size - first - length
         for windows, stride, size, first, length in zip(counts, steps.strides, window, before, lengths, strict=True)
@@ -228,8 +228,7 @@ def transposed(
     if quantized:
         total = with_bias(op, y, bias, "filter", channels, input)
         return requantized(op, total, factors, input, fused_activation_function, rounding_of(input, rounded_twice))
-    y = y if bias is None else y + with_shape("bias", bias, (channels,))
-    return activated(y, fused_activation_function)
+    return activated(y if bias is None else y + with_shape("bias", bias, (channels,)), fused_activation_function)
 
 
 @operator("MAX_POOL_2D", quantized=True)
@@ -245,7 +244,7 @@ def max_pool(
     """The largest pixel of each window: the largest integer is that of the largest real number."""
     quantized = _check_pool(op, input)
     window = _sizes(filter_height=filter_height, filter_width=filter_width)
-    sides = steps.sides((input.shape[1], input.shape[2]), window)
+    sides = steps.sides(input.shape[1:3], window)
     y = transpose(max_pool2d(_channels_first(input), window, steps.strides, sides), _TO_CHANNELS_LAST)
     return _limited(op, y, fused_activation_function) if quantized else activated(y, fused_activation_function)
 
@@ -263,7 +262,7 @@ def average_pool(
     """The mean of the pixels of each window that are inside the image."""
     quantized = _check_pool(op, input)
     window = _sizes(filter_height=filter_height, filter_width=filter_width)
-    x, sides = _channels_first(input), steps.sides((input.shape[1], input.shape[2]), window)
+    x, sides = _channels_first(input), steps.sides(input.shape[1:3], window)
     if quantized:
         of_bytes(op, wide=True, input=input)
         y = transpose(_integer_means(x, window, steps.strides, sides), _TO_CHANNELS_LAST)
