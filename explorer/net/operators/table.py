@@ -18,24 +18,21 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.errors import DeclarationError
 from explorer.core.registry import Registry, changes
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
 from explorer.net.operators.known_inputs import folded
 from explorer.net.operators.reads import Ignored
-from explorer.net.operators.schema import Count, OperatorSchema
+from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.signature import Signature
 from explorer.record.escape import visible
-from explorer.record.reasons import counted_text
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
 _Registered = TypeVar("_Registered", bound=Callable[..., Any])
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
-_SHOWN = 8
-"""operands that a refusal lists"""
 
 
 class Remedy(NamedTuple):
@@ -69,8 +66,6 @@ class OperatorTable:
         self._signatures: Registry[str, Signature] = Registry("signature")
         """type → the signature of its registered function"""
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
-        self._counts: Registry[str, Count] = Registry("number of operands")
-        """type → how many operands its builder reads"""
         self._ignored: Registry[str, Ignored] = Registry("ignored parts")
         """type → what its builder need not read; a type that is not here may have parts that nobody reads"""
         self._gradients: Registry[str, str] = Registry("gradient type")
@@ -86,7 +81,6 @@ class OperatorTable:
     def register(
         self,
         *types: str,
-        operands: Count | None = None,
         ignored: Ignored | None = None,
         check: Callable[[OperatorContext], None] | None = None,
         fold: bool = False,
@@ -96,10 +90,9 @@ class OperatorTable:
         The function takes the operator's inputs and arguments, as its signature says (signature.py), or an
         OperatorContext, and returns the operator's value, or a tuple with one value for each output. ``check`` is
         called before it; with ``fold``, results that follow from small constants only are computed at once.
-        ``operands`` says how many it reads, where it reads them by their places: an operator with others is refused
-        before. With ``ignored``, which may be empty, an operator is refused that has an argument, weight or operand
-        beside those that the builder reads and the ignored ones; without it they are passed over. Raises
-        DeclarationError where no type is named.
+        With ``ignored``, which may be empty, an operator is refused that has an argument, weight or operand besides
+        those that the builder reads and the ignored ones; without it they are ignored. Raises DeclarationError where
+        no type is named.
         """
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
@@ -123,10 +116,7 @@ class OperatorTable:
                     self._builders[name], self._signatures[name] = build, signature
                     # What a replaced type declared of its arguments says nothing about the new builder's.
                     self._schemas.pop(name, None)
-                    self._counts.pop(name, None)
                     self._ignored.pop(name, None)
-                    if operands is not None:
-                        self._counts[name] = operands
                     if ignored is not None:
                         self._ignored[name] = ignored
                 self.version += 1
@@ -188,14 +178,6 @@ class OperatorTable:
         schema = self._schemas.get(operator.type)
         if schema is not None:
             schema.check(operator)
-        count = self._counts.get(operator.type)
-        if count is not None and len(operator.inputs) not in count:
-            inputs = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
-            raise OperandError(
-                f"{counted_text(len(operator.inputs), 'operand')} given: {inputs}",
-                rule=f"{operator.type} must have {count} {'operand' if str(count) == '1' else 'operands'}",
-                fix="export the model again, or correct the line",
-            )
 
     def check_reads(self, op: OperatorContext) -> None:
         """Raise OperandError where a built operator has parts that its type's builder must know, and has not read."""

@@ -9,13 +9,11 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import OperandError
-from explorer.net import OperatorDefinition
-from explorer.net.operators.schema import Count
 from explorer.net.operators.table import OperatorTable
 
 
-def test_a_type_that_is_registered_again_keeps_neither_its_schema_nor_its_count() -> None:
-    """A new builder reads its own arguments and operands: what its predecessor declared of them is not checked."""
+def test_a_type_that_is_registered_again_does_not_keep_its_schema() -> None:
+    """A new builder reads its own arguments: what its predecessor declared of them is not checked."""
     table = OperatorTable("test")
 
     @table.declare("Grow")
@@ -25,16 +23,6 @@ def test_a_type_that_is_registered_again_keeps_neither_its_schema_nor_its_count(
     assert table.schema("Grow") is not None
     table.register("Grow")(lambda op: op.tensor(0))
     assert table.schema("Grow") is None
-
-
-def test_a_count_of_operands_ends_with_the_builder_that_asked_for_it() -> None:
-    table = OperatorTable("test")
-    operator = OperatorDefinition("Pair", "o", ("x",), ("y",))
-    table.register("Pair", operands=Count(2, 2))(lambda op: op.tensor(0) + op.tensor(1))
-    with pytest.raises(OperandError, match="Pair must have 2 operands"):
-        table.check(operator)
-    table.register("Pair")(lambda op: op.tensor(0))
-    table.check(operator)
 
 
 def test_an_error_of_a_builder_is_the_cause_of_the_one_that_names_the_operator() -> None:
