@@ -1,6 +1,6 @@
-"""Write the course: goals and links of the notebooks, the map in README.md, the glossary: ``python assets/course.py``.
+"""Write goals and links of the notebooks, the table in docs/course.md, and the glossary: ``python assets/course.py``.
 
-`REPOSITORY` is the name on GitHub under which README.md has the notebooks opened by Binder and Colab.
+`REPOSITORY` is the name on GitHub of the copy that the addresses in docs/publish.md open in Binder and Colab.
 
 Each notebook's first cell ends with its goal, the notebooks that it needs, and minutes; its exercises stand before
 "What to try next", or where a cell shows them; its last cell leads to those before and behind it; the first use of a
@@ -26,9 +26,9 @@ from explorer.course import exercises  # noqa: E402
 from explorer.record.glossary import GLOSSARY, inflections  # noqa: E402
 
 NOTEBOOKS = ROOT / "notebooks"
-README, GLOSSARY_PAGE = ROOT / "README.md", HERE / "glossary.md"
+COURSE, PUBLISHING, GLOSSARY_PAGE = ROOT / "docs" / "course.md", ROOT / "docs" / "publish.md", HERE / "glossary.md"
 REPOSITORY = "OWNER/REPOSITORY"
-"""name on GitHub of the copy that Binder and Colab open: README.md has it from here"""
+"""name on GitHub of the copy that Binder and Colab open, as written into docs/publish.md"""
 LINKS = "course-links"
 """id of the cell with the links to other notebooks"""
 
@@ -233,8 +233,9 @@ def main() -> None:
 
 def pages() -> dict[Path, str]:
     """Every file of the course as it should be."""
-    readme = _ADDRESS.sub(REPOSITORY, _TABLE.sub(lambda _: table(), README.read_text(encoding="utf-8")))
-    found = {README: readme, GLOSSARY_PAGE: glossary()}
+    course = _TABLE.sub(lambda _: table(), COURSE.read_text(encoding="utf-8"))
+    publishing = _ADDRESS.sub(REPOSITORY, PUBLISHING.read_text(encoding="utf-8"))
+    found = {COURSE: course, PUBLISHING: publishing, GLOSSARY_PAGE: glossary()}
     waiting = list(LINKED)
     for lesson in LESSONS:
         path = NOTEBOOKS / f"{lesson.name}.ipynb"
@@ -250,7 +251,7 @@ def pages() -> dict[Path, str]:
 def table() -> str:
     """The map: the notebooks, what they need, and how long they take."""
     rows = [
-        f"| [`{lesson.name[:2]}`](notebooks/{lesson.name}.ipynb) {lesson.title} | {lesson.shows} |"
+        f"| [`{lesson.name[:2]}`](../notebooks/{lesson.name}.ipynb) {lesson.title} | {lesson.shows} |"
         f" {', '.join(lesson.needs) or '–'} | {lesson.minutes} |"
         for lesson in LESSONS
     ]
@@ -273,7 +274,7 @@ def _frame(notebook: nbformat.NotebookNode, lesson: Lesson) -> None:
     place = LESSONS.index(lesson)
     around = [
         f"← {_address(LESSONS[place - 1])}" if place else "",
-        "[the map of all notebooks](../README.md#what-it-is-for)",
+        "[the map of all notebooks](../docs/course.md)",
         f"{_address(LESSONS[place + 1])} →" if place + 1 < len(LESSONS) else "",
     ]
     notebook.cells = [cell for cell in notebook.cells if cell.id != LINKS]

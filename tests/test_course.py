@@ -42,10 +42,10 @@ def test_no_cell_and_no_heading_of_a_notebook_stands_twice(path: Path) -> None:
 
 def test_one_name_leads_binder_and_colab_to_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(course, "REPOSITORY", "someone/explorer")
-    readme = course.pages()[course.README]
-    assert "https://mybinder.org/v2/gh/someone/explorer/HEAD?urlpath=lab/tree/notebooks`" in readme
-    assert "git clone https://github.com/someone/explorer copy &&" in readme
-    assert "OWNER" not in readme
+    page = course.pages()[course.PUBLISHING]
+    assert "https://mybinder.org/v2/gh/someone/explorer/HEAD?urlpath=lab/tree/notebooks`" in page
+    assert "git clone https://github.com/someone/explorer copy &&" in page
+    assert "OWNER" not in page
 
 
 def test_a_lesson_needs_lessons_before_it() -> None:

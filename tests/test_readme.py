@@ -1,8 +1,9 @@
-"""README.md is true: its lines run, its rules lead somewhere, its commands exist."""
+"""README.md and docs/ are true: their examples run, their links lead somewhere, their commands exist."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,29 +11,92 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in (README, *sorted((ROOT / "docs").glob("**/*.md")))}
+TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
+LINK = re.compile(r'\]\((?!https?:|#explorer:)([^)]+)\)|(?:src|srcset)="([^"]+)"')
 
 
-def test_the_lines_run(tmp_path: Path) -> None:
-    """The Python lines of the README run, in their order, as they are printed.
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXTS[name], re.DOTALL | re.MULTILINE)
 
-    They run in a process of their own, since they declare operations whose names other tests declare, too.
-    """
-    blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 2
-    (tmp_path / "readme.py").write_text("\n".join(blocks), encoding="utf-8")
-    ended = subprocess.run([sys.executable, "readme.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+def run(folder: Path, *arguments: str) -> None:
+    """Run Python in a folder, and assert that it succeeds."""
+    ended = subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize(
-    "rule", sorted(set(re.findall(r'\]\((?!https?:|#explorer:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT)))
+def located(text: str) -> str:
+    """Replace the folder of assets, which pages name as from the root of the repository."""
+    return re.sub(r"\bassets/", f"{(ROOT / 'assets').as_posix()}/", text)
+
+
+def headings(text: str) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", outside, re.MULTILINE)
+    }
+
+
+COMMANDS = sorted(
+    {
+        line.partition("#")[0].strip()
+        for name in PAGES
+        for block in blocks(name, "sh")
+        for line in block.splitlines()
+        if line.startswith("explorer ")
+    }
 )
-def test_a_link_leads_somewhere(rule: tuple[str, str]) -> None:
-    assert (ROOT / "".join(rule)).exists()
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
+def test_the_lines_run(name: str, tmp_path: Path) -> None:
+    """The Python lines of a page run, in their order, as they are printed.
+
+    They run in a process of their own, since they declare operations whose names other tests declare, too.
+    """
+    (tmp_path / "page.py").write_text(located("\n".join(blocks(name, "python"))), encoding="utf-8")
+    run(tmp_path, "page.py")
+
+
+def test_the_readme_has_lines_and_commands() -> None:
+    assert blocks("README.md", "python")
+    assert COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_runs(command: str, tmp_path: Path) -> None:
+    """The commands of ``explorer`` run on the files of the repository, and none reports a fault."""
+    run(tmp_path, "-m", *shlex.split(located(command)))
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), sorted({(name, "".join(link)) for name, text in TEXTS.items() for link in LINK.findall(text)})
+)
+def test_a_link_leads_somewhere(name: str, target: str) -> None:
+    file, _, part = target.partition("#")
+    path = PAGES[name].parent / file if file else PAGES[name]
+    assert path.exists()
+    if part:
+        assert part in headings(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/")])
+def test_a_page_begins_with_its_question_and_is_listed(name: str) -> None:
+    """A page has a title, then one question in bold; the index has the question, too."""
+    lines = TEXTS[name].splitlines()
+    assert lines[0].startswith("# ")
+    question = re.fullmatch(r"\*\*(.+\?)\*\*", lines[2])
+    assert question
+    if name != "docs/README.md":
+        assert f"({PAGES[name].name}) | {question[1]} |" in TEXTS["docs/README.md"]
 
 
 def test_the_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^)make ([a-z]+)", TEXT, re.MULTILINE))
-    assert {"lab", "test"} <= named <= targets
+    named = {name: set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) for name, text in TEXTS.items()}
+    assert {"lab", "test"} <= named["README.md"]
+    assert set().union(*named.values()) <= targets

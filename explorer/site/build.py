@@ -101,9 +101,9 @@ def _glossary_page(title: str) -> str:
 
 
 def _relinked(body: Markup, chapters: Sequence[Chapter]) -> Markup:
-    """Return a body whose links to notebooks, to the glossary and to the map lead to the pages of the site."""
+    """Return a body whose links to notebooks, to their list and to the glossary lead to the pages of the site."""
     targets = {f"{chapter.name}.ipynb": _address(chapter) for chapter in chapters}
-    targets |= {"glossary.md": f"{_TERMS}.html", "README.md": f"{_INDEX}.html"}
+    targets |= {"glossary.md": f"{_TERMS}.html", "course.md": f"{_INDEX}.html"}
 
     def relinked(match: re.Match[str]) -> str:
         parts = urlsplit(unescape(match[2]))

@@ -18,7 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("explorer", "tests", "assets", "notebooks", "pyproject.toml", "README.md", "FEATURES.md", "CHANGELOG.md")
+PARTS = (
+    "explorer",
+    "tests",
+    "assets",
+    "notebooks",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "FEATURES.md",
+    "CHANGELOG.md",
+)
 TIMEOUT = 300
 """seconds after which a mutant counts as killed, its tests not ending, unless they take a third of that without it"""
 LONGEST = 1800
