@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import input_value
 from explorer.formats.onnx.operators.base.table import TABLE, operator
 from explorer.net.building.containers import leaves
 from explorer.net.operators.context import BuildBody, OperatorContext, UnknownShapeError
 from explorer.net.operators.known_inputs import is_given, is_known, required, value_of
+from explorer.net.operators.signature import Ints, Names, Outputs
 from explorer.ops.base import reshape
 from explorer.ops.control.bodies import recorded_body
 from explorer.ops.control.cond import cond
@@ -40,40 +40,48 @@ _NODES = 4
 
 
 @operator("If")
-def if_(op: OperatorContext) -> Any:
+def if_(
+    op: OperatorContext,
+    condition: Annotated[Expr, Names("cond")],
+    *,
+    then_branch: BuildBody,
+    else_branch: BuildBody,
+    outputs: Outputs,
+) -> Any:
     """A choice between two graphs, which read outer values only."""
-    condition = _scalar(op, "cond", "b")
-    names = "then_branch", "else_branch"
-    count = len(op.definition.outputs)
-    for name in names:
-        body = op.definition.bodies.get(name)
-        if body is not None and len(body.outputs) < count:
+    condition = _scalar("cond", condition, "b")
+    branches = {"then_branch": then_branch, "else_branch": else_branch}
+    for name in branches:
+        body = op.definition.bodies[name]
+        if len(body.outputs) < outputs:
             raise OperandError(
-                f"{name} has {counted_text(len(body.outputs), 'output')}, {op.definition.name} has {count}",
+                f"{name} has {counted_text(len(body.outputs), 'output')}, {op.definition.name} has {outputs}",
                 rule="each branch of If must have an output for each of the operator's",
             )
 
-    def outputs(body: BuildBody) -> tuple[Any, ...]:
-        return tuple(body(()))[:count]  # those behind the last that is used have no name
+    def results(body: BuildBody) -> tuple[Any, ...]:
+        return tuple(body(()))[:outputs]  # those behind the last that is used have no name
+
+    def taken(value: bool, word: str) -> tuple[Any, ...]:
+        name = "then_branch" if value else "else_branch"
+        with scope(f"{name}: cond is {word}{value}", "file"):
+            return results(branches[name])
 
     if is_known(condition):
-        taken = bool(value_of(condition))
-        with scope(f"{names[not taken]}: cond is always {taken}", "file"):
-            return outputs(op.body(names[not taken]))
-    then, otherwise = (op.body(name) for name in names)
+        return taken(bool(value_of(condition)), "always ")
     try:
-        return tuple(cond(condition, lambda: outputs(then), lambda: outputs(otherwise), name=op.definition.name))
+        both = (lambda: results(then_branch)), (lambda: results(else_branch))
+        return tuple(cond(condition, *both, name=op.definition.name))
     except ExplorerError:
-        if _has_unknown(op) or not (_fits(then) or _fits(otherwise)):
+        if _has_unknown(op) or not (_fits(then_branch) or _fits(else_branch)):
             raise
         # The branches give other shapes, or one of them does not fit the inputs: the one that is taken decides.
         try:
-            taken = bool(op.value("cond", condition))
+            value = bool(op.value("cond", condition))
         except UnknownShapeError as error:
             error.body = recorded_branches(op, condition)
             raise
-    with scope(f"{names[not taken]}: cond is {taken}", "file"):
-        return outputs(op.body(names[not taken]))
+    return taken(value, "")
 
 
 def _fits(branch: BuildBody) -> bool:
@@ -99,21 +107,27 @@ def _has_unknown(op: OperatorContext) -> bool:
 
 
 @operator("Loop")
-def loop(op: OperatorContext) -> Any:
+def loop(
+    op: OperatorContext,
+    M: Expr | None = None,
+    condition: Annotated[Expr | None, Names("cond")] = None,
+    *,
+    body: BuildBody,
+    outputs: Outputs,
+) -> Any:
     """Turns over a graph of the turn's number, the condition and the state; outputs are last state and stacks."""
-    body = op.body("body")
     state = _members(op, "v_initial")
     stacked = len(op.definition.bodies["body"].outputs) - 1 - len(state)
-    condition = _scalar(op, "cond", "b") if is_given(op, "cond") else tensor(np.array(True))
-    limit = _scalar(op, "M", "iu") if is_given(op, "M") else None
-    if stacked < 0 or len(op.definition.outputs) > len(state) + stacked:
+    condition = tensor(np.array(True)) if condition is None else _scalar("cond", condition, "b")
+    limit = None if M is None else _scalar("M", M, "iu")
+    if stacked < 0 or outputs > len(state) + stacked:
         raise OperandError(
             f"{counted_text(len(state), 'value')} of state, {stacked + len(state) + 1} outputs of the body",
             rule="Loop: the body must return the condition, each value of the state, and what is stacked",
         )
     whole = _Loop(op, body, state, limit, condition, stacked, _probe(body, state))
     try:
-        return _used(op, _turns(whole))
+        return tuple(_turns(whole)[:outputs])
     except UnknownShapeError as error:
         if whole.probe is not None:
             error.body = recorded_turn(op, body, state, limit, condition)
@@ -199,7 +213,7 @@ def _one_by_one(whole: _Loop) -> list[Any]:
         return (value_of(node) if is_known(node) else op.value(name, node)).item()
 
     def goes_on(again: Expr) -> bool:
-        return bool(value("the condition", _as_scalar(op, "cond", again, "b")))
+        return bool(value("the condition", _scalar("cond", again, "b")))
 
     turns = None if limit is None else max(0, value("the number of turns", limit))
     return _unrolled(whole, turns if goes_on(whole.condition) else 0, goes_on)
@@ -235,11 +249,20 @@ def _unrolled(whole: _Loop, turns: int | None, goes_on: Callable[[Expr], bool] |
 
 
 @operator("Scan")
-def scan(op: OperatorContext) -> Any:
+def scan(
+    op: OperatorContext,
+    *,
+    body: BuildBody,
+    num_scan_inputs: int,
+    scan_input_axes: Ints | None = None,
+    scan_input_directions: Ints | None = None,
+    scan_output_axes: Ints | None = None,
+    scan_output_directions: Ints | None = None,
+    outputs: Outputs,
+) -> Any:
     """Steps of a graph over the elements of sequences; outputs are the last state and stacks."""
     operands = _members(op, "initial_state_and_scan_inputs")
-    count = op.integer("num_scan_inputs")
-    body, graph = op.body("body"), op.definition.bodies["body"]
+    count, graph = num_scan_inputs, op.definition.bodies["body"]
     if not 0 < count <= len(operands):
         raise OperandError(
             f"num_scan_inputs={count} of {len(operands)} inputs",
@@ -251,10 +274,13 @@ def scan(op: OperatorContext) -> Any:
     stacked = len(graph.outputs) - len(states)
     axes = [
         normalize_axis(axis, x.ndim, "Scan")
-        for axis, x in zip(_listed(op, "scan_input_axes", count), sequences, strict=True)
+        for axis, x in zip(_listed("scan_input_axes", scan_input_axes, count), sequences, strict=True)
     ]
     # a sequence that is read backwards is reversed, unless all of them are, and all outputs too
-    directions = _listed(op, "scan_input_directions", count), _listed(op, "scan_output_directions", stacked)
+    directions = (
+        _listed("scan_input_directions", scan_input_directions, count),
+        _listed("scan_output_directions", scan_output_directions, stacked),
+    )
     reverse = all(direction == 1 for group in directions for direction in group)
     turned = [direction == 1 and not reverse for direction in directions[0]]
     flip = function("flip")
@@ -271,43 +297,35 @@ def scan(op: OperatorContext) -> Any:
         return results[: len(state)], results[len(state) :]
 
     results = scan_operands(step, states, sequences, tuple(axes), None, reverse, op.definition.name)
-    places = zip(_listed(op, "scan_output_axes", stacked), directions[1], strict=True)
+    places = zip(_listed("scan_output_axes", scan_output_axes, stacked), directions[1], strict=True)
     for place, (axis, direction) in enumerate(places, len(states)):
         whole = flip(results[place], 0) if direction == 1 and not reverse else results[place]
         target = normalize_axis(axis, whole.ndim, "Scan")
         results[place] = function("moveaxis")(whole, 0, target) if target else whole
-    return _used(op, results)
+    return tuple(results[:outputs])
 
 
-def _listed(op: OperatorContext, name: str, count: int) -> Sequence[int]:
-    """Return an attribute that has a whole number for each sequence; 0 for all where it is left out."""
-    values = op.integers(name, (0,) * count)
+def _listed(name: str, values: Ints | None, count: int) -> Ints:
+    """Return an attribute that has an integer for each sequence; 0 for all where it is left out."""
+    values = (0,) * count if values is None else values
     if len(values) != count:
         raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers, one for each")
     return values
 
 
-def _used(op: OperatorContext, results: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Return the results up to the last one that the file names."""
-    return tuple(results[: len(op.definition.outputs)])
-
-
 def _members(op: OperatorContext, name: str) -> list[Any]:
     values: list[Any] = []
     while is_given(op, member := f"{name}.{len(values)}"):
-        values.append(input_value(op, member))
+        value = op.argument(member, None)
+        values.append(value if isinstance(value, tuple) or (value is None and op.has(member)) else required(op, member))
     return values
 
 
-def _scalar(op: OperatorContext, name: str, kinds: str) -> Expr:
-    """Return an input of one element as a scalar; raises OperandError for another size or kind of number."""
-    return _as_scalar(op, name, required(op, name), kinds)
-
-
-def _as_scalar(op: OperatorContext, name: str, value: Expr, kinds: str) -> Expr:
+def _scalar(name: str, value: Expr, kinds: str) -> Expr:
+    """Return a value of one element as a scalar; raises OperandError for another size or kind of number."""
     if value.size != 1 or value.dtype.kind not in kinds:
-        wanted = "truth value" if kinds == "b" else "whole number"
-        raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must be one {wanted}")
+        wanted = "boolean" if kinds == "b" else "integer"
+        raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")
     scalar = reshape(value, ())
     return tensor(value_of(value).reshape(())) if is_known(value) else scalar
 

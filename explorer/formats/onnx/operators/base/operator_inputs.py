@@ -1,8 +1,7 @@
-"""Inputs of an ONNX operator by their names, whether they come from operators or from the file.
+"""The first input of an ONNX operator, which has several names, and numbers of dtypes.
 
-Builders of ONNX operators ask here, and in known_inputs.py, which all formats share. An attribute of one opset is an
-input in the next (axes of Squeeze, pads of Pad, sizes of Split), and an input may be a weight of the file, a constant,
-or computed.
+An attribute of one opset is an input in the next (axes of Squeeze, pads of Pad, sizes of Split); both have one name
+here, and an input may be a weight of the file, a constant, or computed.
 """
 
 from __future__ import annotations
@@ -13,34 +12,11 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.tensor_type import normalize_axis
 from explorer.net.definition.operator_definition import memory_dtype
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given, required
 from explorer.net.operators.signature import Names
 
-_FIRST = ("X", "input", "data", "A", "x", "input 0")
-"""names that the standard gives first inputs; the last one stands for operators that it does not know"""
-First = Annotated[Expr, Names(*_FIRST)]
-"""the first input, whatever the standard calls it"""
-
-
-def input_value(op: OperatorContext, name: str) -> Any:
-    """Return an input as an expression, a tuple of them for a sequence, or None for an optional that is absent."""
-    value = op.argument(name, None)
-    if isinstance(value, tuple) and name in op.definition.input_names:
-        return value
-    return None if value is None and op.has(name) else required(op, name)
-
-
-def first(op: OperatorContext) -> Expr:
-    """Return the first input, whatever ONNX calls it."""
-    return required(op, next((name for name in _FIRST if is_given(op, name)), "input"))
-
-
-def axis_of(op: OperatorContext, x: Expr, default: int, name: str = "axis") -> int:
-    """Return an attribute that names an axis of x, counted from the front."""
-    return normalize_axis(op.integer(name, default), x.ndim, op.definition.type)
+First = Annotated[Expr, Names("X", "input", "data", "A", "x", "input 0")]
+"""the first input, whatever the standard calls it; it has the last name for operators that the standard has not"""
 
 
 _DTYPES = {
@@ -57,17 +33,11 @@ _NARROW = {
 """numbers of dtypes that are stored, cast and moved, and not computed in"""
 
 
-def dtype_of(op: OperatorContext, name: str, default: int | None = None, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype that an attribute names; raises OperandError for one that explorer does not compute in.
+def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
+    """Return the dtype of a number under some name; raises OperandError for one that explorer does not compute in.
 
     ``narrow`` ones are allowed where elements are only stored.
     """
-    code = op.integer(name) if default is None else op.integer(name, default)
-    return dtype_by(code, name, narrow=narrow)
-
-
-def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype of a number that an operator has under some name; raises OperandError as above."""
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])
     if code not in _DTYPES:
