@@ -341,6 +341,14 @@ def test_numbers_beyond_a_result_are_its_limits(type: str, factor: float, tmp_pa
     np.testing.assert_array_equal(result.reshape(-1)[[0, 2, 4, 5]], [least, 0, 32767, 32767])
 
 
+def test_a_bias_may_have_no_scale(tmp_path: Path) -> None:
+    """A quantised bias has the scale of the products of input and weights, whether the file states it or not."""
+    x = Input(replace(WORDS.tensor, shape=(1, 2), dtype="int8", scale=(1.0,)), np.array([[3, 4]], np.int8))
+    weights, bias = constant(np.eye(2), "int8", scale=(1.0,), zero_point=(0,)), constant([10, 20], "int32")
+    case = Case("FULLY_CONNECTED", [x, weights, bias], results=[replace(x.tensor, shape=())])
+    np.testing.assert_array_equal(opened(case.file(), tmp_path).run(*case.inputs()), [[13, 24]])
+
+
 def test_a_sum_beyond_64_bits_is_the_limit(tmp_path: Path) -> None:
     x = Input(replace(BYTES.tensor, scale=(1e25,)), np.full((2, 3), 100, np.int8))
     case = Case("SUM", [x, constant([1], "int32")], "ReducerOptions", {}, [WHOLE])

@@ -258,12 +258,36 @@ def of_bytes(op: OperatorContext, *, wide: bool = False, signed: bool = False, *
             )
 
 
-def factors_of(
-    op: OperatorContext, x: Expr, name: str, weights: Expr, count: int, axis: int
-) -> tuple[NDArray[np.float64], int]:
+def quantized_product(
+    op: OperatorContext,
+    x: Expr,
+    name: str,
+    weights: Expr,
+    bias: Expr | None,
+    product: Callable[[Expr, Expr], Expr],
+    *,
+    axis: int = 0,
+    activation: str,
+    rounding: Rounding | None = None,
+) -> Expr:
+    """Return a product of an input and weights plus a bias, as integers of the result.
+
+    ``name`` is the name of the weights, whose first axis is that of filters or results, and ``axis`` that axis in the
+    file. ``product`` gets both as exact real numbers, and returns sums with the results in the last axis. For None
+    sums are rounded as those of convolutions.
+    """
+    factors, zero = _factors(op, x, name, weights, axis)
+    total = product(exact(x, single(op, "input")[1]), exact(weights, zero))
+    if bias is not None:
+        _check_bias(op, bias, name, x)
+        total = cast(total, INT64) + cast(with_shape("bias", bias, weights.shape[:1]), INT64)
+    return requantized(op, total, factors, x, activation, rounding or rounding_of(x))
+
+
+def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) -> tuple[NDArray[np.float64], int]:
     """Return the factors that make sums of products integers of the result, and the weights' zero point.
 
-    The weights have one scale, or one for each of ``count`` filters or results along an axis; raises OperandError for
+    The weights have one scale, or one for each filter or result along an axis; raises OperandError for
     others, and for zero points that interpreters do not take. Of an input of int16 the weights are of int8.
     """
     of_bytes(op, wide=True, input=x)
@@ -271,7 +295,7 @@ def factors_of(
     own, (scale, _) = scaled(op, name), single(op, "input")
     several, is_signed = own.scale.size > 1, x.dtype.kind == "i"
     if (
-        own.scale.size not in (1, count)
+        own.scale.size not in (1, weights.shape[0])
         or (several and own.axis != axis)
         or (own.zero_point.any() and (is_signed or several))
     ):
@@ -286,21 +310,16 @@ def factors_of(
     return products.astype(np.float64) / np.float64(single(op, "output")[0]), int(own.zero_point[0])
 
 
-def with_bias(op: OperatorContext, total: Expr, bias: Expr | None, name: str, count: int, x: Expr) -> Expr:
-    """Return exact sums plus the bias, one number for each of the last axis: int32, and int64 for an input of int16.
+def _check_bias(op: OperatorContext, bias: Expr, name: str, x: Expr) -> None:
+    """Raise OperandError for a bias that interpreters refuse.
 
-    Raises OperandError for a bias that interpreters refuse: of another scale than the products of input and weights,
-    which have that ``name``, or with a zero point.
+    It must be of int32, or of int64 for an input of int16, without a zero point, and have the scale of the products of
+    input and weights, which have that ``name``.
     """
-    if bias is None:
-        return total
     with_dtype(INT64 if x.dtype == _INT16 else np.dtype(np.int32), bias=bias)
-    if is_quantized(op, "bias") and scaled(op, name).scale.size == 1:
-        _check_bias(op, np.float64(single(op, "input")[0]) * np.float64(single(op, name)[0]), x)
-    return cast(total, INT64) + cast(with_shape("bias", bias, (count,)), INT64)
-
-
-def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:
+    if not has_scale(op, "bias") or scaled(op, name).scale.size > 1:
+        return
+    expected = np.float64(single(op, "input")[0]) * np.float64(single(op, name)[0])
     is_product = op.definition.type == "FULLY_CONNECTED"
     (scale, zero), own = single(op, "bias"), np.float64(single(op, "output")[0])
     # interpreters read the scale in products of matrices and for uint8, and the zero point in convolutions
@@ -313,9 +332,9 @@ def _check_bias(op: OperatorContext, expected: np.float64, x: Expr) -> None:
         )
 
 
-def rounding_of(x: Expr, usual: Rounding) -> Rounding:
+def rounding_of(x: Expr) -> Rounding:
     """Return how sums of products are rounded: those of an input of int16 by shorter multipliers."""
-    return rounded_wide if x.dtype == _INT16 else usual
+    return rounded_wide if x.dtype == _INT16 else rounded_twice
 
 
 def exact(x: Expr, zero: NDArray[np.int64] | int) -> Expr:

@@ -13,15 +13,13 @@ from explorer.formats.tflite.operators.activation import activated, real
 from explorer.formats.tflite.operators.integer_arithmetic import (
     Activation,
     exact,
-    factors_of,
     is_quantized,
     of_bytes,
+    quantized_product,
     requantized,
     rounded_once,
-    rounded_twice,
     rounding_of,
     single,
-    with_bias,
 )
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import OperatorContext
@@ -60,10 +58,16 @@ def fully_connected(
     if not keep_num_dims and x.shape != (x.size // length, length):
         x = reshape(x, (x.size // length, length))
     if is_quantized(op, "input"):
-        factors, own_zero = factors_of(op, x, "weights", weights, count, 0)
-        total = matmul(exact(x, single(op, "input")[1]), transpose(exact(weights, own_zero)))
-        total = with_bias(op, total, bias, "weights", count, x)
-        return requantized(op, total, factors, x, fused_activation_function, rounded_once)
+        return quantized_product(
+            op,
+            x,
+            "weights",
+            weights,
+            bias,
+            product=lambda x, weights: matmul(x, transpose(weights)),
+            activation=fused_activation_function,
+            rounding=rounded_once,
+        )
     with_one_dtype(input=x, weights=weights, **({} if bias is None else {"bias": bias}))
     y = matmul(real("input", x), transpose(weights))
     return activated(y if bias is None else y + with_shape("bias", bias, (count,)), fused_activation_function)
@@ -90,7 +94,7 @@ def batch_matmul(
     (scale, zero), (other_scale, other_zero) = single(op, "x"), single(op, "y")
     factor = np.array(np.float64(scale) * np.float64(other_scale) / np.float64(single(op, "output")[0]))
     total = matmul(_turned(exact(x, zero), adj_x), _turned(exact(y, other_zero), adj_y))
-    return requantized(op, total, factor, x, rounding=rounding_of(x, rounded_twice))
+    return requantized(op, total, factor, x, rounding=rounding_of(x))
 
 
 def _turned(x: Expr, turn: bool) -> Expr:

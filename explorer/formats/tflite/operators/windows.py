@@ -22,16 +22,12 @@ from explorer.formats.tflite.operators.activation import activated, real
 from explorer.formats.tflite.operators.integer_arithmetic import (
     Activation,
     exact,
-    factors_of,
     has_scale,
     is_quantized,
     limits,
     of_bytes,
-    requantized,
-    rounded_twice,
-    rounding_of,
+    quantized_product,
     single,
-    with_bias,
 )
 from explorer.formats.tflite.operators.table import check_real, operator
 from explorer.net.operators.context import OperatorContext
@@ -158,23 +154,19 @@ def _convolved(
 ) -> Expr:
     """Return the convolution by filters (O, C / groups, h, w), with bias and activation."""
 
-    def convolved(x: Expr, filters: Expr, bias: Expr | None) -> Expr:
+    def convolved(x: Expr, filters: Expr, bias: Expr | None = None) -> Expr:
         sides = steps.sides(x.shape[1:3], filters.shape[2:], dilation)
         y = conv2d(
             _channels_first(x), filters, bias, strides=steps.strides, padding=sides, dilation=dilation, groups=groups
         )
         return transpose(y, _TO_CHANNELS_LAST)
 
-    channels = filters.shape[0]
-    if not is_quantized(op, "input"):
-        _check_real(image, filters, bias)
-        bias = None if bias is None else with_shape("bias", bias, (channels,))
-        return activated(convolved(image, filters, bias), activation)
-    axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
-    factors, own_zero = factors_of(op, image, "filter", filters, channels, axis)
-    total = convolved(exact(image, single(op, "input")[1]), exact(filters, own_zero), None)
-    total = with_bias(op, total, bias, "filter", channels, image)
-    return requantized(op, total, factors, image, activation, rounding_of(image, rounded_twice))
+    if is_quantized(op, "input"):
+        axis = 3 if op.definition.type == "DEPTHWISE_CONV_2D" else 0
+        return quantized_product(op, image, "filter", filters, bias, convolved, axis=axis, activation=activation)
+    _check_real(image, filters, bias)
+    bias = None if bias is None else with_shape("bias", bias, filters.shape[:1])
+    return activated(convolved(image, filters, bias), activation)
 
 
 def _check_real(image: Expr, filters: Expr, bias: Expr | None) -> None:
@@ -209,25 +201,22 @@ def transposed(
         (windows - 1) * stride + size - first - length
         for windows, stride, size, first, length in zip(counts, steps.strides, window, before, lengths, strict=True)
     ]
-    quantized = is_quantized(op, "input")
-    x, filters = input, filter
-    if quantized:
-        factors, own_zero = factors_of(op, input, "filter", filter, channels, 0)
-        x, filters = exact(input, single(op, "input")[1]), exact(filter, own_zero)
-    else:
-        _check_real(input, filter, bias)
-    y = conv_transpose2d(
-        _channels_first(x),
-        transpose(filters, (3, 0, 1, 2)),
-        strides=steps.strides,
-        padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
-    )
-    if min(after) < 0:  # pixels that no window reaches
-        y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
-    y = transpose(y, _TO_CHANNELS_LAST)
-    if quantized:
-        total = with_bias(op, y, bias, "filter", channels, input)
-        return requantized(op, total, factors, input, fused_activation_function, rounding_of(input, rounded_twice))
+
+    def product(x: Expr, filters: Expr) -> Expr:
+        y = conv_transpose2d(
+            _channels_first(x),
+            transpose(filters, (3, 0, 1, 2)),
+            strides=steps.strides,
+            padding=((before[0], max(after[0], 0)), (before[1], max(after[1], 0))),
+        )
+        if min(after) < 0:  # pixels that no window reaches
+            y = pad(y, ((0, 0), (0, 0), (0, max(-after[0], 0)), (0, max(-after[1], 0))))
+        return transpose(y, _TO_CHANNELS_LAST)
+
+    if is_quantized(op, "input"):
+        return quantized_product(op, input, "filter", filter, bias, product, activation=fused_activation_function)
+    _check_real(input, filter, bias)
+    y = product(input, filter)
     return activated(y if bias is None else y + with_shape("bias", bias, (channels,)), fused_activation_function)
 
 
