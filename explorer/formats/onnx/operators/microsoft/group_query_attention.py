@@ -1,13 +1,13 @@
 """Attention of the domain com.microsoft for decoders: heads of queries share keys, and keys of earlier runs are given.
 
 A cache of keys and values may be longer than what it holds: how much of it counts differs from sequence to sequence and
-is a value of the run. The new keys are put behind those, by a choice for each place; results are as long as the cache,
-or as the total length where that is larger.
+is a value of the run. The new keys are put after those, by a choice for each position; results are as long as the
+cache, or as the total length where that is larger.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.formats.onnx.operators.base.table import operator
-from explorer.formats.onnx.operators.microsoft.heads import joined_heads, scale_of, split_heads, turned_by_places
-from explorer.net.operators.context import OperatorContext
-from explorer.net.operators.known_inputs import is_given, optional, required, whole
+from explorer.formats.onnx.operators.microsoft.attention_heads import joined_heads, rotated, scale_of, split_heads
+from explorer.net.operators.signature import Known, Outputs
 from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.creation.constants import zeros
 from explorer.ops.elementwise.arithmetic import where
@@ -35,51 +34,71 @@ from explorer.ops.nn.softmax import softmax
 _INT64 = np.dtype(np.int64)
 
 
-class _Steps(NamedTuple):
-    """How many steps there are, by sequence: (N, 1, 1, 1), int64."""
-
-    earlier: Expr
-    """steps that the cache holds already"""
-    last: Expr
-    """the last step that counts"""
-
-
-@operator("com.microsoft.GroupQueryAttention", ignored=("rotary_interleaved", "smooth_softmax"))
-def group_query_attention(op: OperatorContext) -> tuple[Expr, ...]:
+@operator("com.microsoft.GroupQueryAttention")
+def group_query_attention(
+    query: Expr,
+    key: Expr | None,
+    value: Expr | None,
+    past_key: Expr | None,
+    past_value: Expr | None,
+    seqlens_k: Expr,
+    total_sequence_length: Known[int],
+    cos_cache: Expr | None = None,
+    sin_cache: Expr | None = None,
+    position_ids: Expr | None = None,
+    attention_bias: Expr | None = None,
+    head_sink: Expr | None = None,
+    k_scale: None = None,
+    v_scale: None = None,
+    *,
+    num_heads: int,
+    kv_num_heads: int,
+    do_rotary: int = 0,
+    rotary_interleaved: int = 0,
+    local_window_size: int = -1,
+    scale: float = 0.0,
+    softcap: float = 0.0,
+    smooth_softmax: int = 0,
+    k_quant_type: Literal["NONE"] = "NONE",
+    v_quant_type: Literal["NONE"] = "NONE",
+    kv_cache_bit_width: Literal[0] = 0,
+    qk_output: Literal[0] = 0,
+    outputs: Outputs,
+) -> tuple[Expr, ...]:
     """Attention of each step to those before it, where several heads of queries share keys and values.
 
     Outputs are the attended values, and all keys and values by heads.
     """
-    for place, name in ((12, "k_scale"), (13, "v_scale")):
-        if is_given(op, f"input {place}"):
-            raise OperandError(f"{name} is given", rule=f"GroupQueryAttention: {name} must be left out")
-    for name, usual in (("k_quant_type", "NONE"), ("v_quant_type", "NONE"), ("qk_output", 0)):
-        op.only(name, usual)
-    query, key, value = _operands(op)
-    steps, length = query.shape[2], whole(op, "input 6")
+    q, k, v = _operands(query, key, value, num_heads, kv_num_heads)
+    steps, length = q.shape[2], total_sequence_length
     # the input is each sequence's length less one
-    last = cast(reshape(required(op, "input 5"), (-1, 1, 1, 1)), _INT64)
+    last = cast(reshape(seqlens_k, (-1, 1, 1, 1)), _INT64)
     is_first = steps == length
-    earlier = zeros((query.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
-    counts = _Steps(earlier, last)
-    op.only("qk_output", 0)
-    op.only("kv_cache_bit_width", 0)
-    for name in ("k_quant_type", "v_quant_type"):
-        op.only(name, "NONE")
-    if op.integer("do_rotary", 0):
-        places = optional(op, "input 9")
-        if places is None:
-            places = reshape(earlier, (-1, 1)) + np.arange(steps)
-        tables = required(op, "input 7"), required(op, "input 8"), bool(op.integer("rotary_interleaved", 0))
-        query, key = (turned_by_places(x, places, *tables) for x in (query, key))
-    key, value = (_behind(op, place, x, counts, length, is_first) for place, x in ((3, key), (4, value)))
-    return (joined_heads(_attended(op, query, key, value, counts)), key, value)[: len(op.definition.outputs)]
+    earlier = zeros((q.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
+    if do_rotary:
+        if cos_cache is None or sin_cache is None:
+            raise OperandError("no cos_cache and sin_cache", rule="with do_rotary both must be given")
+        positions = reshape(earlier, (-1, 1)) + np.arange(steps) if position_ids is None else position_ids
+        q, k = (rotated(x, positions, cos_cache, sin_cache, bool(rotary_interleaved)) for x in (q, k))
+    k, v = (_cached(past, x, earlier, length, is_first) for past, x in ((past_key, k), (past_value, v)))
+    # a step sees those before it, within the window, as far as its sequence reaches
+    claim_constant("positions of a cache", steps + k.shape[2])
+    positions, own = tensor(np.arange(k.shape[2])), earlier + np.arange(steps).reshape(-1, 1)
+    mask = (positions <= own) & (positions <= last)
+    if local_window_size > 0:
+        mask = mask & (positions > own - local_window_size)
+    if head_sink is None and smooth_softmax:
+        head_sink = zeros((num_heads,), q.dtype)
+    factor = scale_of(scale, q)
+    if attention_bias is None and not softcap and head_sink is None:
+        result = attention(q, k, v, mask, scale=factor)
+    else:
+        result = _attended(q * factor, k, v, mask, attention_bias, head_sink, softcap)
+    return (joined_heads(result), k, v)[:outputs]
 
 
-def _operands(op: OperatorContext) -> tuple[Expr, Expr, Expr]:
+def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
     """Return queries, keys and values by heads; one operand may hold all three, side by side."""
-    query, key, value = required(op, "input 0"), optional(op, "input 1"), optional(op, "input 2")
-    heads, shared = op.integer("num_heads"), op.integer("kv_num_heads")
     if query.ndim != 3 or min(heads, shared) < 1 or heads % shared or (key is None) != (value is None):
         raise OperandError(
             f"a query {query.type} in {heads} heads, with keys and values in {shared}",
@@ -102,9 +121,8 @@ def _operands(op: OperatorContext) -> tuple[Expr, Expr, Expr]:
     )
 
 
-def _behind(op: OperatorContext, place: int, x: Expr, counts: _Steps, length: int, is_first: bool) -> Expr:
-    """Return a cache with new keys or values behind the steps that it holds; zeros follow them."""
-    past = optional(op, f"input {place}")
+def _cached(past: Expr | None, x: Expr, earlier: Expr, length: int, is_first: bool) -> Expr:
+    """Return a cache with new keys or values after the steps that it holds; zeros follow them."""
     steps = x.shape[2]
     if past is None:
         return x
@@ -119,39 +137,27 @@ def _behind(op: OperatorContext, place: int, x: Expr, counts: _Steps, length: in
     if is_first:
         return padded(x, ((0, 0), (0, 0), (0, total - steps), (0, 0)))
     shape = (*x.shape[:2], total, x.shape[3])
-    claim_constant("places of a cache", total)
-    places = tensor(np.arange(total).reshape(-1, 1))
-    fresh = places - counts.earlier
+    claim_constant("positions of a cache", total)
+    positions = tensor(np.arange(total).reshape(-1, 1))
+    fresh = positions - earlier
     chosen = TakeAlong(2)(x, broadcast_to(clip(fresh, 0, steps - 1), shape))
     kept = padded(past, ((0, 0), (0, 0), (0, total - past.shape[2]), (0, 0)))
     return where(fresh < 0, kept, where(fresh < steps, chosen, 0))
 
 
-def _attended(op: OperatorContext, query: Expr, key: Expr, value: Expr, counts: _Steps) -> Expr:
-    """Return the attended values: a step sees those before it, within the window, as far as its sequence reaches."""
-    steps, total = query.shape[2], key.shape[2]
-    claim_constant("places of a cache", steps + total)
-    places, own = tensor(np.arange(total)), counts.earlier + np.arange(steps).reshape(-1, 1)
-    mask = (places <= own) & (places <= counts.last)
-    window, cap = op.integer("local_window_size", -1), op.number("softcap", 0.0)
-    if window > 0:
-        mask = mask & (places > own - window)
-    bias, sink = optional(op, "input 10"), optional(op, "input 11")
-    if sink is None and op.integer("smooth_softmax", 0):
-        sink = zeros((query.shape[1],), query.dtype)
-    scale = scale_of(op, query)
-    if bias is None and not cap and sink is None:
-        return attention(query, key, value, mask, scale=scale)
+def _attended(
+    query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
+) -> Expr:
+    """Return the attended values by scores that are limited, have a bias, or have a sink, to which attention goes."""
+    total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
-    scores = matmul(query * scale, swap(key))
+    scores = matmul(query, swap(key))
     if cap:
         scores = tanh(scores / cap) * cap
-    if bias is not None and bias.ndim != 4:
-        raise OperandError(
-            f"attention_bias is {bias.type}", rule="GroupQueryAttention: attention_bias must be (N, heads, steps, keys)"
-        )
     if bias is not None:
-        # places of a cache behind all steps have no bias, and do not count
+        if bias.ndim != 4:
+            raise OperandError(f"attention_bias is {bias.type}", rule="attention_bias must be (N, heads, steps, keys)")
+        # positions of a cache after all steps have no bias, and do not count
         own = bias[..., :total]
         scores = scores + padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
     scores = where(mask, scores, -np.inf)

@@ -1,4 +1,4 @@
-"""Heads of attention: features are split into heads, turned by the positions of their steps, and joined again."""
+"""Heads of attention: features are split into heads, rotated by the positions of their steps, and joined again."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
-from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast, reshape
 from explorer.ops.manipulation.concat import concatenate, stack
 from explorer.ops.manipulation.gather import take
 from explorer.ops.manipulation.reshape import expand_dims, transpose
 
 
-def turned_by_places(x: Expr, places: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Turn pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
+def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
+    """Rotate pairs of features of (N, heads, steps, features) by the angles of the positions (N, steps)."""
     half = cosines.shape[-1]
-    cos, sin = (expand_dims(take(table, cast(places, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
-    # Where the tables are shorter than a head, its last features are not turned.
+    cos, sin = (expand_dims(take(table, cast(positions, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
+    # Where the tables are shorter than a head, its last features are not rotated.
     front, rest = x[..., : 2 * half], x[..., 2 * half :]
     if is_interleaved:
         first, second = front[..., ::2], front[..., 1::2]
     else:
         first, second = front[..., :half], front[..., half:]
-    turned = first * cos - second * sin, first * sin + second * cos
-    pairs = stack([*turned], x.ndim) if is_interleaved else concatenate([*turned], -1)
-    front = reshape(pairs, front.shape)
+    pairs = first * cos - second * sin, first * sin + second * cos
+    joined = stack([*pairs], x.ndim) if is_interleaved else concatenate([*pairs], -1)
+    front = reshape(joined, front.shape)
     return concatenate([front, rest], -1) if rest.shape[-1] else front
 
 
@@ -41,13 +40,11 @@ def split_heads(x: Expr, count: int) -> Expr:
     return transpose(reshape(x, (n, steps, count, features // count)), (0, 2, 1, 3))
 
 
-def check_bias(op: OperatorContext, bias: Expr | None, *parts: Expr) -> None:
+def check_bias(bias: Expr | None, *parts: Expr) -> None:
     """Raise OperandError for a bias that has not one number for each feature of all operands, one after the other."""
     features = sum([x.shape[-1] for x in parts])
     if bias is not None and bias.shape != (features,):
-        raise OperandError(
-            f"a bias {bias.type}", rule=f"{op.definition.type}: the bias must have one axis, of {features} features"
-        )
+        raise OperandError(f"a bias {bias.type}", rule=f"the bias must have one axis, of {features} features")
 
 
 def joined_heads(x: Expr) -> Expr:
@@ -56,6 +53,6 @@ def joined_heads(x: Expr) -> Expr:
     return reshape(transpose(x, (0, 2, 1, 3)), (n, steps, count * features))
 
 
-def scale_of(op: OperatorContext, query: Expr) -> float:
+def scale_of(scale: float, query: Expr) -> float:
     """Return the factor of scores: 1/√features where the file has none, or 0."""
-    return op.number("scale", 0.0) or 1 / math.sqrt(max(query.shape[-1], 1))
+    return scale or 1 / math.sqrt(max(query.shape[-1], 1))
