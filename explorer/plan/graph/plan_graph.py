@@ -225,7 +225,7 @@ class PlanGraph:
         pop, push, finish, count, mark = pending.pop, pending.append, live.append, users.get, finished.add
         while pending:
             node = pop()
-            if node is None:  # All producers of the next node are in the order.
+            if node is None:  # all producers of the next node are in the order
                 node = pop()
                 finish(node)  # type: ignore[arg-type]  # appended below None
                 mark(node.uid)  # type: ignore[union-attr]

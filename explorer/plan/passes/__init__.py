@@ -1,7 +1,7 @@
-"""The passes, each in the file of its name; ``ex.passes`` for users, to change options or to make another pipeline.
+"""The passes, each in a file with its name; available as ``ex.passes``, to change options or to build other pipelines.
 
-Their fields are their options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is a list of them, in
-order: ``ex.EvalPlan(passes=[ex.passes.Simplify(), *ex.default_passes()[2:]])``.
+Their fields are their options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is an ordered list of
+passes: ``ex.EvalPlan(passes=[ex.passes.Simplify(), *ex.default_passes()[2:]])``.
 """
 
 from explorer.plan.passes.algorithms import Algorithms

@@ -1,8 +1,8 @@
-"""Algorithms: which of several ways to compute the same a kernel takes. The choice rests on shapes alone.
+"""Algorithms: chooses between equivalent algorithms for a kernel, based only on shapes.
 
-Convolutions with 3×3 filters have two: directly (windows times filters), and Winograd's minimal filtering F(2×2, 3×3)
-(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). Choosing by measured time would give other
-last digits on each machine, so the choice rests on thresholds for tiles and channels, which are the same everywhere.
+Convolutions with 3×3 filters have two: direct (windows times filters), and Winograd's minimal filtering F(2×2, 3×3)
+(Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). A choice by measured time would give
+different last digits on each machine, so it uses fixed thresholds for tiles and channels.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _TILES = 32
-"""tiles of a result from which on the method pays: with fewer, reading the transformed filters, 16/9 as large as the
-filters, takes longer than the multiplications that are saved"""
+"""minimum number of tiles of a result for Winograd: with fewer, reading the transformed filters, 16/9 as large as the
+filters, takes longer than the saved multiplications"""
 _CHANNELS = 32
-"""channels from which on the method pays: with fewer, the products are too small against the additions around them"""
+"""minimum number of channels for Winograd: with fewer, the products are too small compared with the additions around
+them"""
 
 _SAVED = 20 / 36
-"""part of the multiplications that is saved: 16 instead of 36 for a tile of 2×2 pixels"""
+"""fraction of the multiplications that is saved: 16 instead of 36 for a tile of 2×2 pixels"""
 
 _METHOD = (
     "Winograd's method computes 2×2 pixels of the result at a time, with 16 multiplications for each pair of channels "
@@ -39,8 +40,8 @@ _METHOD = (
 class Algorithms(Pass):
     """Compute 3×3 convolutions with fewer products (Winograd), where that is faster; the last bits differ.
 
-    A NaN or ∞ among the pixels reaches every result of its tile, where the direct way spares those whose window lies
-    beside it.
+    A NaN or ∞ among the pixels affects every result of its tile, while the direct algorithm affects only results whose
+    window contains it.
     """
 
     name, numerics = "algorithms", "reassociating"
@@ -103,12 +104,11 @@ class Algorithms(Pass):
         return any(isinstance(node.operation, Conv2d) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace the convolutions for which the method pays; those of one shape share a decision."""
+        """Replace the convolutions for which Winograd pays off; those of one shape share a decision."""
         chosen: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
         for node in graph.live:
             operation = node.operation
-            # The class itself: WinogradConv2d and convolutions of a user's own are subclasses, with kernels of their
-            # own.
+            # Compare the class itself: WinogradConv2d and custom convolutions are subclasses with their own kernels.
             if type(operation) is Conv2d and self._fits(node, operation, graph):
                 images, filters = graph.inputs[node.uid]
                 chosen[operation, images.type, filters.type].append(node)
@@ -116,7 +116,7 @@ class Algorithms(Pass):
             self._replace(nodes, graph)
 
     def _fits(self, node: Expr, operation: Conv2d, graph: PlanGraph) -> bool:
-        """Whether the method pays for a convolution; if it could but does not, decline with the reason."""
+        """Whether Winograd pays off for a convolution; if it is possible but does not, decline with a reason."""
         images, filters = graph.inputs[node.uid]
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
@@ -124,7 +124,7 @@ class Algorithms(Pass):
         facts: Facts
         rule = better.unfit(images.shape, filters.shape)
         n, _, rows, across = node.shape
-        # Rounded up: a result of odd size has tiles that hang over its edge, and cost as much as whole ones.
+        # Rounded up: with odd sizes, tiles extend past the edge and cost as much as whole ones.
         tiles = n * -(-rows // 2) * -(-across // 2)
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
@@ -139,7 +139,7 @@ class Algorithms(Pass):
                 "least": _CHANNELS,
                 "values": "images" if images_read <= results else "results",
             }
-            # The direct way is the faster one here, so that declining costs nothing.
+            # The direct algorithm is faster here, so declining costs nothing.
             graph.decline(self.rule, self.few_channels, facts, node, estimated_cost_us=0.0)
         elif tiles < _TILES:
             facts = {"count": tiles, "least": _TILES}
@@ -154,7 +154,7 @@ class Algorithms(Pass):
         return False
 
     def _replace(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Put the other operation in the place of convolutions of one shape and options."""
+        """Replace the operation of convolutions with one shape and options."""
         first = nodes[0]
         images, filters = graph.inputs[first.uid]
         assert isinstance(first.operation, Conv2d)
@@ -175,12 +175,12 @@ class Algorithms(Pass):
         for node, new in zip(nodes, replacements, strict=True):
             graph.add_nodes(decision, [new], node)
             graph.substitute(decision, node, new)
-            # The pass constants has run before: a node that comes in now inherits its mark.
+            # The pass `Constants` has already run: new nodes inherit its mark.
             if node.uid in graph.notes(Prepared):
                 graph.notes(Prepared).add(new.uid)
 
 
 def _window(operation: Conv2d) -> str:
-    """Say which options of a convolution's windows are not 1: ``stride is 2×2``."""
+    """Describe which options of a convolution's windows are not 1: ``stride is 2×2``."""
     options = (("stride", operation.strides), ("dilation", operation.dilation))
     return " and the ".join([f"{name} is {size[0]}×{size[1]}" for name, size in options if size != (1, 1)])

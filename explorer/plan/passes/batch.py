@@ -1,14 +1,15 @@
-"""Batch: calls of one function, and single operations, that cannot depend on each other become one over rows.
+"""Batch: independent calls of one function, or independent equal operations, become one over stacked operands.
 
-A loop over samples records the same operations once a sample. The pass finds them (`buckets_of`), writes the body of
-the function over a leading axis of members (plan/batching/vectorize.py), stacks the operands, and gives every reader
-its row. `ex.function` marks what is worth batching as a whole; single operations are batched only where there are
-several, since a stack of operands costs as much as a few small kernels.
+A loop over samples records the same operations for each sample. The pass finds them (`buckets_of`), vectorizes the body
+of the function over a leading batch axis (plan/batching/vectorize.py), stacks the operands, and gives every reader its
+row. `ex.function` marks code that is worth batching as a whole. Single operations are batched only if there are
+several, because stacking operands costs as much as a few small kernels.
 
-Two calls at equal depth (the most calls on a path up to them) are independent, since a path from one to the other would
-make the depth of the second larger. So one walk that counts depths replaces a search for paths between all pairs.
+Two calls at equal depth (the maximum number of calls on a path to them) are independent, since a path from one to the
+other would increase the depth of the second. Counting depths in one walk thus replaces a search for paths between all
+pairs.
 
-The rules behind it, and how they were found, are in assets/decisions/0003-what-a-thousand-calls-taught.md.
+The origin of these rules is described in assets/decisions/0003-what-a-thousand-calls-taught.md.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ _LEAF = 0, 0
 _SHOWN = 4
 """maximum number of operands whose shapes a decision lists"""
 _ROW = 0.12
-"""µs to take one row into a stack, on top of moving its bytes"""
+"""µs to copy one row to a stack, in addition to moving its bytes"""
 
 
 @dataclass(frozen=True)
 class Batch(Pass):
     """Run many calls of one function, or many equal operations, as one over many rows, where that is faster.
 
-    Members stand at one depth of calls, operations also at one level: none can depend on another.
+    Batch elements have equal call depth, and operations also equal level, so none can depend on another.
     """
 
     batched_calls = Reason(
@@ -137,11 +138,11 @@ class Batch(Pass):
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
-    """equal operations over equal types that are looked at: of fewer, stacking costs as much as it saves"""
+    """minimum number of equal operations over equal types: with fewer, stacking costs as much as it saves"""
     name, numerics = "batch", "reordering"
 
     def run(self, graph: PlanGraph) -> None:
-        """Consider the buckets in the order in which they can depend on each other, and explain what stays separate."""
+        """Visit the buckets in order of dependency, and explain which nodes stay separate."""
         first = len(graph.decisions)
         buckets, items = buckets_of(graph, self.fewest)
         grouping = _Batching(self, graph, items)
@@ -155,28 +156,28 @@ class Batch(Pass):
 
 
 class _Batching:
-    """The pass at work on one graph: what is batched so far, and what is kept separate."""
+    """State of the pass on one graph: nodes batched so far, and nodes kept separate."""
 
     def __init__(self, rule: Batch, graph: PlanGraph, items: dict[int, list[Expr]]) -> None:
         self.rule, self.prices, self.graph, self.items = rule, rule.cost_model, graph, items
         self.rows = BatchMembers(graph)
         self._kept: dict[tuple[str, Reason], tuple[list[Expr], list[float]]] = {}
-        """name and reason → operations that are kept separate, what they take stacked, and what separately"""
+        """(name, reason) → operations kept separate, and their prices stacked and separate"""
 
     def consider(self, bucket: Bucket) -> None:
-        """Batch the members of a bucket where the prices say that it pays; else decline with the reason.
+        """Batch the nodes of a bucket if the estimated cost is lower; otherwise decline with a reason.
 
         The price of a batch is that of the vectorized body, of stacking the operands that no earlier batch has stacked,
-        and of a view for each result that is read by itself.
+        and of a view for each result that is read separately.
         """
         members, rows, inputs = bucket.members, self.rows, self.graph.inputs
-        # Calls on the same values must stack them in the same order, whatever order they were recorded in: the backward
-        # pass records its calls in reverse, and dedup merges only stacks that are equal.
+        # Calls on the same values must stack them in the same order, however they were recorded: the backward pass
+        # records its calls in reverse, and dedup merges only equal stacks.
         members.sort(key=lambda node: [rows.sort_key(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
-        # Equal calls on the same values: dedup merges them.
+        # dedup merges equal calls on the same values
         if not any(batched):
             return
         if not all(node.type.numeric for node in bucket.body.nodes):
@@ -204,7 +205,7 @@ class _Batching:
             if is_batched and rows.as_whole(column) is None:
                 stacked = column[0].type.nbytes * count
                 together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
-        # Strictly: at equal prices the program stays as it was written, which is easier to follow.
+        # Strict comparison: at equal prices the program stays as written, which is easier to follow.
         if together < separate:
             prices = {"separate_us": round(separate, 2), "together_us": round(together, 2)}
             self._batch(members, columns, batched, vectorized, {"name": bucket.body.name, "count": count, **prices})
@@ -212,7 +213,7 @@ class _Batching:
             self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (together, separate))
 
     def close(self) -> None:
-        """Put rows in the place of members that are read outside of batches; decline what was kept separate."""
+        """Replace batched nodes that are read outside of batches by rows; decline the nodes kept separate."""
         self.rows.finish()
         for (name, reason), (members, prices) in self._kept.items():
             self._refuse(members, name, reason, prices)
@@ -225,9 +226,9 @@ class _Batching:
         prices: tuple[float, ...] = (),
         more: Facts | None = None,
     ) -> None:
-        """Keep a bucket separate: calls are declined at once, operations of one name together with the sum of prices.
+        """Keep a bucket separate: decline calls at once, and operations with one name together with the sum of prices.
 
-        ``prices`` are µs together and separate. Operations without a reason are left to the pass that fuses.
+        ``prices`` are the µs of the stacked and of the separate form. Operations without a reason are left to fusion.
         """
         if bucket.called:
             self._refuse(bucket.members, bucket.body.name, of_calls, prices, more)
@@ -244,7 +245,7 @@ class _Batching:
         prices: Sequence[float],
         more: Facts | None = None,
     ) -> None:
-        """Decline to batch nodes of one function or operation; ``more`` are further facts of the reason."""
+        """Decline to batch nodes of one function or operation; ``more`` are additional facts of the reason."""
         facts: Facts = {"name": name, "count": len(members), **(more or {})}
         if prices:
             together, alone = prices
@@ -260,10 +261,10 @@ class _Batching:
         body: Body,
         facts: Facts,
     ) -> None:
-        """Record the batch of some nodes and make them its members; ``body`` is the vectorized one.
+        """Record the batch of some nodes and replace them by its rows; ``body`` is the vectorized one.
 
-        All nodes that are recorded on the way (stacks, the batch, its outputs) belong to one decision: their uids tell
-        them from older ones.
+        All nodes recorded in between (stacks, the batch, its outputs) belong to one decision; they are recognised by
+        their uids, which are newer.
         """
         graph, rows = self.graph, self.rows
         first = members[0]
@@ -279,13 +280,13 @@ class _Batching:
             else:
                 result = first.operation.batch(len(members), batched, *operands)
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
-            # A body with one output gives it as it is, with several a tuple: from here on both are lists of values.
+            # A body with one output returns it directly, with several a tuple: from here on both are lists of values.
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         facts |= {
             "shapes_before": _shapes([column[0] for column in columns], first),
             "shapes_after": _shapes(operands, result),
         }
-        # The decision comes after the recording, because it names the result.
+        # The decision is made after recording, because it names the result.
         decision = graph.decide(
             self.rule,
             self.rule.batched_calls if isinstance(first.operation, Call) else self.rule.batched_operations,
@@ -295,7 +296,7 @@ class _Batching:
         )
         graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > last_old]
-        # A batch rule may record several operations on its way from the operands to the result.
+        # A batch rule may record several operations between the operands and the result.
         between = [
             node for node in reachable([result], stop=lambda node: node.uid < last_operand) if node.uid > last_operand
         ]
@@ -305,7 +306,7 @@ class _Batching:
                 for item in self.items.get(node.uid, ()):
                     assert isinstance(item.operation, Item)
                     rows.add(item, wholes[item.operation.index], index, decision)
-                # Its outputs are members now; nothing stands for the call itself.
+                # Its outputs are now rows; the call itself needs no replacement.
                 graph.removed.append((decision, node))
             else:
                 rows.add(node, result, index, decision)
@@ -319,9 +320,9 @@ def _shapes(operands: Sequence[Expr], result: Expr) -> str:
 
 
 def _without_kernel(body: Body) -> Facts | None:
-    """Return the facts of an operation that a batch needs on a device without its kernel; None where all have one.
+    """Return the facts of an operation whose batch lacks a kernel on its device; None if all kernels exist.
 
-    A batch stacks its operands, computes the vectorized body, and hands out rows.
+    A batch stacks its operands, computes the vectorized body, and returns rows.
     """
     devices = dict.fromkeys([node.type.device for node in body.nodes])
     needed = [(node.operation, node.type.device) for node in body.nodes]
@@ -335,10 +336,10 @@ def _without_kernel(body: Body) -> Facts | None:
 def record_unbatched(
     rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
-    """Decline every call that no decision since ``first`` is about, where there are others of its function's name.
+    """Decline every call without a decision since ``first``, if there are other calls of its function.
 
-    A bucket holds the calls of one body at one depth of calls. What a call could have saved is the start of its
-    kernels, which the others of a batch would share.
+    A bucket contains the calls of one body at one call depth. Batching could have saved the start of a call's kernels,
+    which all calls of a batch share.
     """
     explained = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
     named: dict[str, list[Sequence[Expr]]] = {}
@@ -378,72 +379,72 @@ def _starts(call: Expr) -> int:
 
 
 _reader = functools.cache(Index0)
-"""the operation that reads the member of an index; as many are kept as the largest batch has members"""
+"""the operation that reads the element at an index; as many are cached as the largest batch has elements"""
 
 
 class UnreadMembers(dict[int, tuple[Expr, int]]):
-    """Uid of a node that is a member of a batch, and no longer a node itself → the value that holds it, its index."""
+    """uid of a node that was replaced by a row of a batch → the batched value, its index"""
 
 
 class BatchMembers:
-    """Nodes that became members of batched values."""
+    """Nodes that became rows of batched values."""
 
     def __init__(self, graph: PlanGraph) -> None:
         self._graph = graph
         self._members: dict[int, tuple[Expr, int]] = {}
-        """uid → the value whose member the node is, and its index"""
+        """uid → the value of which the node is a row, and the index"""
         self._entered: dict[int, list[Expr]] = {}
-        """decision → the nodes that it took into a batch"""
+        """decision → the nodes that it batched"""
         self._wanted: set[int] = set()
-        """uids of members that a batch reads by themselves"""
+        """uids of rows that a batch reads individually"""
 
     def add(self, node: Expr, whole: Expr, index: int, decision: int) -> None:
-        """Make the node the member of a batched value, by a decision."""
+        """Make the node a row of a batched value, by a decision."""
         self._members[node.uid] = whole, index
         self._entered.setdefault(decision, []).append(node)
 
     def sort_key(self, node: Expr) -> tuple[int, int]:
-        """Return a key that sorts nodes by the value of which they are members, then by their index in it."""
+        """Return a key that sorts nodes by the value of which they are rows, then by index."""
         entry = self._members.get(node.uid)
         return (node.uid, -1) if entry is None else (entry[0].uid, entry[1])
 
     def as_whole(self, column: Sequence[Expr]) -> Expr | None:
-        """Return the value whose members, all of them and in order, the nodes are; None if there is none."""
+        """Return the value of which the nodes are all rows in order; None if there is none."""
         first = self._member(column[0])
         if first is None or first[0].shape[0] != len(column):
             return None
         for index, node in enumerate(column):
             row = self._member(node)
-            # In order and without gaps: any other choice of rows needs a gather.
+            # In order and without gaps: any other selection of rows needs a gather.
             if row is None or row[0] is not first[0] or row[1] != index:
                 return None
         return first[0]
 
     def stack(self, column: Sequence[Expr]) -> Expr:
-        """Return a value whose members are the nodes: an existing one, else a gather of rows or a stack."""
+        """Return a value whose rows are the nodes: an existing one, else a gather of rows or a stack."""
         whole = self.as_whole(column)
         if whole is not None:
             return whole
         members = [self._member(node) for node in column]
-        # No node is a row of anything: a plain stack, without the look-ups of a gather.
+        # No node is a row of any value: use a plain stack, without the look-ups of a gather.
         if not any(members):
             return Stack()(*column)
         return GatherStack.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])
 
     def shared(self, node: Expr) -> Expr:
-        """Return a node that every member of a batch reads, and note that it is needed by itself."""
+        """Return a node that every element of a batch reads, and note that it is needed individually."""
         if node.uid in self._members:
             self._wanted.add(node.uid)
         return node
 
     def finish(self) -> None:
-        """Put a row in the place of each node that something outside of batches reads, and drop the others."""
+        """Replace each batched node that is read outside of batches by a row, and drop the others."""
         members, graph = self._members, self._graph
         if not members:
             return
         needed = self._wanted.union([root.uid for root in graph.roots])
         removed = {node.uid for _, node in graph.removed}
-        # What is left outside: roots, and nodes that are no members themselves.
+        # Readers outside of batches are roots, and nodes that were not batched.
         for node in graph.live:
             if node.uid not in members and node.uid not in removed:
                 needed.update([operand.uid for operand in graph.inputs[node.uid]])
@@ -454,19 +455,19 @@ class BatchMembers:
             graph.substitute_many(decision, [(node, self._row(node)) for node in nodes if node.uid in needed])
 
     def _row(self, node: Expr) -> Expr:
-        """Record the row that stands for a node, in the node's scope and at its line."""
+        """Record the row that replaces a node, in the node's scope and at its line."""
         whole, index = self._members[node.uid]
         return make_replacement(_reader(index), (whole,), node, node.scope, node.type)
 
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
-        """Return the value and the index of which a node is the row, by a batch or as the program wrote it."""
+        """Return the value and the index of which a node is the row, by batching or as the program wrote it."""
         entry = self._members.get(node.uid)
         return member(node, self._graph) if entry is None else entry
 
 
 @functools.lru_cache(256)
 def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> Body:
-    """Return the body of a function that does nothing but one operation, so that both are batched by one path."""
+    """Return the body of a function with a single operation, so that calls and operations share a code path."""
     with recording_at(None, None):
         parameters = tuple([Parameter(type_, f"x{place}")() for place, type_ in enumerate(types)])
         return make_body(operation.name, parameters, (), (record(operation, parameters),))
@@ -474,23 +475,23 @@ def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> B
 
 @dataclass(slots=True)
 class Bucket:
-    """Similar calls, or operations, that cannot depend on each other."""
+    """Similar calls or operations that are independent."""
 
     members: list[Expr]
     body: Body
-    """the function, or the single operation, that each member applies"""
+    """the function, or the single operation, that each node applies"""
     called: bool
-    """whether the members are calls"""
+    """whether the nodes are calls"""
 
 
 def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
-    """Return buckets in the order in which they can depend on each other, and by uid of a call its Item nodes.
+    """Return buckets in order of dependency, and a map from a call's uid to its Item nodes.
 
-    The order is by depth of calls, calls first, then by level; operations are looked at where there are ``fewest`` of
+    The order is by call depth, calls first, then by level. Operations are included if there are at least ``fewest`` of
     one kind over operands of one type.
     """
     depth: dict[int, tuple[int, int]] = {}
-    """uid → how many calls, and how many operations, are one after the other up to a node"""
+    """uid → maximum numbers of calls and of operations on a path to a node"""
     calls: dict[tuple[int, int], list[Expr]] = {}
     operations: dict[tuple[int, int], list[Expr]] = {}
     items: dict[int, list[Expr]] = {}
@@ -503,7 +504,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         deepest, level = _LEAF
         for operand in operands:
             other = depth[operand.uid]
-            # Not max(): this runs for each operand of each node of a graph.
+            # Not max(), because this runs for each operand of each node of a graph.
             if other[0] > deepest:
                 deepest = other[0]
             if other[1] > level:
@@ -512,13 +513,13 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         level += 1
         if isinstance(operation, Call) and operation.inlinable:
             deepest += 1
-            # Operations are interned, so that calls of one body on operands of one type have one operation.
+            # Operations are interned, so calls of one body on operands of one type have the same operation.
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
-        # Views take no time, and tuples cannot be stacked: neither is batched by itself.
+        # Views take no time, and tuples cannot be stacked: neither is batched individually.
         elif not operation.view and not operation.takes_tuples:
-            # By level alone first: only a level with enough operations is worth the keys that compare their types.
+            # Group by level first: only levels with enough operations need the keys that compare types.
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level
     buckets: list[tuple[tuple[int, ...], Bucket]] = []
@@ -532,7 +533,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
 
 
 def _alike(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
-    """Yield the operations of one level that are ``fewest`` or more over operands of the same types."""
+    """Yield groups of at least ``fewest`` operations of one level over operands of the same types."""
     if len(nodes) < fewest:
         return
     by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}

@@ -1,9 +1,9 @@
-"""Buffers: results and scratch memory share one arena, whose bytes are used again once nothing reads them.
+"""Buffers: results and scratch memory share one arena, whose bytes are reused once nothing reads them.
 
-The pass joins the steps of plan/memory: reshapes that copy (copied_reshapes.py), live ranges and buffers by number
-(buffer_assignment.py), the bytes alive at each kernel, offsets (arena.py), and where blocks cost more than they save.
-The runtime then allocates the arena in one piece (run/runtime/memory.py): allocating each result would cost a run as
-much as a small kernel, and its peak would be known only afterwards.
+The pass combines the steps of plan/memory: reshapes that copy (copied_reshapes.py), live ranges and numbered buffers
+(buffer_assignment.py), live bytes at each kernel, offsets (arena.py), and kernels whose blocks cost more memory than
+they save. The runtime then allocates the arena at once (run/runtime/memory.py): separate allocations of each result
+would cost a run as much as a small kernel, and the peak would be known only afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ARENA = "All results that are not handed out lie in one piece of memory, the ar
 class Buffers(Pass):
     """Assign memory: results share space unless both are needed at one time; outputs have memory of their own.
 
-    The arena is cpu's: a result on another device has memory of its own, which is freed when it is read last.
+    The arena is in cpu memory: a result on another device has its own memory, which is freed after the last read.
     """
 
     packed = Reason(
@@ -93,12 +93,11 @@ class Buffers(Pass):
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
 
     def run(self, graph: PlanGraph) -> None:
-        """Assign buffers, lay them out where that takes least, and complete the schedule."""
+        """Assign buffers, choose the smallest layout, and complete the schedule."""
         kernels = with_copies(graph.ordered.kernels, self.cost_model)
         updates = graph.notes(Updates).parameters
         ordered = replace(graph.ordered, kernels=kernels)
-        # Views own nothing. Constants outlive the run, and updates are written over parameters: neither is in the
-        # arena.
+        # Views own nothing. Constants outlive the run, and updates overwrite parameters: neither is in the arena.
         number_of = {
             kernel.nodes[-1].uid: number
             for number, kernel in enumerate(kernels)
@@ -107,9 +106,9 @@ class Buffers(Pass):
         assignment = assign_buffers(ordered, number_of, updates)
         most = live_bytes(ordered, number_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
-        # What the arena takes if nothing is packed: the figure that packing has to beat.
+        # Size of the arena without packing: the figure that packing has to beat.
         separate = sum(assignment.sizes) + scratch_bytes
-        # Buffers that are all in use at the worst moment leave nothing to pack.
+        # If all buffers are in use at the peak, packing cannot help.
         layout = None if separate == most.most_in_arena else packed(ordered, assignment, separate)
         layout = layout or side_by_side(assignment)
         places = layout.buffers, layout.results, layout.scratch, assignment.reuses, assignment.frees, most.alive
@@ -134,7 +133,7 @@ class Buffers(Pass):
         record_blocks(self.blocks, graph, schedule, number_of)
 
     def _record_copies(self, graph: PlanGraph, kernels: Sequence[Kernel]) -> None:
-        """Enter which reshapes copy."""
+        """Record which reshapes copy."""
         for kernel in kernels:
             if kernel.copies:
                 facts = {"operand": kernel.reads[0], "size_bytes": kernel.cost.bytes}
@@ -142,9 +141,10 @@ class Buffers(Pass):
                 graph.decline(self.view, self.copied, facts, kernel.result, estimated_cost_us=cost)
 
     def _record(self, graph: PlanGraph, schedule: Schedule, separate: int, most_in_arena: int) -> None:
-        """Enter the decisions: results packed, buffers used again, operands written over.
+        """Record the decisions: packed results, reused buffers, overwritten operands.
 
-        ``separate`` are the bytes of buffers side by side, ``most_in_arena`` those alive in the arena at one moment.
+        ``separate`` is the size in bytes of side-by-side buffers, ``most_in_arena`` the peak of live bytes in the
+        arena.
         """
         results_of: list[list[Expr]] = [[] for _ in schedule.buffers]
         overwriting: list[Expr] = []
@@ -181,10 +181,10 @@ class Buffers(Pass):
             graph.decide(self.over, self.in_place, over, overwriting)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Return figures of memory, in bytes but for the number of buffers."""
+        """Return memory statistics, in bytes except for the number of buffers."""
         schedule = graph.scheduled
         return {
-            # As graphs count it until here, and reshapes that copy.
+            # Sizes as the graph counts them, plus reshapes that copy.
             "bytes": sum([kernel.cost.bytes for kernel in schedule.kernels]),
             "buffers": len(schedule.buffers),
             "peak": schedule.peak,
@@ -197,33 +197,33 @@ class Buffers(Pass):
 
 
 class LiveBytes(NamedTuple):
-    """Bytes alive in a run, at each kernel and at the worst moment of each sort of memory."""
+    """Live bytes of a run, at each kernel, and the peak for each kind of memory."""
 
     alive: list[int]
-    """by the number of the kernel: results and working memory, wherever they lie"""
+    """indexed by kernel: results and working memory, in any location"""
     most: int
-    """the largest of these"""
+    """maximum of these"""
     most_in_arena: int
     """results and scratch memory in the arena, as aligned sizes"""
     most_results: int
-    """results with memory of their own"""
+    """results with their own memory"""
     most_working: int
     """working memory, scratch memory excluded"""
     all_results: int
-    """results with memory of their own, if none of them were freed"""
+    """results with their own memory, if none of them were freed"""
 
 
 def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
-    """Count what is alive at each kernel; ``number_of`` has the results that own memory, as in `assign_buffers`."""
+    """Count the live bytes at each kernel; ``number_of`` maps the results that own memory, as in `assign_buffers`."""
     kernels, buffers, needs = ordered.kernels, assignment.buffers, assignment.needs
     alive: list[int] = []
     live = in_arena = own = all_results = working = 0
     most = most_in_arena = most_own = most_working = 0
     ending: dict[int, list[Kernel]] = {}
-    """kernels with working memory, by the last kernel that begins before they end"""
+    """kernels with working memory, keyed by the last kernel that begins before they end"""
     for index, kernel in enumerate(kernels):
         uid, cost, reuses = kernel.nodes[-1].uid, kernel.cost, assignment.reuses[index]
-        # A result that is written over an operand takes no further memory.
+        # A result that overwrites an operand takes no additional memory.
         if reuses is None and uid in number_of:
             live += cost.bytes
             if buffers[index] >= 0:
@@ -232,13 +232,13 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
                 own += cost.bytes
                 all_results += cost.bytes
         if cost.workspace or cost.scratch:
-            # Where kernels overlap, working memory of this one counts until the last kernel has begun that begins
-            # before its end.
+            # If kernels overlap, this one's working memory counts until the last kernel has begun that begins before
+            # its end.
             ending.setdefault(ordered.runs_until[index], []).append(kernel)
             live += cost.workspace
             in_arena += align_up(cost.scratch)
             working += cost.workspace - cost.scratch
-        # Before anything is freed: operands are alive while the kernel reads them.
+        # Before anything is freed, since operands are live while the kernel reads them.
         alive.append(live)
         most, most_in_arena = max(most, live), max(most_in_arena, in_arena)
         most_own, most_working = max(most_own, own), max(most_working, working)
@@ -258,19 +258,19 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
 
 
 _WORTH = 0.9
-"""part of the bytes that are alive at the worst moment, below which running operations apart is worth a decision; a
-saving of less than a tenth is within the effect of other shapes of blocks"""
+"""minimum fraction of the peak's live bytes that running operations separately must save to be reported; less than a
+tenth is within the effect of other block shapes"""
 
 
 def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> None:
-    """Enter a decision where the worst moment is in fused kernels whose operations, one by one, would take less.
+    """Record a decision if the peak is in fused kernels whose operations would need less memory separately.
 
-    ``number_of`` has the results that own memory, by uid, with the numbers of their kernels.
+    ``number_of`` maps the uids of results that own memory to the numbers of their kernels.
     """
     bound = schedule.peak_lower_bound
     worst = [number for number, placement in enumerate(schedule.placements) if placement.live == bound]
     kernels = [schedule.kernels[number] for number in worst]
-    # One moment that fusion does not cause is enough: running operations apart would not lower the peak.
+    # One peak not caused by fusion is enough: running operations separately would not lower the maximum.
     if not worst or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
         return
     known: dict[tuple[Any, ...], int] = {}
@@ -294,9 +294,9 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_o
 
 
 def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
-    """Return everything that ``_one_by_one`` depends on, of fused kernels at which equally much is alive.
+    """Return everything that ``_one_by_one`` depends on, for fused kernels with equally many live bytes.
 
-    Kernels of one pattern share one record of their cost.
+    Kernels with one pattern share their cost record.
     """
     freed = {node.uid for node in placement.frees}
     dying = tuple([read.uid in freed for read in kernel.reads])
@@ -305,20 +305,20 @@ def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
 
 
 def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> int:
-    """Return the most bytes alive if each operation of a kernel were a kernel, in place where it can be.
+    """Return the maximum of live bytes if each operation of a kernel were a separate kernel, in place where possible.
 
-    Operations are visited from the last to the first, where an operand that was not met before is read for the last
-    time; ``alive`` is counted from what is alive at the end.
+    Operations are visited from last to first, so the first encounter of an operand is its last read; ``alive`` is
+    counted back from the live bytes at the end.
     """
     kernel, placement = schedule.kernels[number], schedule.placements[number]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost
     has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
-    # Operands from outside count only if their memory is freed here; others live on, and are in `placement.live`.
+    # Operands from outside count only if their memory is freed here; others stay live and are in `placement.live`.
     unmet = {node.uid: node.type.nbytes for node in kernel.nodes}
     for node in placement.frees:
         unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
     alive = most = 0
-    # Backwards, since the last reader of an operand is then the first that is met: no table of last uses is needed.
+    # In reverse the last reader of an operand is encountered first, so no table of last uses is needed.
     for node in reversed(kernel.nodes):
         type_, operands = node.type, inputs[node.uid]
         needed = size = type_.nbytes
@@ -327,19 +327,18 @@ def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Ma
             dying = unmet.pop(operand.uid, 0)
             if dying:
                 alive += dying
-                # Types are interned. A result that is handed out has memory of its own, and is not written over an
-                # operand.
+                # Types are interned. A returned result has its own memory and overwrites no operand.
                 if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
                     needed = 0
         if has_temporaries:
             needed += workspace_of(node.operation, *[operand.type for operand in operands])
         if alive + needed > most:
             most = alive + needed
-    # The schedule counts the result and the working memory already: they are taken off, as is the end's count.
+    # The schedule already counts the result and the working memory: subtract them, and the count at the end.
     own = cost.bytes if placement.reuses is None and result.uid in number_of else 0
     return most + placement.live - cost.workspace - own - alive
 
 
 def _writes_over(node: Expr) -> bool:
-    """Whether a node's result can be written over an operand of its type."""
+    """Whether a node's result can overwrite an operand of its type."""
     return node.operation.elementwise and node.operation.reuses_operand

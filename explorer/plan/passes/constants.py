@@ -1,7 +1,7 @@
-"""Constants: values that depend on weights alone are computed once for each program, before its first run.
+"""Constants: values that depend only on weights are computed once for each program, before its first run.
 
-The pass only marks them: the pass order lets their kernels begin first, the pass buffers leaves their results outside
-the arena, since these outlive a run, and the program computes each once (ComputeOnce in run/kernels/runners.py).
+The pass only marks them: the pass `Order` makes their kernels begin first, the pass `Buffers` keeps their results
+outside the arena, since they outlive a run, and the program computes each once (ComputeOnce in run/kernels/runners.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Constants(Pass):
         return graph.has_parameters
 
     def run(self, graph: PlanGraph) -> None:
-        """Mark the nodes that depend on no parameter, and enter how much memory their results keep."""
+        """Mark the nodes that depend on no parameter, and record how much memory their results occupy."""
         prepared_nodes = prepared(graph)
         graph.notes(Prepared).update([node.uid for node in prepared_nodes])
         computed = [node for node in prepared_nodes if not node.operation.view]
@@ -51,11 +51,11 @@ class Constants(Pass):
 
 
 def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
-    """Return the results that must be kept: those that nodes of each run read, themselves or through views."""
+    """Return the results to keep: those that nodes of each run read, directly or through views."""
     base: dict[int, Expr] = {}
     for node in prepared_nodes:
         operands = graph.inputs[node.uid]
-        # Operands come first, so that one step leads through any number of views.
+        # Operands come first, so one step resolves any number of views.
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
     kept: dict[int, Expr] = {}
     marked = graph.notes(Prepared)
@@ -63,7 +63,7 @@ def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
         if node.uid not in marked:
             for operand in graph.inputs[node.uid]:
                 source = base.get(operand.uid)
-                # A view of a parameter's value, or of a tensor, needs nothing to be kept.
+                # A view of a parameter's value, or of a tensor, needs no additional memory.
                 if source is not None and source.uid in marked:
                     kept[source.uid] = source
     return list(kept.values())

@@ -1,8 +1,8 @@
-"""Dedup: equal sub-expressions become one node (common subexpression elimination, by value numbering).
+"""Dedup: merges equal subexpressions into one node (common subexpression elimination by value numbering).
 
-It runs before batching, so that equal calls are one call, and after inlining, when bodies show what they share: the
-forward pass that a function and its gradient both compute is found here, without a rule that knows about gradients.
-Expressions are equal by structure alone; whether two tensors hold equal numbers is never looked at.
+It runs before batching, so that equal calls become one call, and after inlining, when bodies reveal shared operations:
+the forward pass that a function and its gradient both compute is found here, without a rule about gradients. Equality
+is structural only; tensor values are never compared.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class Dedup(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers.
+        """Number the values, operands first: equal operations with equal operand numbers or storage get equal numbers.
 
-        Value numbering in one walk: since operands have their numbers when a node is reached, equal subgraphs of any
-        depth are found by one look-up a node. Operations are interned, so that they are compared by identity.
+        Value numbering takes one walk: operands have their numbers when a node is reached, so equal subgraphs of any
+        depth are found by one look-up per node. Operations are interned and therefore compared by identity.
         """
         numbers: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
@@ -79,13 +79,13 @@ class Dedup(Pass):
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
-            if not node.operation.pure:  # a side effect takes place for each
+            if not node.operation.pure:  # side effects must happen once per node
                 key: Any = node.uid
             elif count == 1:
                 key = (node.operation, survivor[operands[0].uid])
             elif count == 2:
                 left, right = survivor[operands[0].uid], survivor[operands[1].uid]
-                # By number, so that a + b and b + a get one key.
+                # Sort the operands, so that a + b and b + a get the same key.
                 if right < left and node.operation.commutative:
                     if _commutes(node.operation):
                         left, right = right, left
@@ -94,12 +94,12 @@ class Dedup(Pass):
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
-            # Two tensors over one array are one value; a parameter has a value of its own at each run.
+            # Two tensors over one array are the same value; a parameter is a separate value in each run.
             elif isinstance(node, Tensor):
                 key = node.storage
             else:
                 key = node.uid if node.operation.name == "parameter" else node.operation
-            # The first in topological order survives, so that a substitution never points at a node that depends on the
+            # The first in topological order survives, so that a substitution never points to a node that depends on the
             # copy.
             first = numbers.setdefault(key, node)
             survivor[node.uid] = first.uid
@@ -118,9 +118,9 @@ class Dedup(Pass):
         survivor: Mapping[int, int],
         graph: PlanGraph,
     ) -> None:
-        """Say why operations stay whose operands are those of another one, the other way round."""
+        """Record why operations are kept that have another operation's operands in a different order."""
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
-        # A decision about 0.0 and −0.0 is worth it only where an operation with turned operands exists.
+        # A decision about 0.0 and −0.0 is only useful if an operation with swapped operands exists.
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
@@ -128,15 +128,16 @@ class Dedup(Pass):
                 graph.decline(self, self.order_of_zeros, facts, node)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """Put the first of equal nodes in the place of the others; constants share one decision, for they are many.
+        """Replace equal nodes by the first of them; constants share one decision, since there are many.
 
-        ``merged`` has the copies by uid of the first, ``survivor`` by uid the uid of the first node of equal value.
+        ``merged`` maps the uid of the first node to its copies, ``survivor`` maps uids to the uid of the first node of
+        equal value.
         """
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
             first = by_uid[uid]
-            # A literal in a loop is as many constants as rounds: one decision for each would bury the others.
+            # A literal in a loop gives a constant per iteration; separate decisions would bury the others.
             if isinstance(first.operation, Full):
                 constants.append((first, copies))
                 continue
@@ -166,10 +167,10 @@ class Dedup(Pass):
                     graph.substitute(decision, copy, first)
 
     def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
-        """Let calls whose gradient is taken, too, be computed by the call that gives value and residuals.
+        """Replace calls that are also differentiated by the calls that return both value and residuals.
 
         A gradient needs intermediate results (residuals) of the forward call, and records the call a second time with
-        these among its outputs. That second call computes the value as well, so that the first one is not needed.
+        the residuals among its outputs. This second call also computes the value, so the first one is not needed.
         """
         operations = {node.operation for node in graph.live}
         augmented_of = {
@@ -181,7 +182,7 @@ class Dedup(Pass):
             for operation in operations
             if isinstance(operation, Call)
         }
-        # A derived body may belong to another program: only those that this graph calls count.
+        # A derived body may belong to another program: count only calls in this graph.
         augmented_of = {call: others for call, others in augmented_of.items() if not operations.isdisjoint(others)}
         if not augmented_of:
             return
@@ -189,7 +190,7 @@ class Dedup(Pass):
         pairs: dict[int, list[tuple[Expr, Expr]]] = {}
         for node in graph.live:
             operation = node.operation
-            # A copy is gone already, by `_merge`.
+            # `_merge` has already removed copies.
             if survivor[node.uid] != node.uid:
                 continue
             if isinstance(operation, Item):
@@ -207,7 +208,7 @@ class Dedup(Pass):
     def _read_from(
         self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: PlanGraph
     ) -> None:
-        """Let the readers of the first call of each pair read the second one instead; ``items`` are outputs by call."""
+        """Make the readers of the first call of each pair read the second one; ``items`` maps calls to outputs."""
         decision = graph.decide(
             self,
             self.augmented,
@@ -222,7 +223,7 @@ class Dedup(Pass):
                     output = Item(
                         reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
                     )
-                    # The gradient may have asked for the same output already; then its Item is read.
+                    # The gradient may already read the same output; reuse its Item.
                     item = numbers.get((output, other.uid))
                     if item is None:
                         with recording_at(reader.scope, reader.code, reader.instruction):
@@ -235,15 +236,15 @@ class Dedup(Pass):
 
 
 def _commutes(operation: Operation) -> bool:
-    """Whether operands may change places to the last bit.
+    """Whether swapping the operands gives the same bits.
 
-    NumPy's maximum and minimum, which are idempotent, return the first operand of 0.0 and −0.0, so they may not.
+    NumPy's maximum and minimum, which are idempotent, return the first of 0.0 and −0.0, so the answer for them is no.
     """
     return operation.commutative and not operation.idempotent
 
 
 def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
-    """Return how many copies have the first one's operands in another order."""
+    """Return how many copies have the first node's operands in another order."""
 
     def order(node: Expr) -> list[int]:
         return [survivor[operand.uid] for operand in graph.inputs[node.uid]]

@@ -1,10 +1,10 @@
-"""Fuse: elementwise operations join the kernel of what they read, so that no temporary is written between them.
+"""Fuse: elementwise operations join the kernel of their operands, so that no temporary is written between them.
 
-One walk decides which nodes share a kernel; plan/schedule/blocked_kernel.py decides, by shapes alone, how the kernel
-runs block by block. A value that two operations read ends its kernel, even where both are in one kernel later. So
-groups are trees, and no kernel can come to wait for itself by way of another one. Computing a cheap value again in the
-kernel of each reader would save its way through memory, but a plan would then hold operations that the program does
-not, and the panel could not show one node in one kernel.
+One walk decides which nodes share a kernel; plan/schedule/blocked_kernel.py decides, from shapes only, how the kernel
+runs block by block. A value with two readers ends its kernel, even if both readers are in one kernel later. Groups are
+therefore trees, and no kernel can depend on itself through another one. Recomputing a cheap value in the kernel of each
+reader would save memory traffic, but a plan would then contain operations that the program does not, and the panel
+could not assign each node to one kernel.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class Fuse(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays.
+        """Grow groups from the operands up; an operand joins if it has no other reader and the shape is the same.
 
         Nodes are visited operands first, so that a node finds the finished groups of its operands, and every group
         stays a tree that ends in one result.
@@ -241,7 +241,7 @@ class Fuse(Pass):
         groups: dict[int, FusionGroup] = {}
         """uid of a group's last member → the group, which the next operation may join"""
         larger: dict[int, FusionGroup] = {}
-        """groups of two or more by identity, in the order in which they began"""
+        """groups of two or more, keyed by identity, in order of creation"""
         all_plain = all(type_.plain for type_ in {node.type for node in graph.live})
         for node in graph.live:
             operation = node.operation
@@ -254,8 +254,8 @@ class Fuse(Pass):
                 continue
             if not operation.elementwise:
                 if operation.is_tileable:
-                    # A product begins a group, and never joins one: its tiles are cut by its own kernel, and what
-                    # follows is cut alike.
+                    # A product starts a group but never joins one: its own kernel computes tiles, and the operations
+                    # after it use the same tiles.
                     groups[uid] = FusionGroup([node], product=node)
                 elif operation.reduced_axes is not None:
                     self._join_reduction(node, groups, larger, roots, graph)
@@ -266,7 +266,7 @@ class Fuse(Pass):
                 source = operand.uid
                 other = groups.get(source)
                 if other is None:
-                    # A leaf is no operation that could have been fused: not worth a decision.
+                    # A leaf is no operation that could be fused, so it needs no decision.
                     if source not in available and (operand.operands or not operand.operation.view):
                         self._decline_producer(node, operand, graph)
                     continue
@@ -280,10 +280,10 @@ class Fuse(Pass):
                 # The usual case without a call: no other reader, one type, and no earlier operand has a group.
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if alone or self._joins(node, operand, base, other, roots, graph):
-                    # Two operands with groups of their own become one: neither can depend on the other, since each has
-                    # this reader alone.
+                    # Merge the groups of two operands: neither can depend on the other, since each has only this
+                    # reader.
                     base = other if base is None else merged(base, other, larger)
-            # No operand has a group to join, so the node begins one, which its reader may join.
+            # No operand has a group to join, so the node starts one, which its reader may join.
             if base is None:
                 groups[uid] = FusionGroup([node])
                 continue
@@ -307,12 +307,12 @@ class Fuse(Pass):
         roots: set[int],
         graph: PlanGraph,
     ) -> bool:
-        """Whether an elementwise node joins the group ``other`` of an operand; if not, decline with the reason.
+        """Whether an elementwise node joins the group ``other`` of an operand; if not, decline with a reason.
 
-        ``base`` is the group of earlier operands, which the node has joined already.
+        ``base`` is the group of earlier operands that the node has already joined.
         """
         facts: Facts = {"operand": operand, "reader": node.operation.label}
-        # The first fact that holds is the reason: a result that is asked for is written to memory whatever else holds.
+        # The first applicable fact is the reason: a requested result is written to memory whatever else holds.
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
@@ -340,7 +340,7 @@ class Fuse(Pass):
     ) -> None:
         """Let a reduction end the groups of its operands, if its blocks fit into the cache.
 
-        Its result enters no group: in general it is complete only when the last block has run.
+        Its result joins no group, because in general it is complete only after the last block.
         """
         inputs = graph.inputs
         base: FusionGroup | None = None
@@ -349,8 +349,7 @@ class Fuse(Pass):
             group = groups.get(operand.uid)
             if group is None:
                 below = operand
-                # Decline where a view alone keeps the reduction from operations that it could have joined.
-                # Views are looked through: the reader could have joined the operation that computed the viewed value.
+                # Decline if only a view separates the reduction from operations that it could join.
                 while below.operation.view and below.operands:
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:
@@ -370,7 +369,7 @@ class Fuse(Pass):
     def _tiling_with(
         self, node: Expr, operand: Expr, group: FusionGroup, members: list[Expr], roots: set[int], graph: PlanGraph
     ) -> Tiling | None:
-        """Return the tiling of a reduction in whose kernel the ``members`` run; decline, and return None, without."""
+        """Return the tiling of a reduction fused with ``members``; if there is none, decline and return None."""
         operation = node.operation
         facts: Facts = {"operand": operand, "reader": operation.label}
         prepared = graph.notes(Prepared)
@@ -386,7 +385,8 @@ class Fuse(Pass):
             tiling = tiling_for([*members, node], lambda member: graph.inputs[member.uid])
             if tiling is not None:
                 return tiling
-            # Without a way to combine parts, each row must fit into a block; with one, only their number is limited.
+            # Without a way to combine parts, each row must fit into a block; with one, only the number of parts is
+            # limited.
             if operation.combine_ufunc is None:
                 row = math.prod([operand.shape[axis] for axis in operation.reduced_axes or ()]) * operand.dtype.itemsize
                 reason = self.long_rows
@@ -408,7 +408,7 @@ class Fuse(Pass):
         graph.decline(self.chain, reason, facts, node).unfused_edges.append((operand, node))
 
     def _decline_lonely(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Decline elementwise operations that joined no kernel, and that no decision was about so far."""
+        """Decline elementwise operations that joined no kernel and have no decision yet."""
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
         explained = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
         lonely = [node for node in nodes if node.operation.elementwise and node.uid not in explained]
@@ -422,10 +422,7 @@ class Fuse(Pass):
                 graph.decline(self.chain, self.nothing_to_join, facts, node, estimated_cost_us=0.0)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
-        """Decline a node whose type, or an operand's, is of elements that no fused kernel knows.
-
-        On other devices than cpu, products and reductions are fused with nothing.
-        """
+        """Decline a node if fused kernels do not support its type or an operand's."""
         operation = node.operation
         if not (operation.elementwise or operation.is_tileable or operation.reduced_axes is not None):
             return
@@ -439,19 +436,19 @@ class Fuse(Pass):
 
 
 def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
-    """Whether an operand is read by more operations than the node, which may read it more than once."""
+    """Whether other nodes also read an operand, which the node itself may read more than once."""
     places = graph.users[operand.uid]
     return places > 1 and places > sum([other is operand for other in graph.inputs[node.uid]])
 
 
 def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
-    """Return the facts of a value that several operations read: how many there are, and the first of them by name."""
+    """Return facts about a value with several readers: their number, and the names of the first ones."""
     readers = [node.operation.label for node in graph.readers(operand)]
     return {"consumers": len(readers), "readers": shortened(readers)}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a node and its operands are NumPy's numbers on one device other than cpu."""
+    """Whether a node and its operands have NumPy dtypes and are on one device other than cpu."""
     device = node.type.device
     types = [node.type, *[operand.type for operand in graph.inputs[node.uid]]]
     return device is not cpu and all(type_.numeric and type_.device is device for type_ in types)
@@ -460,7 +457,7 @@ def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
 _SHOWN = 5
-"""operations that a kernel's label names"""
+"""maximum number of operations that a kernel's label lists"""
 
 
 class FusionGroup:
@@ -473,13 +470,13 @@ class FusionGroup:
         self.product = product
         """the member that is computed tile by tile: a matrix product, a convolution or a pooling"""
         self.tiling: Tiling | None = None
-        """the blocks of the reduction at its end, if there is one"""
+        """the blocks of the final reduction, if any"""
 
 
 def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> FusionGroup:
-    """Merge two groups that do not depend on each other; the longer one takes the shorter in.
+    """Merge two independent groups, the shorter into the longer one.
 
-    So a chain that many short groups join costs their lengths, not its own again and again.
+    A chain that many short groups join thus costs their lengths, and is not copied again and again.
     """
     longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
     longer.members.extend(shorter.members)
@@ -491,7 +488,7 @@ def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> Fu
 
 
 def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> None:
-    """Enter the decision that elementwise operations are one kernel, with the product that they finish or none."""
+    """Record the decision that elementwise operations are one kernel, including the product before them, if any."""
     members = group.members
     unwritten = members[:-1]
     reason = Fuse.fused
@@ -518,7 +515,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
 
 
 def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> None:
-    """Enter the decision that a reduction and what it reads are one kernel, and whether its bits stay the same."""
+    """Record the decision that a reduction and its inputs are one kernel, and whether its bits stay the same."""
     members, last, in_parts = group.members, group.members[-1], tiling.in_parts
     same_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
     reason = Fuse.reduced_whole
@@ -547,10 +544,10 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
 
 
 def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
-    """Whether a reduction gives the bits that it gives alone, however images lie in memory.
+    """Whether a fused reduction gives the same bits as a separate one, in every memory format.
 
-    A float sum in parts does where rows are halved where NumPy's pairwise summation halves them, which holds for
-    np.add without a change of dtype. The memory format is chosen later, so both tilings must keep the bits.
+    A float sum in parts does if rows are halved where NumPy's pairwise summation halves them, which requires np.add
+    without a change of dtype. The memory format is chosen later, so both tilings must keep the bits.
     """
     operand, last = members[-2], members[-1]
     if last.dtype.kind in _ORDERLESS or last.operation.idempotent:

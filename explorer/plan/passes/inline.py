@@ -1,11 +1,11 @@
-"""Inline: calls are replaced by the bodies that they call, so that the later passes see through them.
+"""Inline: replaces calls by the operations of their bodies, so that later passes see them.
 
-Operations of different calls can then be merged and fused with each other. Where that would make a program of millions
-of nodes, calls stay closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
+Operations of different calls can then be merged and fused. If the program would grow to millions of nodes, calls stay
+closed: each is one kernel, whose body is planned once (`plan_closed` in plan/planner.py).
 
-A mapped call is replaced by its body over all members at once, as plan/batching/vectorize.py writes it. Where that
-costs more, or an operation has no batching rule, it stays closed, and its kernel runs the body once for each member.
-Where workers are open, its members are divided over them if that pays (plan/batching/divided_calls.py).
+A mapped call is replaced by its body vectorized over all elements (plan/batching/vectorize.py). If that costs more, or
+an operation has no batching rule, the call stays closed, and its kernel runs the body once per element. If workers are
+available, the elements are divided among them if that pays off (plan/batching/divided_calls.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in th
 
 
 class InlinedCalls(dict[int, tuple[Body, list[Expr]]]):
-    """Uid of a call → the body that was put in its place, and the copies of the body's own nodes."""
+    """uid of a call → the body that replaced it, and the copies of the body's own nodes"""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Inline(Pass):
     limit: int = 500_000
     """maximum number of nodes of the program; calls beyond it stay closed"""
     vectorize: bool = True
-    """compute all members of a mapped call at once, where the prices say so; False runs them one after the other"""
+    """compute all elements of a mapped call at once if that is estimated to be faster; False runs them one after
+    another"""
     cost_model: CostModel = REFERENCE_COST_MODEL
     whole: tuple[str, ...] = ()
-    """names of functions whose calls stay closed, to be run whole by one worker"""
+    """names of functions whose calls stay closed and run on one worker"""
     network: Network | None = None
-    """workers over which the members of mapped calls are divided where that pays, and the prices of their messages"""
+    """workers among which mapped calls are divided if that pays off, with the costs of their messages"""
     name = "inline"
     inlined = Reason(
         "inlined",
@@ -126,9 +127,9 @@ class Inline(Pass):
         return any(_is_open(node.operation) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Walk from the operands up; calls inside an inlined body are inlined in turn.
+        """Walk from the operands up; calls inside an inlined body are inlined next.
 
-        All calls of one function share a decision, which gains subjects as they are met.
+        All calls of one function share a decision, which gains subjects during the walk.
         """
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
@@ -147,15 +148,14 @@ class Inline(Pass):
                 border = _border(node, graph)
                 graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=border)
                 continue
-            # Calls of one function share a decision; a mapped call, which is many of them, has its own.
-            # Negative, so that it meets no uid, which is the key of mapped calls.
+            # Calls of one function share a decision; a mapped call, which represents many calls, has its own.
             key = -id(operation)
             if isinstance(operation, MappedCall):
                 vectorized = self._vectorized(operation, node, graph)
                 if vectorized is None:
                     continue
                 key, (reason, body, facts) = node.uid, vectorized
-            # Counted before the body is copied: calls of calls grow exponentially.
+            # Count before copying the body, because nested calls grow exponentially.
             if total + len(body.nodes) > self.limit:
                 graph.decline(
                     self,
@@ -188,11 +188,11 @@ class Inline(Pass):
                     assert isinstance(item.operation, Item)
                     graph.substitute(number, item, outputs[item.operation.index])
             _enter_items(inside, items, graph)
-            # The body's nodes come next, in their order, so that nested calls are met as if they had been written here.
+            # Visit the body's nodes next, in order, so that nested calls are handled as if they had been written here.
             pending.extendleft(reversed(inside))
 
     def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
-        """Return the body over all members of a mapped call, with reason and facts; or decline with the reason."""
+        """Return the body over all elements of a mapped call, with reason and facts; or decline with a reason."""
         facts: Facts = {"name": call.body.name, "count": call.size}
         if not self.vectorize:
             graph.decline(self, self.not_asked, facts, node)
@@ -203,7 +203,7 @@ class Inline(Pass):
             graph.decline(self, self.not_batchable, {**facts, "inner": error.given, "why": error.rule}, node)
             return None
         prices = self.cost_model
-        # One after the other, each member's operands are views, and its results are copied.
+        # One after another, each element's operands are views, and its results are copied.
         results = [output.type.nbytes for output in call.body.outputs]
         rows = (call.batched.count(True) + len(results)) * prices.view + sum(results) / prices.bandwidth
         together, separate = body_cost(body, prices), call_cost(call, prices) + call.size * rows
@@ -216,7 +216,7 @@ class Inline(Pass):
     def _divided(
         self, call: MappedCall, node: Expr, graph: PlanGraph, together: float
     ) -> tuple[Reason, Body, Facts] | None:
-        """Return the body that computes a mapped call in parts on workers, where there are some and that pays."""
+        """Return the body that computes a mapped call in parts on workers, if there are workers and it pays off."""
         network = self.network
         if network is None or network.workers < 2 or call.size < 2 or not call.pure:
             return None
@@ -233,19 +233,19 @@ class Inline(Pass):
 
 
 def _is_open(operation: Operation) -> bool:
-    """Whether operations can stand in a call's place: those of its body, of a mapped one those over all members."""
+    """Whether operations can replace a call: those of its body, or of its vectorized body."""
     return isinstance(operation, Call) and (operation.inlinable or isinstance(operation, MappedCall))
 
 
 def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
-    """Add the Item nodes among some nodes to ``items``, by the uid of their call."""
+    """Add the Item nodes among the given nodes to ``items``, keyed by the uid of their call."""
     for node in nodes:
         if isinstance(node.operation, Item):
             items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
 def _border(call: Expr, graph: PlanGraph) -> float:
-    """Return the µs to write and read the operands and results of a closed call, which fusion could have saved."""
+    """Return the µs that fusion could have saved: to write and read the operands and results of a closed call."""
     crossing = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
     return 2 * sum(crossing) / REFERENCE_COST_MODEL.bandwidth
 
@@ -253,14 +253,14 @@ def _border(call: Expr, graph: PlanGraph) -> float:
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
     """Copy a body's nodes over a call's operands; return the copies, in the order of `own`, and the outputs.
 
-    The copies stand in a scope of their own inside the call's; those of a layer's body stand in the layer's scope, in
-    which the call was recorded.
+    The copies get their own scope inside the call's scope. Copies of a layer's body get the layer's scope, in which the
+    call was recorded.
     """
     inputs = (*body.parameters, *body.captured)
     images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
     scope_kind = body.scope.kind if body.scope is not None else "function"
     box = call.scope
-    # In a backward pass a scope names the forward node, and no more (grad/gradient_scopes.py): the layer's is around
+    # In a backward pass a scope contains only the forward node (grad/gradient_scopes.py): the layer's scope encloses
     # it.
     while box is not None and box.kind == "twin":
         box = box.parent

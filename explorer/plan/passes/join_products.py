@@ -1,8 +1,9 @@
-"""Joined products: products of one value with several small weights become one, with the weights side by side.
+"""Joined products: products of one value with several small weights become one product with concatenated weights.
 
-The queries, keys and values of attention are such products. A small one takes about as long to start as to compute, and
-its operand is read anew by each. What is added to all of them is joined, too, so that it still runs in the product's
-loop. The weights are joined once, before the first run, and kept a second time, which is why large ones are left alone.
+The queries, keys and values of attention are such products. A small product takes about as long to start as to compute,
+and each one reads its operand again. Terms added to all of them are joined, too, so that they still run in the
+product's loop. The weights are concatenated once, before the first run, and stored a second time, which is why large
+ones are excluded.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
 
 _SMALL = 10
-"""work of a product up to which it is small, in times that starting a kernel takes"""
+"""maximum work of a small product, as a multiple of the time to start a kernel"""
 
 _METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
 
@@ -59,16 +60,16 @@ class JoinProducts(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether a value that is not the same in every run is multiplied by several matrices that are."""
+        """Whether a run-dependent value is multiplied by several constant matrices."""
         return bool(_joinable(graph))
 
     def run(self, graph: PlanGraph) -> None:
-        """Join the products of each value; they are asked in the order of the program."""
+        """Join the products of each value, in program order."""
         for nodes in _joinable(graph):
             self._join(nodes, graph)
 
     def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Put one product in the place of several, or decline with the reason."""
+        """Replace several products by one, or decline with a reason."""
         left = graph.inputs[nodes[0].uid][0]
         model = self.cost_model
         work = max([kernel_cost(node, graph.inputs[node.uid], model, call=False) for node in nodes])
@@ -86,7 +87,7 @@ class JoinProducts(Pass):
             graph.decline(self, self.read_alone, {**facts, "reader": reader}, nodes[0], estimated_cost_us=0.0)
             return
         first = nodes[0]
-        # The joined product belongs to none of the boxes that it computes a part of: they stay alike.
+        # The joined product belongs to none of the original boxes, so that they stay alike.
         with recording_at(common_scope([node.scope for node in nodes]), first.code, first.instruction):
             weights = Concatenate(1)(*[graph.inputs[node.uid][1] for node in nodes])
             whole = product = record(first.operation, (left, weights))
@@ -113,7 +114,7 @@ class JoinProducts(Pass):
 
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
-    """Return the products of each value by several matrices that are the same in every run, but for results."""
+    """Return, for each value, its products with several constant matrices, excluding results."""
     products: dict[int, list[Expr]] = {}
     for node in graph.live if graph.has_parameters else ():
         if type(node.operation) is Matmul:
@@ -125,7 +126,7 @@ def _joinable(graph: PlanGraph) -> list[list[Expr]]:
 
 
 def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
-    """Whether a product is of a value of the run and a matrix that is the same in every run."""
+    """Whether a product multiplies a run-dependent value by a constant matrix."""
     left, weights = graph.inputs[node.uid]
     same_type = left.type.plain and weights.type.plain and left.dtype == weights.dtype == node.dtype
     several_axes = left.ndim > 1 and weights.ndim == 2
@@ -133,7 +134,7 @@ def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
 
 
 def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
-    """Return the sum that alone reads a product, and the constant vector that it adds; None if there is none."""
+    """Return the sum that is a product's only reader, and the constant vector that it adds; None if there is none."""
     if graph.users[product.uid] != 1:
         return None
     (total,) = graph.readers(product)
@@ -148,7 +149,7 @@ def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
 
 
 def _fused_reader(node: Expr, graph: PlanGraph) -> Expr | None:
-    """Return the elementwise operation that alone reads a value, and would run in one loop with it."""
+    """Return the elementwise operation that is the only reader of a value and would be fused with it."""
     readers = graph.readers(node)
     if len(readers) != 1 or graph.users[node.uid] != 1:
         return None

@@ -1,8 +1,8 @@
-"""Memory format: which results hold the channels of a pixel together in memory; their shape stays (N, C, H, W).
+"""Memory format: chooses which results keep the channels of a pixel contiguous in memory; shapes stay (N, C, H, W).
 
-PyTorch calls it channels_last. A user never sees it: results that are handed out are in the order of their shape, and
-only strides differ inside. It is chosen after the order, for kernels and not for operations, since a fused kernel reads
-and writes its images in one format.
+PyTorch calls this format channels_last. Users never see it: returned results are row-major, and only internal strides
+differ. The choice is made after ordering, for kernels instead of operations, because a fused kernel reads and writes
+its images in one format.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MemoryFormat(Pass):
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
-        numerics="reordering",  # NumPy adds in the order of memory
+        numerics="reordering",  # NumPy adds in memory order.
     )
     asked_for = Reason(
         "asked_for",
@@ -48,14 +48,14 @@ class MemoryFormat(Pass):
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether an operation reads or makes images pixel by pixel."""
+        """Whether an operation reads or produces images pixel by pixel."""
         return any(kernel.nodes[0].operation.channels_last for kernel in graph.ordered.kernels)
 
     def run(self, graph: PlanGraph) -> None:
-        """Walk the kernels in order and put others in the place of those whose result changes its format.
+        """Walk the kernels in order and replace those whose result changes its format.
 
-        A result that was asked for stays in the order of its shape. Elementwise operations follow their operands, so
-        that a format lasts from one convolution to the next; nothing converts between formats on the way.
+        A requested result stays row-major. Elementwise operations follow their operands, so that a format persists from
+        one convolution to the next; nothing is converted on the way.
         """
         ordered = graph.ordered
         roots = {root.uid for root in ordered.roots}
@@ -65,7 +65,7 @@ class MemoryFormat(Pass):
         kernels: list[Kernel] = []
         for kernel in ordered.kernels:
             result = kernel.result
-            # A kernel that reads an image pixel by pixel says so, whatever format its own result has.
+            # A kernel that reads an image pixel by pixel declares it, whatever format its own result has.
             kernels.append(_reading_pixels(kernel, pixel_by_pixel))
             if not (_is_image(result) and not kernel.constant and self._prefers(kernel, graph, pixel_by_pixel)):
                 continue
@@ -79,30 +79,29 @@ class MemoryFormat(Pass):
         if changed:
             graph.decide(self.rule, self.pixel_by_pixel, {"count": len(changed)}, changed)
         for node in asked_for:
-            # About what a conversion would take: the result is read once and written once.
+            # About the cost of a conversion: the result is read once and written once.
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
 
     def _prefers(self, kernel: Kernel, graph: PlanGraph, pixel_by_pixel: set[int]) -> bool:
         """Whether a kernel writes images faster pixel by pixel: convolutions, poolings of such images, and elementwise
-        operations behind them."""
+        operations after them."""
         first = kernel.nodes[0].operation
         if first.channels_last:
             return True
         if first.follows_format:
-            # From one format to the other a pooling takes four times as long.
+            # A pooling that converts between formats takes four times as long.
             return graph.operands(kernel.nodes[0])[-1].uid in pixel_by_pixel
-        # Of the result's own shape: a broadcast operand, such as a bias of one row, says nothing about the result's
-        # pixels.
+        # Only operands with the result's shape count: a broadcast one, such as a bias, does not determine the format.
         return first.elementwise and any(
             read.uid in pixel_by_pixel and read.shape == kernel.result.shape for read in kernel.reads
         )
 
 
 def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
-    """Return a fused reduction whose blocks follow the format of the images that it reads; other kernels as they are.
+    """Return a fused reduction whose blocks follow the format of its input images; other kernels unchanged.
 
-    Blocks that follow the order in memory are read from a few contiguous stretches of it.
+    Blocks in memory order read a few contiguous stretches.
     """
     blocks = kernel.blocks
     if blocks is None or blocks.tiling is None:
@@ -116,7 +115,7 @@ def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
 
 
 def _is_image(node: Expr) -> bool:
-    """Whether a result is an array (N, C, H, W) that its kernel writes into memory of its own."""
+    """Whether a result is an array (N, C, H, W) that its kernel writes to its own memory."""
     type_ = node.type
     return (
         isinstance(type_, TensorType) and type_.rank == 4 and type_.size > 0 and type_.plain and not node.operation.view

@@ -1,18 +1,18 @@
-"""Order: list scheduling of kernels; of those that are ready, constants come first, then the earliest recorded.
+"""Order: list scheduling of kernels; among the ready ones, constants come first, then the earliest recorded.
 
-The algorithm is Kahn's: a kernel is ready when the values that it reads exist. Where several kernels may run at a
-time, the order is that in which kernels begin in a simulated run with the estimates of the cost model: a value exists
-when the kernel that gives it has ended in that run. Kernels that read a value still being computed wait; they are
-recorded with those that are ready. The pass buffers takes from the same simulation which kernels overlap.
+This is Kahn's algorithm: a kernel is ready once the values that it reads exist. If several kernels may run at a time,
+the order is that in which kernels begin in a simulated run with the cost model's estimates: a value exists once its
+kernel has ended in the simulation. Kernels that wait for a value still being computed are recorded along with those
+that are ready. The pass `Buffers` uses the same simulation to find which kernels overlap.
 
-The simulation stands for all machines: by default its estimates are those of the reference table, since measured ones
-would give another order, and other places in memory, on each. Executors (run/execution/executors) may begin kernels in
-any order that run/execution/kernel_dependencies.py allows.
+The simulation represents all machines: by default it uses the reference table, since measured estimates would give a
+different order, and different memory offsets, on each. Executors (run/execution/executors) may begin kernels in any
+order that run/execution/kernel_dependencies.py allows.
 
-The heuristic "depth_first" follows one branch to its end before it begins the next, as InferFramework does: nets that
-were tuned for it then run, and use memory, in the order that they were tuned in.
+The heuristic "depth_first" follows one branch to its end before it begins the next, as InferFramework does: nets tuned
+for it then run, and use memory, in the same order.
 
-Updates in place (plan/passes/update_in_place.py) begin when all other kernels have ended.
+Updates in place (plan/passes/update_in_place.py) begin after all other kernels have ended.
 """
 
 from __future__ import annotations
@@ -35,36 +35,35 @@ from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priori
 
 HEURISTICS = ("earliest", "depth_first")
 _SHOWN = 8
-"""kernels that a pick names: enough for the panel, and a wide graph has thousands ready at a time"""
+"""maximum number of kernels listed in a pick: enough for the panel, while a wide graph has thousands ready at a time"""
 
 
 class _Queue:
-    """Kernels that are ready, and, where several run at a time, those that wait for a kernel that still runs."""
+    """Ready kernels and, if several run at a time, kernels that wait for a running one."""
 
     def __init__(
         self, priorities: list[Priority], producers: Sequence[Sequence[int]], users: list[list[int]], parallel: bool
     ) -> None:
         self.priorities, self.users = priorities, users
         self.needs = [len(before) for before in producers]
-        """for each kernel how many of the kernels that it reads have not ended"""
+        """for each kernel, how many of its producers have not ended"""
         self.unbegun = self.needs.copy() if parallel else None
-        """for each kernel how many of the kernels that it reads have not begun"""
+        """for each kernel, how many of its producers have not begun"""
         self.ready = [priority for priority, need in zip(priorities, self.needs, strict=True) if need == 0]
         heapq.heapify(self.ready)
         self.constants = sum([not priority[0] for priority in self.ready])
         self.waiting: list[Priority] = []
-        """a heap, in which kernels that became ready stay until they are at its top"""
+        """a heap; kernels that have become ready are removed only when they reach the top"""
         self.waiting_count = 0
 
     def begin(self, constant: bool, heuristic: str) -> Pick:
-        """Take the next kernel, ``constant`` or not, out of the queue; return why it comes before the others."""
+        """Take the next kernel, ``constant`` or not, out of the queue; return why it precedes the others."""
         ready = self.ready
         count, waiting_count = len(ready), self.waiting_count
         candidates = tuple(ready) if count <= _SHOWN else tuple(ready[:_SHOWN])
         waiting: tuple[Priority, ...] = ()
         if waiting_count:
-            # Kernels that became ready are left in the heap until they are at its top: a heap has no cheap removal.
-            # The count says that one waits, so that the heap cannot run empty here.
+            # Ready kernels stay in the heap until they reach its top, because removal from the middle is expensive.
             while not self.needs[self.waiting[0][-1]]:
                 heapq.heappop(self.waiting)
             unready = [priority for priority in self.waiting[: 2 * _SHOWN] if self.needs[priority[-1]]]
@@ -84,7 +83,7 @@ class _Queue:
         return Pick(reason, candidates, count, waiting, waiting_count)
 
     def end(self, index: int) -> None:
-        """Let a kernel end: kernels that waited for no other one are ready."""
+        """End a kernel; kernels that waited only for it become ready."""
         needs = self.needs
         for user in self.users[index]:
             needs[user] -= 1
@@ -101,16 +100,15 @@ class _Queue:
 class Order(Pass):
     """Choose the order in which kernels run: each one after the kernels whose results it reads.
 
-    A subclass that defines ``sequence`` has an order of its own.
+    A subclass that defines ``sequence`` determines its own order.
     """
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
     """maximum number of kernels that run at one time"""
     heuristic: str = "earliest"
-    """one of HEURISTICS: of the ready kernels, "earliest" picks the one that was recorded first; "depth_first" the one
-    that a reverse depth-first search puts first, which runs the branch that comes last by name to its end before
-    another one"""
+    """one of HEURISTICS: among the ready kernels, "earliest" picks the first recorded one; "depth_first" picks the
+    first one in reverse depth-first order, which runs the branch whose name sorts last to its end before another one"""
     name = "order"
     rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
     together = Reason(
@@ -135,10 +133,10 @@ class Order(Pass):
     def __post_init__(self) -> None:
         check_name(self.heuristic, "order", HEURISTICS)
         if type(self.lanes) is not int or self.lanes < 1:
-            raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be a whole number of 1 or more", fix="lanes=1")
+            raise OperandError(f"lanes={self.lanes!r}", rule="lanes must be an integer of 1 or more", fix="lanes=1")
 
     def run(self, graph: PlanGraph) -> None:
-        """Make the kernels, and simulate a run that takes them by priority; fills in ``graph.schedule``."""
+        """Create the kernels, and simulate a run that picks them by priority; fills in ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
         producers, users = _producers_and_users(kernels, kernel_of)
         heuristic, places = self.heuristic, None
@@ -150,13 +148,13 @@ class Order(Pass):
         priorities: list[Priority] = []
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
-            # uids grow in the order of recording, so that the rank of a node that no pass made is its uid.
+            # uids increase in the order of recording, so the rank of a recorded node is its uid.
             rank = ranks.get(uid, uid) if places is None else places[index]
-            # False sorts first: constants begin before all kernels of the run that they are computed once for.
+            # False sorts first: constants, which are computed once for all runs, begin before all other kernels.
             priorities.append((not kernel.constant, rank, uid, index))
         waits, releases = _with_updates(graph, kernels, kernel_of, producers, users)
         queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
-        # Copies take time in a lane. With one lane the order is that of the priorities, whatever kernels take.
+        # Copies take time in a lane. With one lane the order follows the priorities, whatever kernels cost.
         priced = with_copies(kernels, self.cost_model) if self.lanes > 1 else kernels
         began, picks, runs_until, end = self._simulate(priced, queue, heuristic)
         levels, chains, chain_count = _levels_and_chains(began, producers, users)
@@ -177,11 +175,12 @@ class Order(Pass):
     def _simulate(
         self, kernels: Sequence[Kernel], queue: _Queue, heuristic: str
     ) -> tuple[list[int], list[Pick], list[int], float]:
-        """Return the kernels as they begin, why each does, the last to begin before each one's end, and the time."""
+        """Return the kernels in start order, a pick for each, the last kernel to begin before each one's end, and the
+        time."""
         began: list[int] = []
         picks: list[Pick] = []
         runs_until: list[int] = []
-        running: list[tuple[float, int, int]] = []  # when each ends, its place in the order, its number
+        running: list[tuple[float, int, int]] = []  # end time, position in the order, kernel number
         now = 0.0
         while queue.ready:
             index = queue.ready[0][-1]
@@ -193,9 +192,7 @@ class Order(Pass):
                 queue.end(index)
                 continue
             heapq.heappush(running, (now + kernels[index].cost.estimate, place, index))
-            # Where nothing is ready, or all lanes are taken, time goes on to the next end; all due by then end, too.
-            # A kernel that ends at the very moment at which another could begin ends first: its readers compete for the
-            # lane.
+            # If nothing is ready, or all lanes are busy, advance to the next end; all kernels due by then end, too.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
                 runs_until[place] = len(began) - 1
@@ -203,15 +200,15 @@ class Order(Pass):
         return began, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
-        """Return the numbers of the kernels in an order of one's own, for subclasses: each after its producers.
+        """Return the kernel numbers in a custom order, each after its producers; for subclasses.
 
-        ``producers[number]`` are the kernels whose results the kernel reads. Where several kernels run at a time, it is
-        the order in which they are preferred.
+        ``producers[number]`` are the kernels whose results the kernel reads. If several kernels run at a time, earlier
+        ones in this order are preferred.
         """
         raise NotImplementedError
 
     def _places(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
-        """Return the place of each kernel in the order of a subclass; raises DeclarationError where it is none."""
+        """Return the position of each kernel in a subclass's order; raises DeclarationError if the order is invalid."""
         sequence = [*self.sequence(kernels, producers)]
         places = {number: place for place, number in enumerate(sequence)}
         wrong, late = "", []
@@ -224,18 +221,18 @@ class Order(Pass):
         if wrong:
             raise DeclarationError(
                 f"{type(self).__name__}.sequence with {wrong}",
-                rule=f"it must hold each number below {len(kernels)} once, and each kernel after those that it reads",
+                rule=f"it must contain each number below {len(kernels)} once, and each kernel after its producers",
                 fix="return the numbers in topological order",
             )
         return [places[number] for number in range(len(kernels))]
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
-        """Return the number of kernels, and the length of the longest way through them."""
+        """Return the number of kernels, and the length of the longest path through them."""
         levels = graph.ordered.levels
         return {"kernels": len(levels), "levels": max(levels, default=0)}
 
     def _record(self, graph: PlanGraph, ordered: OrderedKernels, chains: int, together: float, alone: float) -> None:
-        """Enter the decision to run kernels at one time, or that none can; ``together`` and ``alone`` are µs."""
+        """Record whether kernels run concurrently; ``together`` and ``alone`` are times in µs."""
         kernels = ordered.kernels
         facts = {
             "count": len(kernels),
@@ -254,7 +251,7 @@ class Order(Pass):
 def _producers_and_users(
     kernels: Sequence[Kernel], kernel_of: Mapping[int, int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for each kernel those whose results it reads, and those that read its results."""
+    """Return for each kernel its producers and its readers."""
     producers: list[list[int]] = [[] for _ in kernels]
     users: list[list[int]] = [[] for _ in kernels]
     for index, kernel in enumerate(kernels):
@@ -267,14 +264,14 @@ def _producers_and_users(
 
 
 def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Sequence[Sequence[int]]) -> list[int]:
-    """Return the place of each kernel in the reversed post-order of a depth-first search, InferFramework's order.
+    """Return the position of each kernel in reversed depth-first post-order, which InferFramework uses.
 
-    ``users`` are for each kernel the kernels that read its result, by number.
+    ``users`` lists, for each kernel, the numbers of the kernels that read its result.
 
-    The search begins at the inputs in the order of their names, and follows the readers of a result in the order of
-    theirs; a kernel is left when all its readers are left, and what is left last comes first. So of two branches the
-    one whose name comes *last* is run first, to its end. Values inside a layer or a file's operator are weights, not
-    inputs; kernels that no input reaches are searched from afterwards. Equal names keep the order of recording.
+    The search visits inputs, and the readers of each result, in order of their names. A kernel is finished once all its
+    readers are; the last one to finish comes first. Of two branches, the one whose name sorts *last* thus runs first,
+    to its end. Values inside a layer or a file's operator are weights, not inputs. Kernels that no input reaches are
+    searched afterwards. Equal names keep the order of recording.
     """
     names = [_path(kernel.result) for kernel in kernels]
     readers: dict[int, list[int]] = {leaf.uid: [] for leaf in leaves if _is_input(leaf)}
@@ -285,19 +282,18 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
     inputs = sorted([leaf for leaf in leaves if leaf.uid in readers], key=_path)
     starts: list[Iterable[int]] = [sorted(readers[leaf.uid], key=names.__getitem__) for leaf in inputs]
     has_producers = {user for following in users for user in following}
-    # Kernels that no input reaches come last: first those that read no other kernel.
+    # Kernels that no input reaches come last, starting with those that read no other kernel.
     starts.append(sorted(range(len(kernels)), key=lambda index: (index in has_producers, names[index])))
     finished: list[int] = []
     seen = [False] * len(kernels)
     for start in starts:
-        # −1 stands for the inputs, which are no kernels. Python's own stack ends long before a deep net does.
+        # −1 represents the inputs, which are no kernels. A deep net would exceed Python's own stack.
         stack = [(-1, iter(start))]
         while stack:
             index, following = stack[-1]
             further = next((user for user in following if not seen[user]), None)
             if further is not None:
-                # Marked when it is entered, not when it is left, as in every depth-first search of a graph with shared
-                # readers.
+                # Mark a kernel when it is entered, not when it is finished, as usual for graphs with shared readers.
                 seen[further] = True
                 stack.append((further, iter(sorted(users[further], key=names.__getitem__))))
                 continue
@@ -311,7 +307,7 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
 
 
 def _path(node: Expr) -> tuple[str, str]:
-    """Return the names of the scopes around a node, as one path, and its label: the sort key of a node."""
+    """Return a node's sort key: the names of its scopes as one path, and its label."""
     path = []
     scope = node.scope
     while scope is not None:
@@ -321,7 +317,7 @@ def _path(node: Expr) -> tuple[str, str]:
 
 
 def _is_input(leaf: Expr) -> bool:
-    """Whether a leaf is an input of the program: it stands in no layer and in no file's operator."""
+    """Whether a leaf is an input of the program, that is outside of layers and of a file's operators."""
     scope = leaf.scope
     while scope is not None:
         if scope.kind in ("layer", "file"):
@@ -333,16 +329,16 @@ def _is_input(leaf: Expr) -> bool:
 def _levels_and_chains(
     began: Sequence[int], producers: Sequence[Sequence[int]], users: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[int], int]:
-    """Return the level and the chain of each kernel, as they begin, and the number of chains.
+    """Return the level and the chain of each kernel, in start order, and the number of chains.
 
-    A level is the length of the longest way to a kernel; a kernel goes on with the chain of its only producer if
-    nothing else reads that.
+    A level is the length of the longest path to a kernel. A kernel continues the chain of its only producer if nothing
+    else reads that producer.
     """
     levels, chains = [0] * len(began), [0] * len(began)
     chain_count = 0
     for index in began:
         before = producers[index]
-        # Most kernels have one producer: no list for them.
+        # Most kernels have one producer, for which no list is needed.
         if len(before) == 1:
             levels[index] = levels[before[0]] + 1
         else:
@@ -362,14 +358,14 @@ def _with_updates(
     producers: list[list[int]],
     users: list[list[int]],
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for each kernel those that it waits for and those that wait for it: by values, and by updates in place."""
+    """Return each kernel's predecessors and successors, by values and by updates in place."""
     noted = graph.notes(Updates)
     if not noted.parameters:
         return producers, users
     updates = {kernel_of[uid] for uid in noted.parameters}
     waits, releases = [[*before] for before in producers], [[*after] for after in users]
     edges = [(kernel_of[before], kernel_of[uid]) for uid, others in noted.after.items() for before in others]
-    # What no other kernel reads but updates ends after all the rest.
+    # Kernels that only updates read end after all the rest.
     last = [number for number in range(len(kernels)) if number not in updates and updates.issuperset(users[number])]
     edges += [(before, update) for before in last for update in updates]
     for before, after in dict.fromkeys(edges):

@@ -1,7 +1,7 @@
-"""Prune: nodes that no root needs any more are dropped (dead code elimination).
+"""Prune: drops nodes that no root needs any more (dead code elimination).
 
-Substitutions have done the work already: a replaced node is not reached by the walk of the live graph. The pass enters
-the decision, without which nodes would disappear from the picture without a reason.
+Substitutions have already disconnected these nodes: the walk of the live graph no longer reaches them. The pass records
+the decision, so that nodes do not disappear from the graph without a reason.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Prune(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Compare all nodes, recorded and produced, with those that the roots reach."""
+        """Compare all recorded and produced nodes with those that the roots reach."""
         needed = graph.inputs
         removed = {node.uid for _, node in graph.removed}
-        # Nodes that passes made are pruned, too: a rule may replace what another one has just recorded.
+        # This includes nodes that passes created: a rule may replace what another one has just recorded.
         everything = [*graph.recorded, *[node for _, node in graph.added]]
         unused = [node for node in everything if node.uid not in needed and node.uid not in removed]
         if not unused:
@@ -47,7 +47,7 @@ class Prune(Pass):
         replaced = {old.uid for _, old, _ in graph.substitutions}
         readers: dict[int, Expr] = {}
         for node in everything:
-            # Operands as recorded: those of a replaced node are not read through substitutions any more.
+            # Use the recorded operands: a replaced node's operands are no longer read through substitutions.
             if node.uid in replaced:
                 for operand in node.operands:
                     readers.setdefault(operand.uid, node)

@@ -1,6 +1,6 @@
-"""Recall: values that earlier plans computed, and that somebody still holds, are taken instead of computed again.
+"""Recall: reuses values that earlier plans computed and that the program still holds.
 
-The values come from the result cache (run/result_cache.py), which keeps a value only while the user holds it.
+The values come from the result cache (run/result_cache.py), which keeps a value only as long as the user holds it.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.matchers import POWERS
 
 _RISKY = (*POWERS, Power, Square)
-"""operations that overflow where a simplified form of their readers does not"""
+"""operations that may overflow although a simplified form of their readers does not"""
 
 
 @dataclass(frozen=True)
 class HeldValues:
-    """Values that earlier evaluations computed and the program still holds; notes of a graph, from the planner."""
+    """Values that earlier evaluations computed and the program still holds; the planner stores them as notes of a
+    graph."""
 
     tensors: Mapping[int, Tensor] = field(default_factory=dict)
     """uid of an expression → its value"""
     equal: Set[int] = frozenset()
-    """uids of those that were not evaluated themselves, but an equal expression"""
+    """uids of expressions that were not evaluated, but equal an evaluated one"""
 
 
 @dataclass(frozen=True)
 class Recall(Pass):
     """Take results that an earlier evaluation has computed.
 
-    It runs first, so that nothing below a known value is planned, and once more behind simplify. A program gives the
-    same values whether somebody holds some of them or not. So where a value may be rounded to 0 or ∞ that simplify
-    would compute past, simplify comes first, and only what it leaves is taken.
+    The pass runs first, so that nothing below a known value is planned, and again after simplify. A program's values
+    must not depend on which of them are held. Therefore, if a value that simplify would bypass may be rounded to 0 or
+    ∞, simplify runs first, and only the values that it keeps are reused.
     """
 
     simplified: bool = False
-    """whether simplify has run, so that nothing is left to it"""
+    """whether simplify has already run"""
     name = "recall"
     recalled = Reason(
         "recalled",
@@ -63,7 +64,7 @@ class Recall(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Put tensors in the place of nodes whose values are known, in one decision."""
+        """Replace nodes whose values are known by tensors, in one decision."""
         recalled = self._simplified(graph) if self.simplified else self._recorded(graph)
         if not recalled:
             return
@@ -72,7 +73,7 @@ class Recall(Pass):
             "count": len(recalled),
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
-        # By identity: two tensors are two values, whatever their elements are.
+        # Compare by identity: two tensors are two values, whatever their elements.
         held = graph.notes(HeldValues)
         own = {id(tensor): uid for uid, tensor in held.tensors.items()}
         equal = sum([own[id(tensor)] in held.equal for tensor in tensors])
@@ -90,27 +91,26 @@ class Recall(Pass):
             graph.substitute(decision, node, tensor)
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether values are held; once simplify has run, whether some that were left to it are still computed."""
+        """Whether values are held; after simplify, whether some of the remaining ones are still computed."""
         return bool(graph.notes(HeldValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """Return the nodes whose values are taken before simplify: all, or none where one may overflow."""
-        # All or none: a value taken in one place and simplified in another would make the answer depend on what is
-        # held.
+        """Return the nodes whose values are reused before simplify: all, or none if one may overflow."""
+        # All or none: a mix of reused and simplified values would make the result depend on which values are held.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
         held = graph.notes(HeldValues).tensors
         return {node: held[node.uid] for node in graph.live if node.uid in held}
 
     def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
-        """Return the nodes that stand for evaluated ones now, if they are still computed."""
+        """Return the nodes that currently replace evaluated ones, if they are still computed."""
         held = graph.notes(HeldValues).tensors
         values_now = {graph.resolve(node): held[node.uid] for node in graph.recorded if node.uid in held}
         return {node: tensor for node, tensor in values_now.items() if node.uid in graph.inputs and node.operands}
 
 
 def _calls_risky(node: Expr) -> bool:
-    """Whether a node calls a body that holds an operation which may overflow, at any depth; kept with the body."""
+    """Whether a node calls a body with an operation that may overflow, at any depth; cached with the body."""
     if not isinstance(node.operation, Call):
         return False
     body = node.operation.body

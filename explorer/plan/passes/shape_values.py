@@ -1,7 +1,7 @@
-"""Shape values: results that were computed before the plan was built, because shapes in it depend on values.
+"""Shape values: results computed before the plan was built, because shapes in it depend on them.
 
-They are no part of the planned program: the net ran them before, to know shapes. The pass is there so that a recording
-shows this work, and its price in further plans, among the decisions of the plan that it led to.
+They are not part of the planned program: the net computed them earlier to know shapes. With this pass a recording shows
+this work, and the cost of planning again, among the decisions of the resulting plan.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from explorer.plan.graph.reasons import Reason
 
 
 class ComputedFirst(NamedTuple):
-    """A value that decides shapes: the operator that reads it, its name and text there, and how it was computed."""
+    """A value that determines shapes: the operator that reads it, its name and text there, and how it was computed."""
 
     operator: str
     name: str
     text: str
     operations: int
-    """number of operations that ran to know it"""
+    """number of operations that ran to compute it"""
     results: tuple[int, ...] = ()
     """uids of the operator's results, whose shapes depend on it"""
 
@@ -30,7 +30,7 @@ class ComputedFirst(NamedTuple):
 class ShapeValues(Pass):
     """Tell which values were computed before the plan, because shapes depend on them.
 
-    A net puts it in front of the pipeline (net/session.py). It changes nothing.
+    A net inserts it at the start of the pipeline (net/session.py). It changes nothing.
     """
 
     values: tuple[ComputedFirst, ...] = ()
@@ -50,10 +50,10 @@ class ShapeValues(Pass):
         return bool(self.values)
 
     def run(self, graph: PlanGraph) -> None:
-        """Enter one decision for each value."""
+        """Record one decision for each value."""
         live = {node.uid: node for node in graph.live}
         for value in self.values:
             facts = {"count": value.operations, "value": value.name, "operator": value.operator, "text": value.text}
-            # The results of an operator of an inner graph, or of one that is not needed, are not in this graph.
+            # Results of operators in inner graphs, and of operators that are not needed, are not in this graph.
             subjects = [live[uid] for uid in value.results if uid in live] or graph.roots
             graph.decide(self, self.computed_first, facts, subjects)

@@ -1,12 +1,12 @@
-"""Simplify: at each node a chain of rules; the first that recognises a structure replaces it.
+"""Simplify: at each node, the first of a chain of rules that recognises a structure replaces it.
 
-The rules stand in plan/rewrite/rules, and users add theirs (`ex.Rule`). The tail of the chain is the general method:
-the node stays as it is.
+The built-in rules are in plan/rewrite/rules, and users may add others (`ex.Rule`). If no rule applies, the node is
+kept.
 
-Most rules look at one operation over another, and a graph has some hundred thousand nodes: asking every rule at every
-node would take longer than all other passes. `ApplicableRules` therefore finds the rules for a class of operation over
-classes of producers once, and remembers them. A sweep asks operands first, so that a rule sees simplified operands; a
-second sweep asks only where a rule counted the readers of a value, since only these answers can have changed.
+Most rules look for one operation applied to another, and a graph has some hundred thousand nodes: asking every rule at
+every node would take longer than all other passes. `ApplicableRules` therefore caches the rules for each combination of
+an operation class and producer classes. A sweep visits operands first, so that rules see simplified operands. Further
+sweeps revisit only nodes at which a rule counted the readers of a value, since only those answers can have changed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
 
 _ENDLESS = 10_000
-"""replacements at one node after which the rules are taken to undo each other forever: a user's rule that rewrites its
-own result would otherwise hang the planner"""
+"""maximum number of replacements at one node, beyond which rules are considered to undo each other forever: a user's
+rule that rewrites its own result would otherwise never terminate"""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Simplify(Pass):
     """Rewrite parts of the graph into simpler, cheaper or numerically safer ones."""
 
     sweeps: int = 4
-    """walks over the graph at most: after a replacement, a value may have one reader, for which rules waited"""
+    """maximum number of sweeps: after a replacement a value may have one reader, which some rules require"""
     rules: tuple[Rule, ...] | None = None
-    """the rules that are asked, and nothing is folded; None: those that are registered"""
+    """rules to apply, without constant folding; None: the registered rules"""
     name = "simplify"
     unreached = Reason(
         "unreached",
@@ -89,9 +89,9 @@ class Simplify(Pass):
     )
 
     def run(self, graph: PlanGraph) -> None:
-        """Sweep until nothing changes, or as often as ``sweeps`` allows.
+        """Sweep until nothing changes, or up to ``sweeps`` times.
 
-        The limit is reached only where rules enable each other in a long row; the graph is valid after every sweep.
+        The limit is reached only if many rules enable each other in sequence; the graph is valid after every sweep.
         """
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "unreached"}
         only: set[int] | None = None
@@ -103,19 +103,18 @@ class Simplify(Pass):
             graph.refresh()
 
     def _sweep(self, graph: PlanGraph, explained: set[int], only: set[int] | None = None) -> set[int] | None:
-        """Ask the chain at every node, operands first; nodes that a rule produces are asked in turn.
+        """Apply the chain at every node, operands first, and to the nodes that rules produce.
 
-        ``only`` are the uids of the nodes at which an answer can differ from that of the sweep before, because a rule
-        counted readers there; None: all nodes. Returns these for the next sweep; None after constants were folded.
-        ``explained`` are the uids of gradients that have their decision.
+        ``only`` are the uids of nodes whose answer can differ from the previous sweep, because a rule counted readers
+        there; None: all nodes. Returns the set for the next sweep, or None if constants were folded. ``explained`` are
+        the uids of gradients that have their decision.
         """
         graph.consumer_queries.clear()
         gradients: dict[str, list[Expr]] = {}
-        """notes of rewrites before a gradient was taken → the gradient nodes"""
+        """notes of rewrites before differentiation → the gradient nodes"""
         chains, folding, inputs = applicable_rules(graph, self.rules), Folding(), graph.inputs
         constants = folding.known
-        # Rules record as a program does, at the scope and line that are current; the planner's caller gets its own
-        # back.
+        # Rules record like a program, at the current scope and line; the planner's caller gets its own ones back.
         outer = state.scope, state.origin
         try:
             for node in graph.live:
@@ -125,7 +124,7 @@ class Simplify(Pass):
                 if only is None and scope is not None and scope.kind == "twin" and scope.type:
                     gradients.setdefault(scope.type, []).append(node)
                 if not operands:
-                    # Only constants that are described by a few numbers: folding reads them without computing an array.
+                    # Only constants described by a few numbers: folding reads them without computing an array.
                     if operation_class in DESCRIBED:
                         constants.add(node.uid)
                 elif operands[0].uid in constants:
@@ -155,35 +154,35 @@ class Simplify(Pass):
                 continue
             graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
-        # Constants below a call are folded only once calls are inlined: rules may find them in the body's structures.
+        # Constants below a call are folded only after inlining, because rules may recognise structures in the body.
         if self.rules is None and (Call not in chains.kinds or graph.notes(InlinedCalls)):
             folding.run(graph)
         return set(graph.consumer_queries) if len(graph.substitutions) == rules_applied else None
 
     def _settle(self, node: Expr, pending: list[Expr], chains: ApplicableRules, graph: PlanGraph) -> None:
-        """Ask the rules at the nodes that replaced one, and at those that replace these, until none applies."""
-        # Operands first, as in the sweep; the last one is taken first.
+        """Apply the rules to the nodes that replaced a node, and to their replacements, until none applies."""
+        # Operands first, as in the sweep; the last one is visited first.
         pending.reverse()
         for _ in range(_ENDLESS):
             if not pending:
                 return
             current = pending.pop()
-            # A rule at another node may have replaced it meanwhile.
+            # A rule at another node may have replaced it in the meantime.
             if current.uid not in graph.replaced:
                 rules = chains.at(type(current.operation), graph.operands(current))
-                # Topological order, and the list is taken from its end.
+                # In topological order, and popped from the end.
                 pending.extend(reversed(self._ask(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
-            rule=f"a rule must answer None at its own replacement; the last one was {graph.decisions[-1].rule}",
+            rule=f"a rule must return None at its own replacement; the last one was {graph.decisions[-1].rule}",
             fix="return None from match() where the structure is that of the replacement",
         )
 
     def _ask(self, node: Expr, rules: _Asked, graph: PlanGraph) -> list[Expr]:
-        """Ask rules in their order until one applies; return the nodes that it recorded, in topological order.
+        """Ask rules in order until one applies; return the nodes that it recorded, in topological order.
 
-        A rule records its replacement as a program would. So the scope and the line of the node are set around it, and
-        the replacement belongs to the same line of the user as the node itself.
+        A rule records its replacement like a program. The node's scope and line are set around it, so that the
+        replacement belongs to the same line of the user's code as the node.
         """
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         graph.current_node = node
@@ -193,7 +192,7 @@ class Simplify(Pass):
             except Exception as error:
                 raise DeclarationError(
                     f"rule {rule.name} ({rule.info.location}) failed at {node!r}: {type(error).__name__}: {error}",
-                    rule="a rule must answer Applied, Declined or None at every node of its roots",
+                    rule="a rule must return Applied, Declined or None at every node of its roots",
                     fix=f"correct its match(), or take it out: {rule.name}.remove()",
                 ) from error
             if answer is None:
@@ -208,13 +207,13 @@ class Simplify(Pass):
                 continue
             if not isinstance(answer, Applied):
                 raise DeclarationError(
-                    f"rule {rule.name} answered {answer!r}",
-                    rule="a rule must answer Applied, Declined or None",
+                    f"rule {rule.name} returned {answer!r}",
+                    rule="a rule must return Applied, Declined or None",
                     fix="return one of them",
                 )
-            # A rule may return a node of the program, which an earlier rule has replaced.
+            # A rule may return a node of the program that an earlier rule has replaced.
             new = graph.resolve(answer.new)
-            # A rule may also read nodes that were recorded before and are not in the graph: they enter it with it.
+            # A rule may also read recorded nodes that are not in the graph; they are added with the replacement.
             fresh = [
                 n for n in reachable([new], stop=lambda n: n.uid in graph.introduced) if n.uid not in graph.introduced
             ]
@@ -233,14 +232,14 @@ class Simplify(Pass):
     def _refused(
         self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
     ) -> PlanDecision | None:
-        """Decline an answer that the device or the plan's numerics does not allow; return None where it is allowed."""
+        """Decline an answer that the device or the plan's numerics does not allow; return None if it is allowed."""
         missing = next((part for part in fresh if not runs_on(part.operation, part.type.device)), None)
         facts: Facts
         if missing is not None:
             facts = {"operation": missing.operation.name, "device": missing.type.device.name}
             return graph.decline(rule, self.no_kernel, {**facts, "node": node.operation.label}, node)
         effect = answer.entry.numerics or rule.numerics
-        # Integers wrap around: every order gives the same bits.
+        # Integer overflow wraps around, so every order gives the same bits.
         if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
             saved = _saved_us(node, fresh, graph)
             facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
@@ -249,7 +248,7 @@ class Simplify(Pass):
 
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
-    """Return the µs that a replacement saves: those of the nodes that it makes needless, less those of its own."""
+    """Return the µs saved by a replacement: the cost of nodes no longer needed, minus the cost of the new ones."""
     made = {part.uid for part in fresh}
     read = {operand.uid for part in fresh for operand in graph.operands(part)} - made
     needless, pending = [], [node]
@@ -267,13 +266,14 @@ def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
 
 
 _Asked: TypeAlias = list[tuple[int, Rule]]
-"""rules, with their places in the chain"""
+"""rules with their positions in the chain"""
 
 
 class ApplicableRules(dict[type, _Asked]):
-    """Rules that are asked at a class of operation, by that class; collected at the first question.
+    """Cached lists of the rules to ask, by class of operation.
 
-    ``kinds`` are all classes of operations in a graph, ``rules`` the registered rules; graphs with the same share them.
+    ``kinds`` are all operation classes of a graph, ``rules`` the registered rules; graphs with the same ones share an
+    instance.
     """
 
     def __init__(self, kinds: frozenset[type], rules: tuple[Rule, ...]) -> None:
@@ -291,7 +291,7 @@ class ApplicableRules(dict[type, _Asked]):
         return rules
 
     def at(self, cls: type, operands: tuple[Expr, ...]) -> _Asked:
-        """Return the rules for a class of operation over operands, by the classes of the operations that make these."""
+        """Return the rules for an operation class, given the operation classes of its operands."""
         if len(operands) == 1:
             (only,) = operands
             key: tuple[type, ...] = cls, type(only.operation)
@@ -304,8 +304,7 @@ class ApplicableRules(dict[type, _Asked]):
         return self._chosen(key) if rules is None else rules
 
     def _chosen(self, key: tuple[type, ...]) -> _Asked:
-        """Choose the rules for a class over producers; a rule that needs concrete data is asked to decline hidden
-        ones."""
+        """Select the rules for an operation class and producers; rules that need concrete data decline hidden data."""
         cls, *producers = key
         is_hidden = any(issubclass(producer, Dynamic) for producer in producers)
         rules = self._over[key] = [
@@ -320,22 +319,22 @@ _shared_rules = functools.lru_cache(maxsize=64)(ApplicableRules)
 
 
 def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) -> ApplicableRules:
-    """Return the rules for a graph; planning a small one would else take a tenth of its time for finding them."""
+    """Return the cached rules for a graph; finding them again would take a tenth of the time to plan a small one."""
     return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:
-    """Raise DeclarationError where a replacement has another type than the node, or reads the node."""
-    # Types are interned, so that identity is equality, and rules' mistakes are found at every replacement.
+    """Raise DeclarationError if a replacement has another type than the node, or reads the node."""
+    # Types are interned, so identity implies equality; the check runs at every replacement.
     if new.type is not node.type:
         raise DeclarationError(
-            f"rule {rule.name} put {new.type} in the place of {node.type}",
+            f"rule {rule.name} replaced {node.type} by {new.type}",
             rule="a replacement must have the node's type",
             fix="convert the result, or decline",
         )
     if new is node or any(operand is node for part in fresh for operand in graph.operands(part)):
         raise DeclarationError(
-            f"rule {rule.name} put a value that reads {node!r} in the place of {node!r}",
+            f"rule {rule.name} replaced {node!r} by a value that reads it",
             rule="a replacement must not read the node",
-            fix="build the new value from the node's operands, or answer None",
+            fix="build the new value from the node's operands, or return None",
         )

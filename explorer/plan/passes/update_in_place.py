@@ -1,9 +1,9 @@
-"""Updates in place: new values of parameters are written over the old ones, when nothing needs the old ones any more.
+"""Updates in place: new values of parameters overwrite the old ones once nothing needs the old ones any more.
 
-A training step asks for it (train/module.py). Three things are proved before a value is written over its
-parameter: every other kernel that reads the old value has run; nothing is computed from the new value but other
-updates; and the kernel consists of elementwise operations of Explorer, which do not fail. So all updates run at the end
-of a step, after everything that can fail, and a step that does leaves every parameter as it was.
+A training step requests it (train/module.py). Before a value overwrites its parameter, three conditions are checked:
+every other kernel that reads the old value has run; nothing except other updates is computed from the new value; and
+the kernel consists of Explorer's elementwise operations, which do not fail. Updates thus run at the end of a step,
+after everything that can fail, and a failed step leaves every parameter unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Kernel(NamedTuple):
 
 
 class _Refusal(NamedTuple):
-    """Reason why a value is not written over its parameter."""
+    """Reason why a value does not overwrite its parameter."""
 
     reason: Reason
     facts: Facts
@@ -41,20 +41,20 @@ class _Refusal(NamedTuple):
 
 @dataclass
 class Updates:
-    """Results that are written over parameters; their kernels run after all others."""
+    """Results that overwrite parameters; their kernels run after all others."""
 
     parameters: dict[int, Expr] = field(default_factory=dict)
     """uid of a result → the parameter"""
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """uid of a result → others of them, which read the old value and therefore run before"""
+    """uid of a result → other such results, which read the old value and must therefore run earlier"""
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateInPlace(Pass):
     """Write new values of parameters over the old ones, after everything else that reads these.
 
-    ``pairs`` are parameters with the roots that hold their new values. `Module` gives them; other plans have none, and
-    no such stage.
+    ``pairs`` are parameters with the roots that are their new values. `Module` sets them; other plans have none, and no
+    such stage.
     """
 
     name = "update"
@@ -116,7 +116,7 @@ class UpdateInPlace(Pass):
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 
-    # By identity: == of two expressions records a comparison.
+    # Compare by identity: == between expressions records a comparison.
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UpdateInPlace) and self._uids == other._uids
 
@@ -132,7 +132,7 @@ class UpdateInPlace(Pass):
         return bool(self.pairs)
 
     def run(self, graph: PlanGraph) -> None:
-        """Accept all that fit, then refuse one after the other until what is left keeps the rules."""
+        """Accept all candidates, then refuse one after another until the remaining ones satisfy the rules."""
         kernels = _kernels(graph)
         parameters = {parameter.uid for parameter, _ in self.pairs}
         base = _shown_parameters(graph, parameters)
@@ -143,8 +143,8 @@ class UpdateInPlace(Pass):
                 users.setdefault(read.uid, []).append(kernel.nodes[-1])
                 if read.uid in base:
                     readers[base[read.uid].uid].append(kernel.nodes[-1])
-        # Optimistic first, since most updates fit. Refusing one can break the rule of others, but never mends it: the
-        # loop below ends after as many rounds as there are updates.
+        # Start optimistically, since most updates are valid. A refusal can only invalidate other updates, never make
+        # one valid, so the loop ends after at most as many iterations as there are updates.
         accepted: dict[int, Expr] = {}
         refused: list[tuple[Expr, Expr, _Refusal]] = []
         roots = [root.uid for root in graph.roots]
@@ -155,7 +155,7 @@ class UpdateInPlace(Pass):
                 accepted[result.uid] = parameter
             else:
                 refused.append((parameter, result, refusal))
-        # A refusal may break the rule of another update, which read the new value: so all are asked again.
+        # A refusal may invalidate another update that read the new value, so all are checked again.
         while True:
             failing = self._first_failing(accepted, kernels, users, readers)
             if failing is None:
@@ -188,16 +188,16 @@ class UpdateInPlace(Pass):
         graph: PlanGraph,
         base: dict[int, Expr],
     ) -> _Refusal | None:
-        """Return why the kernel of a new value cannot write over the parameter, whatever else runs."""
+        """Return why the kernel of a new value can never overwrite the parameter, whatever else runs."""
         if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
-        # The root of the pair is one; another one means that the caller wants the value as a result, too.
+        # One reader is the root of the pair; a further root means that the caller also requests the value as a result.
         if roots.count(result.uid) > 1:
             return _Refusal(self.asked_for, {})
         for node in kernel.nodes:
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
-            # A kernel that fails half-way would leave a parameter of old and new numbers.
+            # A kernel that fails halfway would leave a parameter with a mix of old and new numbers.
             is_own = type(node.operation).__module__.startswith("explorer.")
             if not is_own or (type(node.operation), node.device) in registered_kernels:
                 return _Refusal(self.may_fail, {"operation": node})
@@ -215,7 +215,7 @@ class UpdateInPlace(Pass):
         users: dict[int, list[Expr]],
         readers: dict[int, list[Expr]],
     ) -> tuple[int, _Refusal] | None:
-        """Return the first update, by the uid of its result, that breaks a rule, and which; None where none does."""
+        """Return the first update, by uid of its result, that breaks a rule, and the reason; None if all are valid."""
         for uid in accepted:
             for user in users.get(uid, ()):
                 if user.uid not in accepted:
@@ -232,14 +232,13 @@ class UpdateInPlace(Pass):
                 if needed is not None:
                     facts = {"reader": reader, "needed": kernels[needed].nodes[-1]}
                     return uid, _Refusal(self.read_later, facts)
-                # The reader reads the old value: it becomes one more that must run before, and later questions see that
-                # edge.
+                # The reader reads the old value, so it must run earlier too, and later checks see this edge.
                 before[uid].add(reader.uid)
         return None
 
 
 def _way(before: dict[int, set[int]], start: int, goal: int) -> int | None:
-    """Return the first step of a way from an update to one that must have run before it; None without one."""
+    """Return the first step on a path from an update to one that must run before it; None if there is no path."""
     for first in sorted(before[start]):
         seen, pending = {first}, [first]
         while pending:
@@ -253,7 +252,7 @@ def _way(before: dict[int, set[int]], start: int, goal: int) -> int | None:
 
 
 def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
-    """Return the kernels that the pass order will make, by the uid of their result."""
+    """Return the kernels that the pass `Order` will create, by the uid of their result."""
     groups = [group.members for group in graph.groups if group.kind == "kernel"]
     members_of = {members[-1].uid: members for members in groups}
     inner = {node.uid for members in groups for node in members[:-1]}
@@ -270,7 +269,7 @@ def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
 
 
 def _shown_parameters(graph: PlanGraph, parameters: set[int]) -> dict[int, Expr]:
-    """Return for each parameter, and each view of one, by uid, the parameter."""
+    """Return a map from the uid of each parameter, and of each view of one, to the parameter."""
     base: dict[int, Expr] = {}
     for node in graph.live:
         operands = graph.inputs[node.uid]

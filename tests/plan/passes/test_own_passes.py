@@ -70,7 +70,7 @@ def test_an_order_that_is_not_topological_is_refused(order: tuple[int, ...]) -> 
 
 
 def test_numbers_that_are_no_kernels_are_refused() -> None:
-    with pytest.raises(ex.DeclarationError, match="must hold each number below 1 once"):
+    with pytest.raises(ex.DeclarationError, match="must contain each number below 1 once"):
         plan_with(Given(order=(7,)), ex.passes.Order, ex.tanh(X))
 
 
