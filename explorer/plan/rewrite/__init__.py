@@ -1,1 +1,1 @@
-"""Rewrite rules: their base class, the matchers that they use, and constant folding."""
+"""Rewrite rules: their base class, their matchers, and constant folding."""

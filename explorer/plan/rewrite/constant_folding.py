@@ -1,12 +1,13 @@
-"""Constant folding: operations on described constants alone are computed when the plan is built.
+"""Constant folding: computes operations on described constants when the plan is built.
 
-Described constants (numbers written in the program or a file, zeros, one-hot vectors) are attributes of operations: the
-structure of a graph, by which cached plans are found, includes them. Tensors are data, whose values no plan depends on,
-so an operation on tensors is never folded, however constant these are; the pass constants computes such ones once.
+Described constants (numbers in the program or a file, zeros, one-hot vectors) are attributes of operations: they are
+part of a graph's structure, which is the key of cached plans. Tensors are data, and no plan depends on their values.
+Operations on tensors are therefore never folded, even if the tensors are constant; the pass `Constants` computes such
+operations once.
 
-It is no rule, though it replaces nodes, because it works on whole subgraphs: of ten operations on numbers only the last
-result is worth a constant and a decision. The pass simplify visits nodes on its way, operands first, and runs it at the
-end of a sweep.
+Folding replaces nodes, but is not a rule, because it works on whole subgraphs: of ten operations on numbers, only the
+last result needs a constant and a decision. The pass `Simplify` reports nodes during its walk, operands first, and runs
+folding at the end of a sweep.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Declined, Reason, RuleInfo
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
-"""operations whose results are described by their attributes"""
+"""operations whose attributes describe their results"""
 
 _MAX_LISTED = 64
-"""elements up to which a constant is listed element by element: plans, cache keys and recordings hold the list"""
+"""maximum number of elements of a listed constant: plans, cache keys and recordings contain the list"""
 _MAX_REPORTED = 6
-"""elements of a constant that the sentence of a decision shows"""
+"""maximum number of a constant's elements in a decision's sentence"""
 _MAX_READ = 4096
-"""elements up to which an operand is written out to compute with it"""
+"""maximum number of elements of an operand that is expanded for a computation"""
 _FLOPS = 1 << 16
-"""arithmetic up to which planning computes a constant: 26 µs by the cost model"""
+"""maximum arithmetic of a constant that planning computes: 26 µs by the cost model"""
 _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, Max, Min)
-"""operations whose results hold only elements of their operands"""
+"""operations whose results contain only elements of their operands"""
 
 _Folded: TypeAlias = "Structured | Declined | None"
 
 
 class _Explained(set[int]):
-    """Uids of nodes that an earlier constant of the plan saves."""
+    """uids of nodes that an earlier constant of the plan made unnecessary"""
 
 
 class Folding:
-    """Nodes of a graph that depend on described constants alone, and their replacement by constants.
+    """Nodes of a graph that depend only on described constants, and their replacement by constants.
 
-    A walk, operands first, adds the uids of described leaves to ``known`` and calls `visit` for nodes above known ones.
+    A walk, operands first, adds the uids of described leaves to ``known`` and calls `visit` for their readers.
     """
 
     numerics = "rounding"
@@ -95,11 +96,11 @@ class Folding:
 
     def __init__(self) -> None:
         self.known: set[int] = set()
-        """uids of described leaves, and of nodes that are computed from these alone"""
+        """uids of described leaves, and of nodes computed only from these"""
         self._nodes: list[Expr] = []
 
     def visit(self, node: Expr, operands: tuple[Expr, ...]) -> None:
-        """Visit a node whose first operand is known: the node is known too if all of its operands are."""
+        """Visit a node whose first operand is known: it becomes known if all of its operands are."""
         known = self.known
         for operand in operands:
             if operand.uid not in known or not operand.type.plain:
@@ -110,12 +111,12 @@ class Folding:
         self._nodes.append(node)
 
     def run(self, graph: PlanGraph) -> None:
-        """Put constants in the place of known nodes that other nodes read, one decision for equal ones."""
+        """Replace known nodes that other nodes read by constants, with one decision for equal ones."""
         results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         same: dict[tuple[Operation, Structured], list[Expr]] = {}
         inner = Counter([o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]])
-        """uid → operand places of known nodes, which are still read themselves, that read the node"""
+        """uid → operand slots, of known nodes that are still read, that read the node"""
         for node in self._nodes:
             operands = [self._described(operand, results) for operand in graph.inputs[node.uid]]
             key = (node.operation, *operands)
@@ -147,7 +148,7 @@ class Folding:
         explained: set[int],
         graph: PlanGraph,
     ) -> None:
-        """Put one constant in the place of nodes of one operation and value, and enter what that saves."""
+        """Replace nodes of one operation and value by one constant, and record the savings."""
         first = nodes[0]
         with recording_at(first.scope, first.code, first.instruction):
             constant = described_constant()
@@ -165,9 +166,9 @@ class Folding:
             graph.substitute(decision, node, constant)
 
     def _below(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
-        """Return the nodes and those that they are computed from now, without leaves and nodes in ``explained``.
+        """Return the nodes and those they are now computed from, without leaves and nodes in ``explained``.
 
-        ``explained`` gains them, so that nodes below two constants are counted as saved once.
+        They are added to ``explained``, so that nodes below two constants count as saved once.
         """
         below: list[Expr] = []
         pending = [*nodes]
@@ -182,7 +183,7 @@ class Folding:
 
 
 def described(constant: Structured) -> str:
-    """Return a described constant in a few words, as sentences show it."""
+    """Return a short description of a described constant for sentences."""
     if isinstance(constant, Full):
         return f"{constant.label} in each element ({constant.infer()!r})" if constant.shape else constant.label
     if isinstance(constant, OneHot):
@@ -194,9 +195,9 @@ def described(constant: Structured) -> str:
 
 
 def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured | None]) -> _Folded:
-    """Return the constant that an operation gives, why it is not computed, or None if an operand was not computed.
+    """Return an operation's constant result, or why it is not computed; None if an operand was not computed.
 
-    An operation that raises is left to the run, whose error names the user's line.
+    An operation that raises is left to the run, whose error refers to the user's line.
     """
     constants = [operand for operand in operands if operand is not None]
     if len(constants) < len(operands):
@@ -214,7 +215,7 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
-    """Return the constant if all elements are one number, which is computed once, whatever the shape; else None."""
+    """Return the constant if all elements are one number, which is computed once for any shape; else None."""
     numbers: list[Array] = []
     for operand in operands:
         if not isinstance(operand, (Full, Zero)):
@@ -236,14 +237,15 @@ def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structu
 
 
 def _same(a: Array, b: Array) -> bool:
-    """Whether two numbers have the same bits: 0.0 and −0.0 are equal, but two constants; NaN is one."""
+    """Whether two numbers have the same bits: 0.0 and −0.0 are equal, but different constants; NaN equals itself."""
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_: TensorType) -> Array:
-    """Return the sum or the mean of equal elements, with the range, the width and the zeros of NumPy's.
+    """Return the sum or the mean of equal elements, with NumPy's range, precision and signs of zero.
 
-    A floating sum is rounded once from float64, in which a product by the count overflows no sooner than the run's.
+    A floating sum is rounded once from float64, in which a product with the count overflows no sooner than the run's
+    sum.
     """
     assert isinstance(operand_type, TensorType)
     if not operation.axes:
@@ -262,7 +264,7 @@ def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
-    """Return the result with its elements listed, or described shorter where they allow; decline what is too large."""
+    """Return the result with its elements listed, or described more briefly if possible; decline if it is too large."""
     types = [operand.type_of(()) for operand in operands]
     most = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
     if type_.size > _MAX_LISTED or most > _MAX_READ or operation.flops(type_, *types) > _FLOPS:
@@ -271,7 +273,7 @@ def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structur
 
 
 def _described(array: Array, type_: TensorType) -> Structured:
-    """Return the shortest description of an array. Bits are compared, not numbers: −0.0 is no zero of a one-hot."""
+    """Return the shortest description of an array. Compares bits, not numbers: −0.0 is no zero of a one-hot."""
     elements = array.astype(type_.dtype, copy=False).reshape(-1)
     bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
     if elements.size and (bits == bits[0]).all():

@@ -1,4 +1,4 @@
-"""Formulas as trees: names, numbers and operations, read from Python's own notation."""
+"""Formulas as trees of names, numbers and operations, parsed as Python expressions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BINARY: dict[type[ast.operator], str] = {
 }  # fmt: skip
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "invert"}
 _LONGEST = 10_000
-"""characters of a formula: Python's parser takes long formulas of brackets badly"""
+"""maximum number of characters of a formula: Python's parser handles long nested brackets badly"""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A name that stands for any value."""
+    """Variable: matches any value."""
 
     name: str
 
@@ -30,13 +30,13 @@ class Variable:
         return self.name
 
     def variables(self) -> set[str]:
-        """Return the names that the formula reads."""
+        """Return the variables that the formula uses."""
         return {self.name}
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A number."""
+    """Number."""
 
     value: float
 
@@ -44,13 +44,13 @@ class Literal:
         return f"{self.value:g}"
 
     def variables(self) -> set[str]:
-        """Return the names that the formula reads: none."""
+        """Return the empty set: a number uses no variables."""
         return set()
 
 
 @dataclass(frozen=True)
 class Apply:
-    """An operation on formulas, with attributes that it must have."""
+    """Operation on formulas, with required attributes."""
 
     operation: str
     operands: tuple[Formula, ...]
@@ -61,7 +61,7 @@ class Apply:
         return f"{self.operation}({', '.join(parts)})"
 
     def variables(self) -> set[str]:
-        """Return the names that the formula reads."""
+        """Return the variables that the formula uses."""
         return {name for operand in self.operands for name in operand.variables()}
 
 
@@ -69,14 +69,15 @@ Formula: TypeAlias = Variable | Literal | Apply
 
 
 def parse(text: str, known: Collection[str], kind: str = "operation") -> Formula:
-    """Read a formula of known operations; raises OperandError for a text that is none, UnknownNameError for another."""
+    """Parse a formula of known operations; raises OperandError for invalid syntax, UnknownNameError for an unknown
+    operation."""
     if not isinstance(text, str):
         raise _refusal(repr(text), f"it is {class_text(text)}, and no text")
     if len(text) > _LONGEST:
         raise _refusal(text, f"{len(text)} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    # brackets that are nested too deeply are a MemoryError or RecursionError of Python's parser
+    # too deeply nested brackets raise MemoryError or RecursionError in Python's parser
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise _refusal(text, str(error).splitlines()[0]) from None
     return _formula(tree.body, text, known, kind)
@@ -98,7 +99,7 @@ def _formula(node: ast.expr, text: str, known: Collection[str], kind: str) -> Fo
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
             return Apply(_BINARY[type(operator)], (part(left), part(right)))
         case ast.Call(func=ast.Name() | ast.Attribute() as function, args=operands, keywords=keywords):
-            name = ast.unparse(function)  # operator types of files have dots: nn.SiLU
+            name = ast.unparse(function)  # operator types of files contain dots: nn.SiLU
             if name not in known:
                 raise UnknownNameError(name, kind=kind, known=known)
             return Apply(name, tuple(map(part, operands)), tuple(_attribute(word, text) for word in keywords))
@@ -121,7 +122,7 @@ def _refusal(text: str, reason: str) -> OperandError:
 
 
 def record(tree: Formula, values: Mapping[str, Expr]) -> Any:
-    """Record a formula of variables' values; a number stays one, whose dtype is that of what it meets."""
+    """Record a formula over variables' values; a Python number stays one, and follows the other operand's dtype."""
     if isinstance(tree, Variable):
         return values[tree.name]
     if isinstance(tree, Literal):

@@ -1,7 +1,6 @@
-"""Matchers: questions of rules about operations, constants, signs and dtypes.
+"""Matchers, with which rules test operations, constants, signs and dtypes.
 
-They look at structure alone, never at values, so that an answer holds in every run. Where an answer is for certain they
-say yes; a no means "not known".
+They test only structure, never values, so that an answer holds in every run. True is certain; False means "not known".
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ _Operation = TypeVar("_Operation", bound=Operation)
 
 
 CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
-"""operations that make a described constant, and the views that `constant` looks through"""
+"""operations that create a described constant, and the views that `constant` skips"""
 
 MEMBERS = (Index0, Slice)
-"""operations that take a member of a value"""
+"""operations that select one element of a value's first axis"""
 
 POWERS = (Exp, Softmax, Sigmoid, Cosh)
-"""operations whose results overflow, or are rounded to 0, though they are positive"""
+"""operations with positive results that may overflow, or be rounded to 0"""
 
 
 def producer(node: Expr, operation_class: type[_Operation]) -> _Operation | None:
-    """Return the node's operation if it is of a class, else None."""
+    """Return the node's operation if it is an instance of a class, else None."""
     operation = node.operation
     return operation if isinstance(operation, operation_class) else None
 
 
 def constant(node: Expr, graph: PlanGraph) -> Number | None:
-    """Return the one value of all elements of a described constant, looking through views; None for anything else."""
+    """Return the value that all elements of a described constant have, through any views; None for other nodes."""
     while isinstance(node.operation, (BroadcastTo, Reshape)):
         (node,) = graph.operands(node)
     if isinstance(node.operation, Full):
@@ -51,8 +50,7 @@ def constant(node: Expr, graph: PlanGraph) -> Number | None:
 
 
 def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
-    """Return the value and index if a node is one member of its first axis, as batching or ``value[index]`` writes
-    it."""
+    """Return value and index if a node selects one element of the first axis, by batching or as ``value[index]``."""
     operation = node.operation
     if isinstance(operation, Index0):
         return graph.operands(node)[0], operation.index
@@ -64,14 +62,14 @@ def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
 
 
 def is_real(node: Expr) -> bool:
-    """Whether the elements are floating and not complex: the numbers for which the usual identities hold."""
+    """Whether the elements are floating and not complex, as the usual identities require."""
     return node.dtype.kind == "f"
 
 
 def is_known_positive(node: Expr) -> bool:
-    """Whether every element is > 0 in exact arithmetic, whatever the operands hold (NaN aside).
+    """Whether every element is > 0 in exact arithmetic for all operands (NaN aside).
 
-    Rounded, it can be 0.0: exp(−1000) underflows.
+    With rounding it can be 0.0: exp(−1000) underflows.
     """
     operation = node.operation
     if isinstance(operation, Full):
@@ -80,9 +78,9 @@ def is_known_positive(node: Expr) -> bool:
 
 
 def is_known_nonnegative(node: Expr) -> bool:
-    """Whether every element is ≥ 0 whatever the operands hold (NaN aside); of a constant, 0.0 or more, not −0.0.
+    """Whether every element is ≥ 0 for all operands (NaN aside); a constant must be 0.0 or more, not −0.0.
 
-    Signed integers wrap around: the square of one, or its absolute value, can be negative.
+    Signed integers wrap around: a square or an absolute value of integers can be negative.
     """
     operation = node.operation
     if isinstance(operation, Full):
@@ -91,9 +89,9 @@ def is_known_nonnegative(node: Expr) -> bool:
 
 
 def never_minus_zero(node: Expr) -> bool:
-    """Whether no element is −0.0, whatever the operands hold: of what is positive, underflow makes 0.0.
+    """Whether no element is −0.0, for all operands; positive values underflow to 0.0.
 
-    A sum is −0.0 where both of its operands are, and nowhere else.
+    A sum is −0.0 only if both operands are.
     """
     if isinstance(node.operation, Add) and is_real(node):
         return any(_gives_no_minus_zero(operand) for operand in node.operands)
@@ -101,7 +99,7 @@ def never_minus_zero(node: Expr) -> bool:
 
 
 def _gives_no_minus_zero(node: Expr) -> bool:
-    """Whether an operation never gives −0.0, by its own range."""
+    """Whether an operation's range excludes −0.0."""
     operation = node.operation
     if isinstance(operation, Full):
         return str(operation.value) != "-0.0"
@@ -115,17 +113,17 @@ def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
     if not np.can_cast(narrow, wide, "safe"):
         return False
     if narrow.kind in "iu" and wide.kind in "fc":
-        # int32 has 31 digits and a sign, and float64 holds 53: so every int32, but not every int64, is a float64.
+        # int32 has 31 binary digits and a sign, and float64 holds 53, so it holds every int32, but not every int64.
         digits = 8 * narrow.itemsize - (narrow.kind == "i")
         return digits <= np.finfo(wide).nmant + 1
     return True
 
 
 def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
-    """Whether two nodes hold one value by structure: one node, or one operation on the same operands.
+    """Whether two nodes have one value by structure: the same node, or the same operation on the same operands.
 
-    At most 64 pairs of nodes are compared; after that the answer is no. Dedup would give one node for larger equal
-    structures, but a rule may be asked before it has run.
+    At most 64 pairs of nodes are compared, after which the answer is False. Dedup would merge larger equal structures,
+    but a rule may be asked before it has run.
     """
     pending = [(a, b)]
     budget = 64

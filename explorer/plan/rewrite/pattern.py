@@ -1,8 +1,8 @@
-"""Patterns: subgraphs found and replaced by the formula that writes them, with the condition that near misses fail.
+"""Patterns: find and replace subgraphs described by a formula, and report which condition near misses fail.
 
-A pattern is matched against the graph as it was recorded, of expressions or of a net. It holds no engine of its own: a
-replacement is recorded by the operations that the formula names, and the rest of the graph is copied around it; a net
-is edited by its own operator types.
+A pattern is matched against the recorded graph of expressions or of a net. It has no engine of its own: the operations
+named in the formula record a replacement, and the rest of the graph is copied around it; a net is edited with its own
+operator types.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Condition = Callable[[Expr], bool]
 
 @runtime_checkable
 class Searchable(Protocol):
-    """Program by names (``ex.Net``): it records its operators to be searched, and is edited where they match."""
+    """Named program (``ex.Net``) that records its operators for a search, and can be edited at the matches."""
 
     def pattern_roots(self) -> list[Expr]:
         """Return the expressions of all operators."""
@@ -42,16 +42,16 @@ _Searchable = TypeVar("_Searchable", bound=Searchable)
 
 @dataclass(frozen=True)
 class Match:
-    """A subgraph that a pattern describes: its last node, all of its nodes, and the values of the variables."""
+    """Match of a pattern: its last node, all of its nodes, and the values of the variables."""
 
     root: Expr
     nodes: tuple[Expr, ...]
-    """operands first; values of variables are not among them"""
+    """nodes of the match, operands first, excluding values of variables"""
     variables: Mapping[str, Expr]
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """Names of the operators of a net that recorded the nodes, operands first; none for expressions."""
+        """Names of a net's operators that recorded the nodes, operands first; empty for expressions."""
         return tuple(dict.fromkeys(filter(None, map(_operator_name, self.nodes))))
 
 
@@ -61,12 +61,12 @@ class NearMiss:
 
     root: Expr
     matched: int
-    """operations of the pattern that were there"""
+    """number of the pattern's operations that matched"""
     reason: str
 
     @property
     def operator(self) -> str:
-        """Name of the operator of a net that recorded the node, "" for an expression."""
+        """Name of the net's operator that recorded the node, "" for an expression."""
         return _operator_name(self.root)
 
     def __str__(self) -> str:
@@ -74,12 +74,12 @@ class NearMiss:
 
 
 class Pattern:
-    """A formula whose subgraphs are found and replaced: ``x * sigmoid(x)``.
+    """A formula whose occurrences as subgraphs can be found and replaced: ``x * sigmoid(x)``.
 
-    Names are variables: each stands for any value, and for one value wherever it stands. Numbers are constants;
-    operators and functions are operations under the names that nodes show; ``axis=1`` behind operands is a condition on
-    an attribute. Operands of commutative operations may be exchanged. ``where`` has further conditions by variable.
-    Calls of functions are single nodes: their bodies are not searched.
+    Names are variables, which match any value, but the same value at each occurrence. Numbers are constants. Operators
+    and functions are operations, with the names that nodes show; ``axis=1`` after operands is a condition on an
+    attribute. Operands of commutative operations may be swapped. ``where`` has additional conditions for variables.
+    Calls of functions match as single nodes: their bodies are not searched.
     """
 
     def __init__(self, formula: str, where: Mapping[str, Condition] | None = None) -> None:
@@ -87,14 +87,16 @@ class Pattern:
         tree = parse(formula, operations)
         if not isinstance(tree, Apply):
             raise OperandError(
-                f"the pattern {formula!r}", rule="a pattern must have an operation", fix='ex.pattern("x * sigmoid(x)")'
+                f"the pattern {formula!r}",
+                rule="a pattern must contain an operation",
+                fix='ex.pattern("x * sigmoid(x)")',
             )
         _check_attributes(tree)
         self._tree, names = tree, tree.variables()
         if unknown := sorted(set(self.where) - names):
             raise OperandError(
-                f"a condition of {', '.join(unknown)}",
-                rule=f"a condition must be of a variable of {formula!r}: {', '.join(sorted(names))}",
+                f"a condition for {', '.join(unknown)}",
+                rule=f"a condition must be for a variable of {formula!r}: {', '.join(sorted(names))}",
                 fix="where={'x': …} with a variable of the pattern",
             )
 
@@ -106,12 +108,12 @@ class Pattern:
         return [answer for answer in self._answers(roots) if isinstance(answer, Match)]
 
     def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
-        """Return the nodes that begin like the pattern and fail a condition of it, the nearest first."""
+        """Return nodes that have the pattern's last operation but fail a condition, the nearest misses first."""
         misses = [answer for answer in self._answers(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
     def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
-        """Return the number of the match that each node belongs to, from 1 on; ``view.overlay(pattern)`` shows it."""
+        """Return the number, from 1, of the match that each node belongs to; ``view.overlay(pattern)`` shows it."""
         return {node: place for place, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
     @overload
@@ -121,13 +123,13 @@ class Pattern:
     def replace(self, root: _Searchable, formula: str) -> _Searchable: ...
 
     def replace(self, root: Expr | Searchable, formula: str | Callable[..., Expr]) -> Expr | Searchable:
-        """Return an expression, or a net, with every match replaced; the given one does not change.
+        """Return an expression, or a net, in which every match is replaced; the given one does not change.
 
-        The replacement of an expression is a formula of the variables, or a function of them by name; that of a net is
-        a formula of its operator types: ``silu.replace(net, "nn.SiLU(x)")``. There the result and the last operator
-        keep their names, and operators that nobody reads any more are removed.
-        Of matches that share a node, the last to be recorded is replaced. Raises OperandError where a replacement has
-        another type than the value that it replaces, and where a variable is no blob of the net.
+        The replacement in an expression is a formula of the variables, or a function with them as keyword arguments.
+        The replacement in a net is a formula of its operator types: ``silu.replace(net, "nn.SiLU(x)")``. There the
+        result and the last operator keep their names, and operators without readers are removed. If matches share a
+        node, the last recorded match is replaced. Raises OperandError if a replacement's type differs from the replaced
+        value's, or if a variable is no blob of the net.
         """
         taken: set[int] = set()
         chosen: list[Match] = []
@@ -139,7 +141,7 @@ class Pattern:
             if not isinstance(formula, str):
                 raise OperandError(
                     f"replace of {root!r} by {formula!r}",
-                    rule="the replacement in a net must be a formula of the net's operator types, as a string",
+                    rule="the replacement in a net must be a string with a formula of the net's operator types",
                     fix=f'ex.pattern({self.formula!r}).replace(net, "nn.SiLU(x)")',
                 )
             return root.with_replacements(formula, chosen[::-1])
@@ -158,8 +160,8 @@ class Pattern:
                 if new.type != node.type:
                     raise OperandError(
                         f"{self.formula} of {node.type} replaced by {new.type}",
-                        rule="a replacement must have the type of the value that it replaces",
-                        fix="where={…} that keeps the pattern from such values, or another formula",
+                        rule="a replacement must have the type of the replaced value",
+                        fix="exclude such values with where={…}, or use another formula",
                     )
             elif any(operand.uid in copies for operand in node.operands):
                 operands = tuple([copies.get(operand.uid, operand) for operand in node.operands])
@@ -177,7 +179,7 @@ class Pattern:
                 yield self._answer(node)
 
     def _answer(self, root: Expr) -> Match | NearMiss:
-        """Try the orders of commutative operands one after the other; of those that fail, tell the nearest."""
+        """Try all orders of commutative operands; if all fail, return the nearest miss."""
         nearest = NearMiss(root, -1, "")
         for attempt in _attempts(self._tree, root, _Binding({}, ())):
             if isinstance(attempt, _Binding):
@@ -193,17 +195,16 @@ class Pattern:
 
 
 def _operator_name(node: Expr) -> str:
-    """Return the name of the operator of a net that recorded a node, "" for other nodes."""
+    """Return the name of the net's operator that recorded a node, "" for other nodes."""
     operator = operator_of(node.scope)
     return "" if operator is None else str(operator.name)
 
 
 @named
 def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Pattern:
-    """Describe a subgraph by the formula that writes it, to find or replace it.
+    """Return a pattern for the subgraphs that a formula describes, to find or replace them.
 
-    Raises OperandError for a text that is no formula, UnknownNameError for an operation, or an attribute, that is not
-    there.
+    Raises OperandError for an invalid formula, and UnknownNameError for an unknown operation or attribute.
 
     >>> x = ex.tensor([[1.0, -2.0]], name="x")
     >>> silu = ex.pattern("x * sigmoid(x)")
@@ -221,7 +222,7 @@ def pattern(formula: str, where: Mapping[str, Condition] | None = None) -> Patte
 
 @dataclass(frozen=True)
 class _Binding:
-    """Values of variables and nodes of operations that fit so far."""
+    """Values of variables and nodes of operations matched so far."""
 
     values: Mapping[str, Expr]
     nodes: tuple[Expr, ...]
@@ -234,7 +235,7 @@ class _Failure:
 
 
 def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding | _Failure]:
-    """Yield each way in which a node fits a formula, and the condition that fails of each that does not."""
+    """Yield each way in which a node matches a formula, and for each failure the condition that failed."""
     pending: list[tuple[_Binding, tuple[tuple[Formula, Expr, str], ...]]] = [(bound, ((tree, node, "the node"),))]
     while pending:
         binding, goals = pending.pop()
@@ -249,7 +250,7 @@ def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding |
             pending.append((_Binding({**binding.values, formula.name: value}, binding.nodes), rest))
         elif isinstance(formula, Apply):
             inner = _Binding(binding.values, (*binding.nodes, value))
-            # The order that was written is tried first: it is pushed last.
+            # Push the written order last, so that it is tried first.
             for order in reversed(_orders(formula, value)):
                 steps = tuple(
                     (part, operand, f"operand {number} of {formula.operation}")
@@ -267,7 +268,7 @@ def _orders(formula: Apply, node: Expr) -> list[Sequence[Expr]]:
 
 
 def _mismatch(formula: Formula, node: Expr, place: str, binding: _Binding) -> str:
-    """Return the condition that a node fails, "" if it fits so far."""
+    """Return the condition that a node fails, "" if it matches so far."""
     if isinstance(formula, Variable):
         held = binding.values.get(formula.name)
         same = held is None or held is node
@@ -287,19 +288,19 @@ def _mismatch(formula: Formula, node: Expr, place: str, binding: _Binding) -> st
 
 
 def _field(operation: Operation, attribute: str) -> str:
-    """Return the attribute of an operation by the name that its function has for it: reductions hold axes."""
+    """Return an operation's attribute by the name that its function uses: reductions store axes."""
     return "axes" if attribute == "axis" and not hasattr(operation, "axis") else attribute
 
 
 def _from_the_front(axis: Any, rank: int) -> Any:
-    """Return an axis, or some in their order, counted from the front."""
+    """Return an axis, or a sorted tuple of axes, counted from the front."""
     if isinstance(axis, tuple) and all(type(each) is int for each in axis):
         return tuple(sorted([_from_the_front(each, rank) for each in axis]))
     return axis % rank if type(axis) is int and -rank <= axis < 0 else axis
 
 
 def _check_attributes(tree: Formula) -> None:
-    """Raise UnknownNameError for an attribute that an operation of a formula has not."""
+    """Raise UnknownNameError for an attribute that a formula's operation does not have."""
     remaining: list[Formula] = [tree]
     while remaining:
         formula = remaining.pop()
@@ -323,13 +324,13 @@ def _named(node: Expr) -> str:
 
 
 def _recording(tree: Formula, known: set[str], formula: str) -> Callable[..., Expr]:
-    """Return a function of variables by name that records a formula."""
+    """Return a function that takes variables by name and records a formula."""
     unknown = sorted(tree.variables() - known)
     if unknown:
         raise OperandError(
-            f"the replacement {formula!r} reads {', '.join(unknown)}",
-            rule=f"a replacement must read variables of its pattern: {', '.join(sorted(known))}",
-            fix="write the variable into the pattern, too",
+            f"the replacement {formula!r} uses {', '.join(unknown)}",
+            rule=f"a replacement must use only variables of its pattern: {', '.join(sorted(known))}",
+            fix="add the variable to the pattern",
         )
 
     def recorded(**values: Expr) -> Expr:

@@ -1,8 +1,8 @@
-"""Rules: members of a chain of responsibility. The first that applies ends it; what earlier ones declined is kept.
+"""Rewrite rules, as a chain of responsibility: the first applicable rule ends it; earlier declined ones are recorded.
 
-A rule's answer is one of three: `Applied` with the replacement, `Declined` with a coded reason, or None, which means
-that its structure is not there. The middle one is the point of the house: a rule that knows a structure and leaves it
-alone must say why, and somebody who expected it to apply can read that. The pass simplify asks the rules.
+A rule returns `Applied` with the replacement, `Declined` with a coded reason, or None if its structure is not present.
+`Declined` matters most: a rule that recognises a structure but keeps it must give a reason, so that a user who expected
+the rule to apply can read it. The pass `Simplify` applies the rules.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["Answer", "Applied", "Declined", "Reason", "Rule"]
 
 
 _RENAMED = {"over": "producers", "takes": "applies_to", "takes_over": "applies_over", "chain": "rules"}
-"""old name of an attribute of rules → today's"""
+"""old name of an attribute of rules → current name"""
 
 
 class Rule(ABC):
-    """Rewrite rule: it recognises one structure at a node whose operation is one of ``roots``, and replaces it.
+    """Rewrite rule: recognises one structure at nodes whose operation is one of ``roots``, and replaces it.
 
-    A subclass takes part from its definition on, behind the rules before it; one of the same module and name replaces
+    A subclass takes effect when it is defined, after the rules before it. One with the same module and name replaces
     the earlier one, so that a cell can be run again. The first line of its docstring is its purpose in panels. The
-    class attributes below only narrow down where it is asked: they save time and change no answer.
+    class attributes below only restrict where the rule is asked: they save time and do not change its answers.
 
     ``numerics`` declares what the rewrite does to floating-point numbers: "exact", "rounding", "reordering" or
     "reassociating" (plan/graph/numerics.py). A plan applies rules of the last class only with ``numerics="fast"``.
 
-    Raises DeclarationError where a subclass has no ``match``, ``roots``, ``numerics`` or docstring.
+    Raises DeclarationError if a subclass has no ``match``, ``roots``, ``numerics`` or docstring.
 
     >>> class SumOfNegative(ex.Rule):
     ...     "Σ(−x) is −Σx: one number changes its sign instead of all."
@@ -60,17 +60,17 @@ class Rule(ABC):
 
     roots: ClassVar[tuple[type[Operation], ...]]
     numerics: ClassVar[Numerics]
-    """what the rewrite does to numbers; a reason with its own ``numerics`` declares another class for its case"""
+    """effect on floating-point numbers; a reason may declare another class in its own ``numerics``"""
     info: ClassVar[RuleInfo]
-    """under which decisions of the rule are recorded: the class's name, the first line of its docstring"""
+    """name and purpose (class name, first line of its docstring) under which the rule's decisions are recorded"""
     rules: ClassVar[list[Rule]] = []
-    """every simplifying rule, in the order in which they are asked"""
+    """all simplifying rules, in the order in which they are asked"""
     producers: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations of which one must make an operand, at a node of one or two operands; (): any may make them"""
+    """operations one of which must produce an operand of a unary or binary node; (): no restriction"""
     among: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations of which a graph must hold one; (): the rule is asked in every graph"""
+    """operations one of which a graph must contain; (): the rule is asked in every graph"""
     concrete: ClassVar[bool] = False
-    """the rule looks at the concrete types of operands: where dynamic data hides one, it declines for that reason"""
+    """the rule reads the concrete types of operands: if dynamic data hides one, it declines"""
 
     def __repr__(self) -> str:
         return f"{self.name}()"
@@ -83,7 +83,7 @@ class Rule(ABC):
         if cls.match is Rule.match:
             raise DeclarationError(
                 f"rule {cls.__name__} without match()",
-                rule="a rule must have a match(), which says at a node whether its structure is there",
+                rule="a rule must define match(), which recognises its structure at a node",
                 fix="def match(self, node, graph); or class X(ex.Rule, abstract=True) for a base of rules",
             )
         _check_roots(cls)
@@ -92,14 +92,14 @@ class Rule(ABC):
             raise DeclarationError(
                 f"rule {cls.__name__} with {given}",
                 rule=f"a rule must declare what it does to numbers: {', '.join(CLASSES)}",
-                fix='numerics = "exact" where the result has the same bits, "rounding" where last digits may differ, '
+                fix='numerics = "exact" if the result has the same bits, "rounding" if last digits may differ, '
                 '"reassociating" where you do not know',
             )
         purpose = (cls.__doc__ or "").strip().split("\n")[0]
         if not purpose:
             raise DeclarationError(
                 f"rule {cls.__name__} without a docstring",
-                rule="a rule must say in one line what it does: decisions show it",
+                rule="a rule must describe in one line what it does, which decisions show",
                 fix='"""log(exp(x)) is x."""',
             )
         cls.info = RuleInfo(cls.__name__, purpose, cls)
@@ -109,12 +109,12 @@ class Rule(ABC):
 
     @abstractmethod
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        """Return Applied, Declined, or None where the structure is not this rule's.
+        """Return Applied, Declined, or None if the rule's structure is not present.
 
-        The answer must rest on the node, on nodes below it, and on ``graph.consumers`` alone: the rule is asked again
-        where one of these changed. Operands are read by ``graph.operands(node)``, which sees earlier replacements;
-        ``node.operands`` are those of the program as it was recorded. The replacement is recorded like any expression,
-        must have the node's type, and must not read the node.
+        The answer must depend only on the node, on nodes below it, and on ``graph.consumers``: the rule is asked again
+        if one of these changed. Read operands with ``graph.operands(node)``, which includes earlier replacements;
+        ``node.operands`` are those of the recorded program. The replacement is recorded like any expression, must have
+        the node's type, and must not read the node.
         """
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -122,19 +122,19 @@ class Rule(ABC):
         return issubclass(operation_class, self.roots)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        """Whether the structure can be there over one or two operands that operations of these classes make."""
+        """Whether the structure is possible if operations of these classes produce the one or two operands."""
         return not self.producers or any(issubclass(operation_class, self.producers) for operation_class in operands)
 
     @classmethod
     def remove(cls) -> None:
-        """Take the rule out of the chain, for plans built from now on; raise StateError where it is not in it."""
+        """Remove the rule from the chain, for plans built from now on; raise StateError if it is not in the chain."""
         for index, rule in enumerate(Rule.rules):
             if type(rule) is cls:
                 del Rule.rules[index]
                 return
         raise StateError(
             f"removing {cls.__name__}",
-            rule="a rule must be in the chain to be taken out, and be taken out once",
+            rule="a rule must be in the chain to be removed",
             fix="ex.Rule.rules lists those in the chain",
         )
 
@@ -145,7 +145,7 @@ class Rule(ABC):
 
 
 def _enter(instance: Rule) -> None:
-    """Put a rule behind the others, or in the place of the one of the same module and name."""
+    """Append a rule to the chain, or replace the one with the same module and name."""
     place = type(instance).__module__, type(instance).__qualname__
     for index, rule in enumerate(Rule.rules):
         if (type(rule).__module__, type(rule).__qualname__) == place:
@@ -155,12 +155,12 @@ def _enter(instance: Rule) -> None:
 
 
 def _check_roots(rule_class: type[Rule]) -> None:
-    """Raise DeclarationError where a rule names no operations, or something else than their classes."""
+    """Raise DeclarationError if a rule's roots are missing or not operation classes."""
     roots = getattr(rule_class, "roots", ())
     if not roots:
         raise DeclarationError(
             f"rule {rule_class.__name__} without roots",
-            rule="a rule must name the operations that it looks at",
+            rule="a rule must list the operations at which it is asked",
             fix='roots = (ex.operation("log"),)',
         )
     if isinstance(roots, type) and issubclass(roots, Operation):

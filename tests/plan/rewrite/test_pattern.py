@@ -111,7 +111,7 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        ("x", "must have an operation"),
+        ("x", "must contain an operation"),
         ("x +", "invalid syntax"),
         ("relu6(x)", "unknown operation 'relu6'"),
         ("x.y", "consist of names, numbers, operators"),
@@ -128,11 +128,11 @@ def test_a_text_that_is_no_formula_is_refused(formula: str, message: str) -> Non
 
 def test_a_replacement_must_fit(x: ex.Tensor) -> None:
     y, silu = x * ex.sigmoid(x), ex.pattern("x * sigmoid(x)")
-    with pytest.raises(ex.OperandError, match="must have the type of the value"):
+    with pytest.raises(ex.OperandError, match="must have the type of the replaced value"):
         silu.replace(y, "sum(x)")
-    with pytest.raises(ex.OperandError, match="must read variables of its pattern: x"):
+    with pytest.raises(ex.OperandError, match="must use only variables of its pattern: x"):
         silu.replace(y, "x + b")
-    with pytest.raises(ex.OperandError, match="a condition must be of a variable"):
+    with pytest.raises(ex.OperandError, match="a condition must be for a variable"):
         ex.pattern("tanh(x)", where={"z": lambda value: True})
 
 

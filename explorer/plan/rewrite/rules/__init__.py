@@ -1,7 +1,7 @@
-"""The simplifying rules, most specific first: importing this package makes the chain.
+"""The simplifying rules, most specific first; importing this package creates the chain.
 
-A module holds the rules of one theme. The first rule that applies to a node ends the chain there, so the order decides
-where several could.
+Each module contains the rules of one theme. The first rule that applies to a node ends the chain, so the order decides
+if several could.
 """
 
 # The order of the imports is the order of the chain:

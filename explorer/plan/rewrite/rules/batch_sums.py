@@ -1,12 +1,12 @@
-"""Sums that batching leaves behind: of all members of one value, and of products of members.
+"""Sums that batching leaves: of all batch elements of one value, and of products of batch elements.
 
-A loop that adds up a loss is a chain of additions over rows of batched values, and the gradient of a shared parameter
-is a sum of them. The first rule makes one operation of both: a chain in the order of the rows becomes a cumulative sum,
-which adds in that order, bit for bit; a sum whose order no program wrote becomes a reduction. The second rule makes one
-product of a reduction of products; together they turn the gradient of a thousand samples into one contraction
-(assets/decisions/0003-what-a-thousand-calls-taught.md).
+A loop that accumulates a loss is a chain of additions over rows of batched values, and the gradient of a shared
+parameter is a sum of such rows. The first rule turns both into one operation: a chain in row order becomes a cumulative
+sum, which adds in that order, bit for bit; a sum without an order in the program becomes a reduction. The second rule
+turns a reduction of products into one product. Together they turn the gradient of a thousand samples into one
+contraction (assets/decisions/0003-what-a-thousand-calls-taught.md).
 
-The dtype in which terms are added stays the same; the rules decline where it would not.
+The dtype in which terms are added stays the same; otherwise the rules decline.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -29,7 +29,8 @@ from explorer.plan.rewrite.matchers import MEMBERS, constant, member, never_minu
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _OTHERS = 64
-"""terms besides members up to which a chain of additions is walked: a chain of 100,000 is asked at its top alone"""
+"""maximum number of other terms along which a chain of additions is followed: a chain of 100,000 is asked only at its
+top"""
 
 
 class SumOfMembers(Rule):
@@ -97,15 +98,15 @@ class SumOfMembers(Rule):
             reach = len(terms)
         else:
             taken = member(terms[-1], graph)
-            # Looking at every prefix of a chain of additions is quadratic: only the addition of the last row is asked.
+            # Examining every prefix of a chain of additions is quadratic: only the addition of the last row is asked.
             if taken is None or taken[1] != taken[0].shape[0] - 1:
-                return None  # not the top of a chain of additions
+                return None  # not the last addition of a chain
             reach = taken[0].shape[0]
             ordered = _cumulative(node, graph)
             if ordered is not None:
                 return self.in_order.applied(ordered, found=reach, members=reach, whole=taken[0])
         wholes, rest = _terms(node, graph, 2 * reach + _OTHERS)
-        if not wholes:  # members that are broadcast in the sum
+        if not wholes:  # rows that the sum broadcasts
             return None
         sums: list[_Members] = []
         for rows in wholes:
@@ -158,7 +159,7 @@ def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
     if whole.dtype != node.dtype or (start is not None and start.type is not node.type and constant(start, graph) != 0):
         return None
     if start is None or constant(start, graph) == 0:
-        # Starting from 0.0 differs where all rows are −0.0: adding 0.0 at the end makes the same 0.0 of them.
+        # Starting from 0.0 differs if all rows are −0.0; adding 0.0 at the end gives the same 0.0.
         total = Index0(rows - 1)(CumulativeSum(0)(whole))
         if total.type is not node.type:
             return None
@@ -177,16 +178,16 @@ def _is_row(value: Expr, whole: Expr, index: int, node: Expr, graph: PlanGraph) 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """The members of one value that are among the terms of a sum, by index."""
+    """The rows of one value that are among the terms of a sum, by index."""
 
     whole: Expr
     terms: dict[int, Expr]
 
 
 def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], list[Expr]]:
-    """Return the terms of a sum and of sums inside it that nothing else reads: members by value, and the others.
+    """Return the terms of a sum, and of inner sums without other readers: rows by value, and other terms.
 
-    At most ``visits`` sums are taken apart.
+    At most ``visits`` sums are expanded.
     """
     wholes: dict[int, _Members] = {}
     rest: list[Expr] = []
@@ -255,7 +256,7 @@ class SumOfProducts(Rule):
         if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]
             return None
         if product.ndim != 3:
-            return None  # the rows of one product are added, or stacks of products
+            return None  # adds the rows of one product, or stacks of products
         a, b = graph.operands(product)
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
             return self.rank.declined(product=product)

@@ -1,7 +1,7 @@
-"""Rules by declared properties (idempotent, involution, even, monotone): users' own operations take part.
+"""Rules by declared properties (idempotent, involution, even, monotone), which also apply to custom operations.
 
-They name no operation: a class that declares ``is_even = True`` is simplified like cos. The laws in tests/laws check
-the declarations of all registered operations against their kernels, since a wrong one would change values here.
+They name no operation: a class that declares ``is_even = True`` is simplified like cos. Since a wrong declaration would
+change values, the laws in tests/laws check those of all registered operations against their kernels.
 """
 
 # ruff: noqa: D102  # match() and takes() are documented once, by Rule
@@ -183,8 +183,8 @@ class EvenOfNegative(Rule):
 class ExtremeBeforeMonotone(Rule):
     """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements.
 
-    The result is f of one of the elements either way. Of x with equal f(x) another one may be picked, so that a zero
-    may have the other sign.
+    The result is f of one of the elements either way. If several x have equal f(x), another one may be chosen, so that
+    a zero may have the other sign.
     """
 
     numerics = "rounding"

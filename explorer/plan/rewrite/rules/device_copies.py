@@ -1,7 +1,7 @@
-"""Needless copies between devices: the way there and back, and copies of constants.
+"""Unnecessary copies between devices: round trips, and copies of constants.
 
-A copy is the dearest operation of a small program: it waits for the other device. No rule moves an operation to another
-device, though: where a program computes is the user's decision.
+A copy is the most expensive operation of a small program, because it waits for the other device. No rule moves an
+operation to another device, though: the user decides where a program computes.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule

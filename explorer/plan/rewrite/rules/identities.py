@@ -1,8 +1,8 @@
-"""Operations that change nothing: their operand stands for them.
+"""Identity operations, which are replaced by their operand.
 
-"Nothing" is meant to the bit, for every operand with its zeros, infinities and NaN: 0.0 and −0.0 are equal, but 1 / x
-tells them apart, so x + 0.0 stays (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md). Most such
-operations are not written by anybody: gradients, batching and files leave them behind.
+Results must be identical to the bit, for every operand including zeros, infinities and NaN. Although 0.0 and −0.0 are
+equal, 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
+Most such operations are not written by users: gradients, batching and files leave them.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -39,8 +39,8 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class NeutralNumber(Rule):
     """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; of integers x + 0 is, too.
 
-    A floating x + 0.0 is not: where x is −0.0 it is 0.0, which 1 / x tells apart. Nor are products and quotients of
-    complex numbers, whose parts are multiplied by 0, too. See assets/decisions/0010.
+    A floating x + 0.0 is kept: for x = −0.0 it is 0.0, which 1 / x distinguishes. So are products and quotients of
+    complex numbers, whose parts are also multiplied by 0. See assets/decisions/0010.
     """
 
     numerics = "exact"
@@ -90,7 +90,7 @@ class NeutralNumber(Rule):
             return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
             return self.complex.declined(**facts)
-        # x + 0.0 and x − (−0.0) make 0.0 of −0.0; x + (−0.0) and x − 0.0 keep it.
+        # x + 0.0 and x − (−0.0) turn −0.0 into 0.0; x + (−0.0) and x − 0.0 keep it.
         signed = neutral == 0 and below != isinstance(node.operation, Add)
         if signed and not never_minus_zero(x):
             return self.minus_zero.declined(**facts)
@@ -100,9 +100,9 @@ class NeutralNumber(Rule):
 class NoOp(Rule):
     """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
 
-    So are padding of no width, a concatenation of one tensor, limits of −∞ and ∞, a copy to the device where it is,
-    adaptive pooling to the images' own size.
-    A reduction over axes of size 1 is its operand, too; but a floating sum starts from 0.0, so that −0.0 becomes 0.0.
+    The same holds for zero-width padding, concatenation of one tensor, limits of −∞ and ∞, a copy to the same device,
+    and adaptive pooling to the images' own size. A reduction over axes of size 1 is its operand, too, except that a
+    floating sum starts from 0.0, so −0.0 becomes 0.0.
     """
 
     numerics = "exact"
@@ -172,7 +172,7 @@ class NoOp(Rule):
 
 
 def _is_unlimited(operation: Clip) -> bool:
-    """Whether every number lies between the limits."""
+    """Whether every number is between the limits."""
     return operation.low in (None, -math.inf) and operation.high in (None, math.inf)
 
 
@@ -198,7 +198,7 @@ class SumOfOne(Rule):
 class RedundantActivation(Rule):
     """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
 
-    Of √x it is not known: √(−0.0) is −0.0, of which |·| makes 0.0; relu keeps −0.0.
+    √x is excluded: √(−0.0) is −0.0, which |·| turns into 0.0; relu keeps −0.0.
     """
 
     numerics = "exact"
@@ -230,7 +230,7 @@ class RedundantActivation(Rule):
 class IndexOfStack(Rule):
     """A member of a stack is what was stacked there.
 
-    Batching stacks operands that later turn out to be read by themselves.
+    Batching stacks operands that later turn out to be read individually.
     """
 
     numerics = "exact"

@@ -1,9 +1,9 @@
-"""Pairs of operations of which the outer one undoes the inner one.
+"""Pairs of operations in which the outer one inverts the inner one.
 
-In exact arithmetic f⁻¹(f(x)) is x wherever f is defined; in floating point the round trip loses digits, and all of them
-where f overflows (log(exp(1000)) is ∞). So leaving both out changes values, towards the exact ones. What must be proved
-is that x lies where f is defined: exp(log(x)) is NaN for a negative x, and dropping the pair would hide that. Signs are
-known by structure alone (matchers.py), since no plan depends on values.
+In exact arithmetic f⁻¹(f(x)) is x wherever f is defined. In floating point the round trip loses digits, and all of them
+if f overflows (log(exp(1000)) is ∞), so removing both operations changes values, towards the exact ones. The rules must
+prove that f is defined at x: exp(log(x)) is NaN for a negative x, and removing the pair would hide that. Signs are
+derived only from structure (matchers.py), since no plan depends on values.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -33,7 +33,7 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
     (Arctanh, Tanh): "",
     (Expm1, Log1p): "≥ 0",
 }
-"""a function and the function that it undoes → the numbers for which it does; "" for all numbers"""
+"""(function, function that it inverts) → the numbers for which it does; "" for all numbers"""
 
 
 class InversePair(Rule, abstract=True):
@@ -243,7 +243,7 @@ class TransposeOfTranspose(Rule):
 class ReshapeOfReshape(Rule):
     """Of two reshapes only the last matters.
 
-    A reshape keeps the order of the elements, whatever the shape between.
+    A reshape keeps the order of the elements, whatever the intermediate shape.
     """
 
     numerics = "exact"

@@ -1,4 +1,4 @@
-"""Control flow whose course is known before the run: the branch that is taken, the loop that makes no turn."""
+"""Control flow known before the run: conditions with a known branch, loops without iterations."""
 
 # ruff: noqa: D102  # match() is documented once, by Rule
 
@@ -17,13 +17,13 @@ from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _DEPTH = 16
-"""maximum number of operations in a row that are followed between constants and a condition"""
+"""maximum number of consecutive operations between constants and a condition"""
 
 
 def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | None:
-    """Return the value of a scalar that is computed from described constants alone; None for any other.
+    """Return the value of a scalar computed only from described constants; None for other nodes.
 
-    Constants are folded behind the rules of a sweep, so that a condition is still the comparison that was written.
+    Constants are folded after the rules of a sweep, so a condition is still the comparison as written.
     """
     value = constant(node, graph)
     operands = graph.operands(node)
@@ -91,6 +91,6 @@ class LoopWithoutTurns(Rule):
             why = "its sequences have no elements"
         else:
             return None
-        if node.type != state[index].type:  # a loop with several results, which items read
+        if node.type != state[index].type:  # a loop with several results, read through items
             return None
         return self.no_turns.applied(state[index], loop=loop, why=why)

@@ -1,9 +1,9 @@
-"""Norms before a product: factors and terms by channel of a product's operand move into its weights.
+"""Norms before a product: per-channel factors and terms of a product's operand move into its weights.
 
-So a batch norm with stored statistics, or the scale and shift of a layer norm, vanishes into the product that follows.
-A factor scales the rows of the weights; a term t becomes t ∗ W, one number for each channel of the result, which is
-why it cannot move where the product pads: padding is 0, and t is not added to it. All steps around the operand move at
-once, since each alone may cost more than it saves where weights are scaled in every run.
+A batch norm with stored statistics, or the scale and shift of a layer norm, thus disappears into the product that
+follows. A factor scales the rows of the weights. A term t becomes t ∗ W, one number per output channel. It cannot move
+if the product pads, because padding is 0 and t is not added to it. All steps around the operand move together, because
+each one may cost more than it saves if weights are scaled in every run.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -83,14 +83,14 @@ class NormIntoWeights(IntoWeights):
         return None
 
     def _move(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
-        """Answer for one operand of a product: move all that is done to it by channel, or say why not."""
+        """Return the answer for one operand of a product: move all of its per-channel steps, or decline."""
         node, weights = product.node, product.weights
         walk = _Walk(x, product, graph)
         steps: list[_Step] = []
         while len(steps) < _STEPS and (step := walk.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
-        # A reason that the walk ended is told only if moving could have paid.
+        # Report why the walk ended only if moving could have paid off.
         if not steps or _cannot_pay(saved, graph):
             return None if _cannot_pay(x.size, graph) else walk.declined
         parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]
@@ -113,7 +113,7 @@ class NormIntoWeights(IntoWeights):
 
 @dataclass(frozen=True)
 class _Product:
-    """A product, the place of the operand whose channels are scaled, and the weights at the other."""
+    """A product, the index of the operand whose channels are scaled, and the weights at the other index."""
 
     node: Expr
     place: int
@@ -121,7 +121,7 @@ class _Product:
 
     @property
     def axis(self) -> int:
-        """The operand's axis along which the product adds up."""
+        """Axis of the operand along which the product sums."""
         x = self.node.operands[self.place]
         if isinstance(self.node.operation, Matmul):
             return x.ndim - 1 if self.place == 0 else max(0, x.ndim - 2)
@@ -129,18 +129,18 @@ class _Product:
 
     @property
     def borders(self) -> bool:
-        """Whether some elements of the result add up fewer elements of the operand than others, as next to padding."""
+        """Whether some result elements sum fewer operand elements than others, as next to padding."""
         operation = self.node.operation
         if isinstance(operation, Conv2d):
             return any(count for sides in operation.padding for count in sides)
         return isinstance(operation, Conv2dImageGradient)
 
     def over(self, x: Expr, weights: Expr) -> Expr:
-        """Record the same product of other operands."""
+        """Record the same product with other operands."""
         return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
 
     def by_channel(self, channels: Expr) -> Expr:
-        """Return numbers for each channel, or one for all, in a shape that broadcasts with the weights."""
+        """Return per-channel numbers, or one for all channels, in a shape that broadcasts with the weights."""
         operation, shape = self.node.operation, self.weights.shape
         if channels.size == 1:
             return reshape(channels, ())
@@ -155,7 +155,8 @@ class _Product:
         return reshape(by_group, (shape[0], own, 1, 1))
 
     def of(self, channels: Expr, weights: Expr) -> Expr:
-        """Record the product of an operand that has these numbers in its channels everywhere; it adds to the result."""
+        """Record the product of an operand that has these numbers in its channels everywhere; the result gains this
+        term."""
         if isinstance(self.node.operation, Conv2d):
             return reshape((weights * self.by_channel(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
         x = self.node.operands[self.place]
@@ -168,21 +169,21 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Step:
-    """One operation around a value: arithmetic with a constant, or a change of sign."""
+    """One operation on a value: arithmetic with a constant, or negation."""
 
     node: Expr
     constant: Expr | None
     first: bool
-    """the constant is the first operand"""
+    """whether the constant is the first operand"""
 
     @property
     def adds(self) -> bool:
-        """Whether something is added, not multiplied."""
+        """Whether the step adds, rather than multiplies."""
         return isinstance(self.node.operation, (Add, Subtract))
 
     def into(self, product: _Product, weights: Expr, terms: list[tuple[Expr, bool]]) -> Expr:
-        """Return the weights with this step in them; what it adds to the result, and whether negative, joins
-        ``terms``."""
+        """Return the weights with this step applied; its term of the result, and whether that is negative, is appended
+        to ``terms``."""
         operation = self.node.operation
         if self.constant is None:
             return -weights
@@ -194,15 +195,15 @@ class _Step:
 
 
 class _Walk:
-    """A walk from a product's operand down through the operations that scale or shift it by channel."""
+    """A walk from a product's operand down through the operations that scale or shift it per channel."""
 
     def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
         self.value, self.product, self.graph = value, product, graph
         self.declined: Declined | None = None
-        """why the walk ended, where that is worth a decision"""
+        """why the walk ended, if that deserves a decision"""
 
     def next(self) -> _Step | None:
-        """Return the outermost step that is left, and go below it; None where the value is not computed by channel."""
+        """Return the outermost remaining step, and go below it; None if the value is not computed per channel."""
         node, graph = self.value, self.graph
         if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
             return None
@@ -235,17 +236,17 @@ class _Walk:
 
 
 def _is_weights(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value depends on weights alone; where the run passes no input, whether it is stored."""
+    """Whether a value depends only on weights; in a run without inputs, whether it is stored."""
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 
 def _cannot_pay(saved: int, graph: PlanGraph) -> bool:
-    """Whether not even declining is worth a decision: scaling weights takes a call, and what is saved takes less."""
+    """Whether even declining is pointless, because the call that scales weights takes longer than what is saved."""
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
 def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
-    """Decline where weights would be scaled in every run, and that takes longer than what is saved."""
+    """Decline if weights would be scaled in every run, and that takes longer than what is saved."""
     if graph.has_parameters:
         return None
     before = saved / REFERENCE_COST_MODEL.flops

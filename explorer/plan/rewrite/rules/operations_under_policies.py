@@ -1,7 +1,7 @@
-"""Operations under policies: the operation that computes them takes their place.
+"""Operations under policies, which are replaced by the operation that computes them.
 
-No other rule sees an operation under policies, for it is of no class that a rule names: a rule that was never told of
-policies cannot break one (assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
+No other rule matches an operation under policies, because no rule names its class: a rule that does not know policies
+cannot violate one (assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule

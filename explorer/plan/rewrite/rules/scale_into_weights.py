@@ -1,13 +1,14 @@
-"""Factors and terms that depend on weights alone: they move into the weights of the product before them.
+"""Factors and terms that depend only on weights, which move into the weights of the product before them.
 
-So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows. The rules know
-no batch norm: factor after factor and term after term move, by shapes alone, so that any affine layer does the same.
+A batch norm with stored statistics thus disappears into the preceding convolution or matrix product. The rules have no
+notion of a batch norm: they move one factor or term after another, based on shapes, so any affine layer is handled
+alike.
 
-(x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point W · s may overflow or underflow where the
-program does not, so that only ``numerics="fast"`` allows it. The plan of a net knows the weights: there the values are
-computed, and the rules apply where they show that the error is that of a reordered sum, as every inference engine does.
-Where a program gets its inputs at each run, scaled weights are computed once (the pass constants); without parameters
-they would be in every run, and the prices decide whether that pays.
+(x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point W · s may overflow or underflow although
+the program does not, so only ``numerics="fast"`` allows it in general. The plan of a net knows the weights, so their
+values are computed, and the rules apply if the values show that the error is that of a reordered sum, as in every
+inference engine. If a program receives inputs at each run, scaled weights are computed once (the pass `Constants`);
+without parameters they would be computed in every run, and the prices decide whether that pays off.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -35,19 +36,19 @@ from explorer.plan.rewrite.rule import Answer, Declined, Reason, Rule
 _SUMS = (Add, Subtract)
 
 DIGITS = 4
-"""bytes of the narrowest numbers whose range leaves room for weights times factors: float16 ends at 65504"""
+"""minimum itemsize in bytes whose range leaves room for weights times factors: float16 ends at 65504"""
 
 
 _LARGE = 2.0**-8
-"""the largest constant next to a product, in units of its largest weight, as a part of 1 / eps"""
+"""maximum constant next to a product, relative to its largest weight, as a fraction of 1 / eps"""
 _PARTS = 12
-"""nodes of an operand that are looked at, at most: a number, its zero point, and views of both"""
+"""maximum number of an operand's nodes that are examined: a number, its zero point, and views of both"""
 _LOOKED_AT = 1 << 22
-"""numbers that are computed to be looked at, at most, where the weights they are computed from are fewer"""
+"""maximum number of elements that are computed to be examined, if the weights they depend on have fewer"""
 
 
 class Affine(NamedTuple):
-    """A product by weights, or one with a constant term added or subtracted: ``value`` is product, or product ±
+    """A product with weights, optionally with a constant term added or subtracted: ``value`` is product, or product ±
     term."""
 
     value: Expr
@@ -55,7 +56,7 @@ class Affine(NamedTuple):
     term: Expr | None = None
 
     def with_product(self, product: Expr, term: Expr | None) -> Expr:
-        """Record the same around another product and term."""
+        """Record the same form with another product and term."""
         if term is None:
             return product
         return product - term if isinstance(self.value.operation, Subtract) else product + term
@@ -162,7 +163,7 @@ class FactorIntoWeights(IntoWeights):
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
         axes = varying(factor, node)
         constant = is_constant(factor, graph)
-        # A factor of the result's own shape is a product of two values, not a scale by column: not worth a decision.
+        # A factor with the result's own shape multiplies two values and is no per-column scale: no decision is needed.
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None
@@ -174,7 +175,7 @@ class FactorIntoWeights(IntoWeights):
                     part=named(part, graph),
                     operation=(affine.value if part is affine.term else node).operation.name,
                 )
-        # In another dtype, or broadcast by the factor, the product would be another one.
+        # With another dtype, or if the factor broadcasts the product, it would be a different product.
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)
         placed = _placed(product, axes, graph)
@@ -189,7 +190,7 @@ class FactorIntoWeights(IntoWeights):
         declined = _read_elsewhere(node, affine, graph) or _too_dear([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
-        # The factor may be divided by, too: the node's own operation is applied to the weights.
+        # The factor may also be a divisor, so the node's own operation is applied to the weights.
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if affine.term is None else node.operation(affine.term, factor)
@@ -273,7 +274,7 @@ class TermsOfWeights(IntoWeights):
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
-    """Return a value as a product by weights and a term by channel, a constant or none; None for anything else."""
+    """Return a value as a product with weights and a constant per-channel term, if any; None for other values."""
     if _keeps(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
@@ -287,7 +288,7 @@ def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
 
 
 def _value(node: Expr, graph: PlanGraph) -> Array:
-    """Return the value of a constant, computed from weights whose values are known."""
+    """Return the value of a constant that is computed from known weights."""
     values: dict[int, Array] = {}
     pending = [node]
     while pending:
@@ -308,7 +309,7 @@ def _value(node: Expr, graph: PlanGraph) -> Array:
 
 
 def _unread(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -> str:
-    """Say why a plan does not look at the values of constants; "" where it does."""
+    """Return why a plan does not read the values of constants; "" if it does."""
     device = product.type.device
     if device is not cpu:
         return f"nothing is known: they are on the device {device.name}"
@@ -327,15 +328,15 @@ def _unread(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -
 
 
 def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:
-    """Say that a constant of a rewritten program is not finite; "" where all are."""
+    """Describe which constant of a rewritten program is not finite; "" if all are."""
     finite = all(np.isfinite(_value(each, graph)).all() for each in constants if each is not None)
     return "" if finite else "a constant would be ∞ or NaN"
 
 
 def _harm_of_factor(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph) -> str:
-    """Say how scaled weights overflow or lose digits, channel by channel; "" where they do not.
+    """Describe how scaled weights overflow or lose digits, channel by channel; "" if they do not.
 
-    Below tiny / eps² the small weights of a channel would underflow that still count beside its largest one.
+    Below tiny / eps², small weights of a channel would underflow although they are significant next to its largest one.
     """
     limits = np.finfo(weights.dtype)
     axes = tuple([axis for axis, size in enumerate(channels) if size == 1])
@@ -351,7 +352,7 @@ def _harm_of_factor(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGra
 
 
 def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
-    """Say that a term is so large that the digits of the product are lost beside it; "" where none is.
+    """Describe a term so large that the product's digits are lost next to it; "" if there is none.
 
     A program may add and subtract a large number to round to integers.
     """
@@ -366,7 +367,8 @@ def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> st
 
 
 def _is_whole(value: Expr, graph: PlanGraph) -> bool:
-    """Whether a value is whole numbers in a floating dtype: converted, or some less others, as zero points are."""
+    """Whether a value has integer values in a floating dtype: converted integers, possibly minus others, as zero
+    points."""
     remaining = [value]
     for _ in range(_PARTS):
         if not remaining:
@@ -389,7 +391,7 @@ def _keeps(node: Expr) -> bool:
 
 
 def _keeps_axes(operation_class: type[Operation]) -> bool:
-    """Whether operations of a class are linear and say which axes of their operands the result has."""
+    """Whether operations of a class are linear and declare which axes of their operands the result has."""
     return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
 
 
@@ -400,7 +402,7 @@ def varying(factor: Expr, node: Expr) -> list[int]:
 
 
 def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
-    """Return the place of the smallest constant operand that has the axes, and the shape in which a factor meets it."""
+    """Return the index of the smallest constant operand with the axes, and the shape to which a factor is reshaped."""
     fitting: list[tuple[int, int, Shape]] = []
     operands = graph.operands(product)
     for place, operand in enumerate(operands):
@@ -414,7 +416,7 @@ def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shap
 
 
 def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | None:
-    """Decline where another operation reads the product, which would then be computed twice."""
+    """Decline if another operation reads the product, which would then be computed twice."""
     for read in (affine.value, affine.product):
         consumers = graph.consumers(read)
         if consumers > 1:
@@ -425,17 +427,17 @@ def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | 
 
 
 def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
-    """Whether the product itself depends on weights alone: it is computed once, with all that is done to it."""
+    """Whether the product itself depends only on weights: it is computed once, with everything applied to it."""
     return graph.has_parameters and is_constant(affine.product, graph)
 
 
 def _cannot_pay(node: Expr, graph: PlanGraph) -> bool:
-    """Whether not even declining is worth a decision: scaling weights takes a call, and the node takes less."""
+    """Whether even declining is pointless, because the call that scales weights takes longer than the node."""
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
 def _too_dear(changed: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
-    """Decline where weights would be scaled in every run, and that takes longer than the node."""
+    """Decline if weights would be scaled in every run, and that takes longer than the node."""
     if graph.has_parameters:
         return None
     before = node.size / REFERENCE_COST_MODEL.flops
@@ -448,19 +450,19 @@ def _too_dear(changed: list[Expr | None], node: Expr, graph: PlanGraph) -> Decli
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """Decline where the weights, and what would move into them, are not of one dtype with room for it."""
+    """Decline if the weights, and the values to move into them, do not share one dtype with enough range."""
     return IntoWeights.dtype.declined(
         product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
     )
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:
-    """Return the value below views: a weight has a name that sentences can show, a reshape of it has none."""
+    """Return the value below views: a weight has a name that sentences can show, unlike a reshape of it."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]
     return value
 
 
 def _size(node: Expr) -> int:
-    """Return the number of elements, as a key to compare by."""
+    """Return the number of elements, as a sort key."""
     return node.size

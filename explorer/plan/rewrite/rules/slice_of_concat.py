@@ -1,6 +1,7 @@
-"""Slices and concatenations that undo each other: nothing is copied to be taken apart again.
+"""Slices and concatenations that cancel each other, so that nothing is copied only to be split again.
 
-Gates of a recurrent layer, and heads of attention, are written so: products joined for one matrix, and cut apart again.
+Gates of a recurrent layer, and heads of attention, are written this way: matrices joined for one product, whose result
+is split again.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -37,7 +38,7 @@ class SliceOfSlice(Rule):
         (y,) = graph.operands(node)
         inner, outer = producer(y, Slice), producer(node, Slice)
         if inner is None or outer is None or member(node, graph) is not None:
-            return None  # members of a batch are recognised as such
+            return None  # batch elements are recognised as such
         (x,) = graph.operands(y)
         waiting = iter(outer.spans)
         spans = tuple([span if isinstance(span, int) else _within(span, next(waiting)) for span in inner.spans])
@@ -47,15 +48,15 @@ class SliceOfSlice(Rule):
 class SliceOfConcatenation(Rule):
     """A part that lies in one of the joined tensors is a part of that one.
 
-    A thousand slices of one concatenation of a thousand tensors are usual after batching. So the place of a slice is
-    found by bisection, among starts that are remembered from the node before.
+    After batching, a thousand slices of one concatenation of a thousand tensors are common. The position of a slice is
+    therefore found by bisection, among starts cached from the previous node.
     """
 
     numerics = "exact"
     roots = (Slice,)
     concrete = True
     _last: tuple[int, list[int]] = (-1, [])
-    """the concatenation asked about last, and where its operands begin"""
+    """the last concatenation, and where its operands begin"""
 
     one_source = Reason(
         "part_of_concatenation",
@@ -85,7 +86,7 @@ class SliceOfConcatenation(Rule):
             return None
         axis = concatenate.axis
         uid, starts = self._last
-        # Slices of one concatenation come one after the other, so that its starts are counted once.
+        # Slices of one concatenation come one after another, so its starts are computed once.
         if uid != joined.uid:
             starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
             self._last = joined.uid, starts
@@ -139,7 +140,7 @@ class ConcatenationOfSlices(Rule):
 
 
 def _within(inner: tuple[int, int, int], outer: Any) -> Any:
-    """Return the part of a part along one axis: spans are (start, stop, step), an int is one index."""
+    """Return a slice of a slice along one axis; a span is (start, stop, step), or an int for one index."""
     places = range(*inner)
     if isinstance(outer, int):
         return places[outer]
@@ -151,5 +152,5 @@ def _within(inner: tuple[int, int, int], outer: Any) -> Any:
 
 
 def _part(x: Expr, spans: tuple[Any, ...]) -> Expr:
-    """Record a slice, or return the operand where the slice is all of it."""
+    """Record a slice, or return the operand if the slice covers it."""
     return x if spans == tuple([(0, size, 1) for size in x.shape]) else Slice(spans)(x)

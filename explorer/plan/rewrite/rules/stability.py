@@ -1,13 +1,13 @@
 """Compositions that overflow as written, and their stable forms.
 
 Frameworks usually offer a second function for each: log_softmax next to softmax, a loss "with logits" next to the loss.
-Here a user writes the formula of the textbook, and the plan computes the form that a numerical analyst would write.
-Both are the same number in exact arithmetic; they differ where exp overflows (beyond 709, or 88 in float32) or is
-rounded to 0, and in the last digits elsewhere. A rule moves one step, and its result is asked again: the log of a part
-of a softmax is the part of its log, which is then a log-softmax. What no rule knows is computed as it is written.
+Here a user writes the textbook formula, and the plan computes its numerically stable form. Both are equal in exact
+arithmetic; they differ if exp overflows (beyond 709, or 88 in float32) or is rounded to 0, and otherwise in the last
+digits. A rule makes one step, and its result is matched again: the log of a part of a softmax becomes the part of its
+log, which becomes a log-softmax. Structures that no rule recognises are computed as written.
 
-``ex.grad`` differentiates the program that these rules give (plan/stabilise.py), since the gradients of the
-stable operations are stable themselves.
+``ex.grad`` differentiates the program after these rules (plan/stabilise.py), since the gradients of the stable
+operations are stable, too.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -50,21 +50,21 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 from explorer.record.dimension_names import shape_text
 
 _TERMS = 16
-"""terms of a sum of powers whose log is taken term by term, at most"""
+"""maximum number of terms of a sum of powers whose log is taken term by term"""
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
-    """Return a value in the dtype and shape of the node that it will replace."""
+    """Return a value with the dtype and shape of the node that it will replace."""
     return broadcast_to(cast(value, node.dtype), node.shape)
 
 
 def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> bool:
-    """Whether a value is the sum of powers in a shape whose axes meet those of the powers."""
+    """Whether a value is the sum of powers, in a shape whose axes broadcast against the matching axes of the powers."""
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
     kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
-    # exp(x) / exp(x).sum(axis=1) without keepdims divides by sums of other rows where the array is square.
-    if (1,) * (len(kept) - value.ndim) + value.shape != kept:  # broadcasting puts missing axes in front
+    # exp(x) / exp(x).sum(axis=1) without keepdims divides by sums of other rows if the array is square.
+    if (1,) * (len(kept) - value.ndim) + value.shape != kept:  # broadcasting inserts missing axes at the front
         return False
     while isinstance(value.operation, Reshape):
         (value,) = graph.operands(value)
@@ -142,7 +142,7 @@ class QuotientOfExponentials(Rule):
         return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
-        """Answer for a quotient of two powers."""
+        """Return the answer for a quotient of two powers."""
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
@@ -202,7 +202,7 @@ class QuotientOfOnePlusExp(Rule):
 
 
 def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
-    """Return x of a term exp(x), in the dtype of a node, and 0 of the constant 1; None for another term."""
+    """Return x of a term exp(x), in a node's dtype, and 0 for the constant 1; None for other terms."""
     if constant(term, graph) == 1:
         return 0.0
     if producer(term, Exp) is None or term.dtype != node.dtype:
@@ -213,7 +213,7 @@ def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
 class LogOfSoftmax(Rule):
     """log(softmax(x)) is log-softmax: finite where softmax underflows to 0.
 
-    Also above 0 digits are lost first: a probability below 1e−38 has fewer of them in float32.
+    Even above 0, digits are lost earlier: a float32 probability below 1e−38 has fewer of them.
     """
 
     numerics = "rounding"
@@ -286,7 +286,7 @@ class LogOfSigmoid(Rule):
 class LogSumExponentials(Rule):
     """log(Σ exp(x)), and of a mean or a multiple of it, is logsumexp: the largest element is taken out first.
 
-    With the largest of n elements taken out, the log that is left lies between 0 and log(n).
+    With the largest of n elements subtracted, the remaining log is between 0 and log(n).
     """
 
     numerics = "rounding"
@@ -322,7 +322,7 @@ class LogSumExponentials(Rule):
 
 
 def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
-    """Return x of exp(x), or of a view of it the view of x; None for another value."""
+    """Return x for exp(x), and for a view of exp(x) the view of x; None for other values."""
     views: list[Expr] = []
     while isinstance(powers.operation, (Reshape, Transpose, BroadcastTo)):
         views.append(powers)
@@ -385,7 +385,7 @@ class LogOfOnePlusExp(Rule):
         if powers is None or not is_real(node):
             return None
         if producer(powers, Sum) is not None and producer(graph.operands(powers)[0], Exp) is not None:
-            # The log is asked again: it is a logsumexp.
+            # The log is matched again: it is a logsumexp.
             return self.softplus.applied(softplus(log(powers)), powers=powers) if powers.type is node.type else None
         if producer(powers, Exp) is None:
             return None
@@ -417,7 +417,7 @@ class NllOfSoftmax(Rule):
         if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(prediction)
-        # Sums of half precision may overflow where their quotient does not.
+        # Half-precision sums may overflow even if their quotient does not.
         wide = accumulator_dtype(node.dtype)
         truth, x = cast(truth, wide), cast(x, wide)
         return self.nll.applied(
@@ -562,7 +562,7 @@ class LogOfSum(Rule):
         return self.logaddexp.applied(as_node(value, node), y=y)
 
     def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
-        """Decline a sum of powers that a tensor multiplies: plans do not depend on the values of tensors."""
+        """Decline a sum of powers multiplied by a tensor: plans do not depend on tensor values."""
         if producer(y, Sum) is None:
             return None
         (product,) = graph.operands(y)
@@ -575,8 +575,8 @@ class LogOfSum(Rule):
 
 
 def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
-    """Record the logs of the terms of a sum, if they are powers, sums of powers and positive constants; [] for another
-    sum, and for one of more than 16 terms."""
+    """Record the logs of a sum's terms, if these are powers, sums of powers and positive constants; [] for other sums,
+    and for more than 16 terms."""
     logs: list[Expr] = []
     powers, pending = 0, [total]
     while pending:

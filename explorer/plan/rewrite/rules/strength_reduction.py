@@ -1,6 +1,6 @@
-"""Powers and quotients that a cheaper operation gives, to the same digits (strength reduction).
+"""Strength reduction: powers and quotients computed by a cheaper operation, to the same digits.
 
-They keep the type and the special values of the operation that they replace; where they cannot, they decline.
+The rules keep the type and the special values of the replaced operation; where that is impossible, they decline.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -22,8 +22,8 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 class PowerByProducts(Rule):
     """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken.
 
-    Products round at each step, so that x³ and x⁴ may differ from np.power's in the last digit. Higher powers stay:
-    they would round more often.
+    Products round at each step, so x³ and x⁴ may differ from np.power in the last digit. Higher powers are kept,
+    because they would round more often.
     """
 
     numerics = "rounding"
@@ -66,7 +66,7 @@ class PowerByProducts(Rule):
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
             return self.type.declined(**facts)
-        # Powers of 0.5 differ from roots at −∞ and −0.0 alone; below 0 both are NaN.
+        # Powers of 0.5 differ from roots only at −∞ and −0.0; below 0 both are NaN.
         if exponent == 0.5 and not is_known_nonnegative(x):
             return self.domain.declined(x=x, known=x.operation.range)
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
@@ -87,7 +87,7 @@ class PowerByProducts(Rule):
 class DivisionByPowerOfTwo(Rule):
     """x / 2ⁿ is x · 2⁻ⁿ, to the last bit.
 
-    Both are the same real number, rounded once; for other divisors 1 / d is rounded before the product is.
+    Both are the same real number, rounded once; for other divisors 1 / d is rounded before the product.
     """
 
     numerics = "exact"
@@ -123,7 +123,7 @@ class DivisionByPowerOfTwo(Rule):
 
 
 def _inverts_exactly(number: float, node: Expr) -> bool:
-    """Whether 1 / number is a number of the node's dtype with all its digits: a power of two far from the ends."""
+    """Whether 1 / number is exact in the node's dtype: a power of two far from the limits of the range."""
     limits = np.finfo(node.dtype)
     if not math.isfinite(number) or not float(limits.tiny) <= abs(number) <= 1 / float(limits.tiny):
         return False

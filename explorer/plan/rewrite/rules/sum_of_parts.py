@@ -1,7 +1,7 @@
-"""Sums of slice scatters: gradients of a value of which other operations read one part each.
+"""Sums of slice scatters: gradients of a value from which several operations each read one part.
 
-The gradient of a slice is zeros with the part's gradient in its place, and of several slices the sum of these. Where
-the parts are all of the value, once each, nothing has to be added.
+The gradient of a slice is zeros with the part's gradient inserted, and the gradient of several slices is their sum. If
+the parts cover the value exactly once, nothing has to be added.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule

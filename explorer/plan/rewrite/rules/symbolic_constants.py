@@ -1,9 +1,9 @@
-"""Rules that use the structure of ZeroTensor and of one-hot vectors, which are described and not stored.
+"""Rules for the structure of ZeroTensor and of one-hot vectors, which are described, not stored.
 
-Gradients are full of them: the gradient of a value that the loss does not reach is ZeroTensor, the gradient of a lookup
-a product with one-hot rows. ZeroTensor is the zero of algebra by definition: its product with ∞ is zero, not NaN, and
-facts of the decision say what the number 0.0 would have given (``instead``). A number 0.0 gets none of this
-(assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
+Gradients contain many of them: the gradient of a value that does not affect the loss is ZeroTensor, the gradient of a
+lookup is a product with one-hot rows. ZeroTensor is defined as the algebraic zero: its product with ∞ is zero, not NaN,
+and the decision's fact ``instead`` states what the number 0.0 would have given. These rules do not apply to the number
+0.0 (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -25,7 +25,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def _zero(node: Expr) -> Expr:
-    """Record a ZeroTensor of a node's type."""
+    """Record a ZeroTensor with a node's type."""
     return Zero(node.shape, node.dtype, "", node.device)()
 
 
@@ -78,7 +78,7 @@ class ProductWithOneHot(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
-        # One factor is enough: the other one's row is taken, whatever it is.
+        # One one-hot factor is enough: a row of the other factor is taken, whatever it is.
         left, right = producer(a, OneHot), producer(b, OneHot)
         hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
         if hot is None:
