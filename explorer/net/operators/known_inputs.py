@@ -1,8 +1,8 @@
 """Inputs of a file's operator by their names, whether they come from operators or from the file.
 
-Where a shape depends on an input, its value must be known while the net is built: ``known`` computes it, from constants
-and shapes, or from the arrays that the net is built for. If every operand of an operator is a small constant, its
-result can be evaluated at once, too: ``fold``.
+Where a shape depends on an input, its value must be known while the net is built: ``known_value`` computes it, from
+constants and shapes, or from the arrays that the net is built for. If every operand of an operator is a small constant,
+its result can be evaluated at once, too: ``fold``.
 """
 
 from __future__ import annotations
@@ -47,26 +47,11 @@ def optional(op: OperatorContext, name: str) -> Expr | None:
     return op.input(name)
 
 
-def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
-    """Return the members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
-    values: list[Expr] = []
-    while is_given(op, f"{name}.{len(values)}"):
-        values.append(required(op, f"{name}.{len(values)}"))
-    if not values:
-        raise OperandError("no operands are given", rule=f"{op.definition.type} must have one operand or more")
-    return tuple(values)
-
-
-def known(op: OperatorContext, name: str) -> Array:
-    """Return the value of an input or attribute that shapes depend on.
+def known_value(op: OperatorContext, name: str, value: Any) -> Array:
+    """Return the value of an input or attribute that shapes depend on, as an array.
 
     One that is computed from the net's inputs is computed first; raises UnknownShapeError where these have no values.
     """
-    return known_value(op, name, op.weight(name) if name in op.definition.weights else op.argument(name))
-
-
-def known_value(op: OperatorContext, name: str, value: Any) -> Array:
-    """Return the value of an input or attribute as an array; raises errors as ``known``."""
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
             return value_of(value)
@@ -79,24 +64,10 @@ def known_value(op: OperatorContext, name: str, value: Any) -> Array:
     return array
 
 
-def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
-    """Return a known input or attribute that is a list of integers; one number is a list of one."""
-    return as_integers(op, name, known(op, name))
-
-
-def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
-    """Return the same for one that may be left out; None without it."""
-    return integers(op, name) if is_given(op, name) else None
-
-
-def number(op: OperatorContext, name: str) -> Any:
-    """Return a known input or attribute that is one number."""
-    return as_number(op, name, known(op, name))
-
-
 def whole(op: OperatorContext, name: str) -> int:
     """Return a known input or attribute that is one integer, which may be stored as a real number."""
-    return as_integer(op, name, known(op, name))
+    value = op.weight(name) if name in op.definition.weights else op.argument(name)
+    return as_integer(op, name, known_value(op, name, value))
 
 
 def as_integers(op: OperatorContext, name: str, array: Array) -> tuple[int, ...]:
