@@ -1,7 +1,7 @@
-"""Measured costs of kernels on this machine, for plans that ask for them: ``EvalPlan(costs="measured")``.
+"""Kernel costs measured on this machine, for plans with ``EvalPlan(costs="measured")``.
 
-The figures replace those of the reference table (plan/graph/cost_model.py) in plans that ask for it; such plans may
-differ from machine to machine. Sizes are chosen so that each timing is dominated by one figure.
+They replace the figures of the reference table (plan/graph/cost_model.py), so such plans may differ between machines.
+Sizes are chosen so that one figure dominates each timing.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from explorer.plan.graph.cost_model import CostModel
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
-"""array sizes: one whose cost is the call alone, one that fits a core's cache, one that does not; rows of a matrix"""
+"""array sizes: one dominated by the call, one that fits a core's cache, and one that does not; matrix rows"""
 _CALLS, _SHARE = 1000, 2
-"""calls timed together, since one is too short to time; our own bookkeeping doubles the cost of NumPy's call"""
+"""calls timed together, since one is too short to time; our own loop doubles the cost of NumPy's call"""
 
 _measured: CostModel | None = None
 
@@ -25,8 +25,8 @@ _measured: CostModel | None = None
 def calibrate() -> CostModel:
     """Measure the cost of kernels on this machine in about 0.1 s; later plans with ``costs="measured"`` use it.
 
-    Returns the times in µs of NumPy's call of a kernel and of a view, and the rates of elementwise operations, matrix
-    products and memory, all in float32.
+    Return the times in µs of NumPy's call of a kernel and of a view, and the rates of elementwise operations, matrix
+    products and memory, all for float32.
 
     >>> model = ex.calibrate()
     >>> plan = ex.EvalPlan(costs="measured")
@@ -58,16 +58,16 @@ def calibrate() -> CostModel:
 
 
 def measured_cost_model() -> CostModel:
-    """Return the costs measured last in this process; measure them now if there are none."""
+    """Return the most recent costs measured in this process; measure them now if there are none."""
     return calibrate() if _measured is None else _measured
 
 
 def _best(work: Callable[[], object]) -> float:
-    """Return the shortest of several timings of a call, in µs."""
+    """Return the shortest of several timings of a call in µs."""
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter_ns()
         work()
         times.append(time.perf_counter_ns() - start)
-    # The shortest, not the mean: whatever else runs on the machine only adds time.
+    # The minimum rather than the mean, because other processes only add time.
     return max(1, min(times)) / 1000

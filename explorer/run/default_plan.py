@@ -1,7 +1,8 @@
-"""Default plans of a thread, one for each device, and evaluation by them.
+"""Default plans of a thread, one per device, and evaluation with them.
 
-`ex.evaluate` and an expression's own methods use them, so that nobody has to make a plan to see a value. One for each
-thread, since a plan runs for one thread at a time; one for each device, since results of a plan are on its device.
+`ex.evaluate` and the methods of expressions use them, so that users see a value without making a plan. Each thread has
+its own, since only one thread at a time may run a plan; each device has its own, since a plan's results are on its
+device.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from explorer.run.handle import Handle
 
 
 class _Default(threading.local):
-    """Default plans of one thread, by device."""
+    """Default plans of one thread, keyed by device."""
 
     def __init__(self) -> None:
         self.plans: dict[Device, EvalPlan] = {}
@@ -31,7 +32,7 @@ _default = _Default()
 
 @named
 def default_plan(device: Device = cpu) -> EvalPlan:
-    """Return the current thread's plan for a device; ``expression.eval_register()`` registers there.
+    """Return the current thread's plan for a device; ``expression.eval_register()`` registers expressions there.
 
     >>> ex.default_plan() is ex.default_plan()
     True
@@ -43,7 +44,7 @@ def default_plan(device: Device = cpu) -> EvalPlan:
 
 
 def eval_register(value: Any) -> Handle:
-    """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister).
+    """Register an expression, or data, in the thread's default plan for its device (MetaNN: EvalRegister).
 
     >>> first, second = ex.eval_register(ex.tensor([1.0]) + 1), ex.eval_register(ex.tensor([2.0]) + 1)
     >>> plan = ex.default_plan().eval()
@@ -66,9 +67,9 @@ def evaluate(value: Any, **options: Any) -> Any:
     """Evaluate an expression, or every expression in nested tuples, lists and dicts; return read-only arrays.
 
     NumPy cannot make the results writable, because later evaluations may return the same arrays: change
-    ``result.copy()``. All expressions are evaluated in the thread's default plan, together with those registered by
-    ``eval_register()``; their results are reused for as long as somebody holds them (MetaNN: Evaluate). With
-    ``options`` (those of EvalPlan) they get a plan of their own. Values that are not expressions are returned
+    ``result.copy()``. All expressions are evaluated in the thread's default plan, together with the expressions
+    registered by ``eval_register()``; their results are reused while references to them exist (MetaNN: Evaluate). With
+    ``options`` (the options of EvalPlan) a separate plan is used. Values that are not expressions are returned
     unchanged.
 
     >>> x = ex.tensor([1.0, 2.0])
@@ -85,7 +86,7 @@ def evaluate(value: Any, **options: Any) -> Any:
         leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
-    # A default plan is for one device: expressions on several are evaluated device by device.
+    # A default plan is for one device, so expressions on several devices are evaluated device by device.
     for device in devices:
         on_device = expressions
         if len(devices) > 1:
@@ -105,6 +106,6 @@ def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) 
 
 
 def _idle_plan(device: Device) -> EvalPlan:
-    """Return the thread's default plan, or a new plan when a kernel evaluates while that one runs."""
+    """Return the thread's default plan, or a new plan if a kernel evaluates while the default plan runs."""
     default = default_plan(device)
     return EvalPlan(device=device, recall=True) if default.running else default

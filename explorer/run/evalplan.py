@@ -1,8 +1,7 @@
-"""EvalPlan: register expressions, inspect the plan, evaluate all of them together, read their values.
+"""EvalPlan: register expressions, inspect the plan, evaluate them together, and read their values.
 
-This is the class that users and the default plans of a thread work with. It plans only where neither the result cache
-nor the plan cache has an answer, and makes the recording and the views only when somebody asks for them, so that
-evaluating a small expression stays fast.
+Users and the default plans of a thread use this class. It plans only if neither the result cache nor the plan cache has
+an answer, and builds the recording and the views only on request, so that evaluating a small expression stays fast.
 """
 
 from __future__ import annotations
@@ -52,27 +51,27 @@ if TYPE_CHECKING:
 
 
 class PlanRun(NamedTuple):
-    """Expressions that were planned or run together, and the measurements of the run; each run makes another record."""
+    """Expressions planned or run together, and the run's measurements; each run makes a new record."""
 
     roots: list[Expr]
     planned: Plan | None = None
-    """None after a run of a cached program, or of held results only: these are planned when somebody asks"""
+    """None after a run of a cached program or with recalled results only; the plan is then built on request"""
     recalled: HeldValues | None = None
-    """the results, where all of them were still held"""
+    """the results, if all of them were recalled"""
     reused: bool = False
     """whether the program had been planned before, for a graph of the same structure"""
     interface: Sequence[InterfaceValue] = ()
     awaited: tuple[Handle, ...] = ()
-    """handles that it was planned for, before the run"""
+    """handles that the plan was built for, before the run"""
     timing: Timing | None = None
     """None before the run"""
     inputs: Mapping[Expr, Array] = MappingProxyType({})
     """values of the parameters"""
     program: Program | None = None
-    """the program, while it may run once more"""
+    """the program, while it can be run again"""
     values: Mapping[int, Summary] = MappingProxyType({})
     recording: Recording | None = None
-    """None until somebody asks"""
+    """None until requested"""
     views: tuple[View, ...] = ()
     """views of this program, which the run updates"""
 
@@ -81,18 +80,18 @@ class PlanRun(NamedTuple):
 class EvalPlan:
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
-    It computes all that it shows; values that are still held are reused by ``ex.evaluate`` and with ``recall=True``.
+    It computes every value that it shows; ``ex.evaluate`` and ``recall=True`` reuse values that are still referenced.
 
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off". On a GPU
-    the first run waits for each kernel, so that its time is that of its work; later runs of the same program wait once
-    and have no times until ``explore()`` measures them.
-    ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
-    With a ``device`` the plan accepts only expressions on that device. ``recall=True`` keeps values while you hold
-    them, and reuses them in later plans of equal options. ``costs`` are of the reference table, the same everywhere, or
-    "measured" here (ex.calibrate). ``numerics="fast"`` allows rewrites that change the order of operations and may
-    overflow, underflow or cancel; "safe" declines them, with the time that they would save. ``passes`` are the planning
-    passes, in order (ex.default_passes); further options are the planner's. While ``register``, ``bind``, ``prepare``,
-    ``eval`` or ``explore`` runs, they raise StateError in another thread; any thread may read handles.
+    the first run waits for each kernel, so that each time includes the kernel's work; later runs of the same program
+    wait once and have no times until ``explore()`` measures them. ``executor`` is "simple" (kernels in sequence) or
+    another name from ``ex.executors()``; see ex.register_executor. With a ``device`` the plan accepts only expressions
+    on that device. ``recall=True`` keeps values while references to them exist, and reuses them in later plans with
+    equal options. ``costs`` are "reference", the same on all machines, or "measured" on this one (ex.calibrate).
+    ``numerics="fast"`` allows rewrites that change the order of operations and may overflow, underflow or cancel;
+    "safe" declines them and reports the time that they would save. ``passes`` are the planning passes, in order
+    (ex.default_passes); further options belong to the planner. While ``register``, ``bind``, ``prepare``, ``eval`` or
+    ``explore`` runs, calling one of them in another thread raises StateError; any thread may read handles.
 
     >>> plan = ex.EvalPlan(without="fuse")
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
@@ -116,7 +115,7 @@ class EvalPlan:
         if expressions:
             raise OperandError(
                 f"a plan of {expressions[0]!r}",
-                rule="expressions must be registered in a plan, which returns the handle of their value",
+                rule="expressions must be registered in a plan, which returns handles to their values",
                 fix="plan = ex.EvalPlan(); plan.register(loss)",
             )
         self.options = plan_options(
@@ -130,7 +129,7 @@ class EvalPlan:
         self._handles: list[Handle] = []
         self._bound: dict[Expr, Array] = {}
         self._latest: PlanRun | None = None
-        """what the plan shows: the last run, or a later preparation"""
+        """the run that the plan shows: the last one, or a later preparation"""
         self._use = Use()
         self.running = False
         """True while the plan is being built or run"""
@@ -148,10 +147,10 @@ class EvalPlan:
 
     @by_one_thread
     def register(self, value: Any, /, *others: Any) -> Handle | tuple[Handle, ...]:
-        """Ask for the value of an expression, or of data of any type; return the handle that will hold it.
+        """Request the value of an expression, or of data of any type; return the handle that will hold the value.
 
-        For several values it returns a tuple of their handles. Raises OperandError, and registers none of them, if one
-        is no expression or is on another device than the plan.
+        Several values give a tuple of handles. Raise OperandError, without registering any, if one of them is not an
+        expression or is on another device than the plan.
         """
         exprs = [self._expression(each) for each in (value, *others)]
         handles = []
@@ -162,7 +161,7 @@ class EvalPlan:
         return tuple(handles) if others else handles[0]
 
     def _expression(self, value: Any) -> Expr:
-        """Return the expression of a value; OperandError if it is on another device than the plan."""
+        """Return the expression of a value; raise OperandError if it is on another device than the plan."""
         expr = value if isinstance(value, Expr) else expression_of(value)
         if self.device not in (None, expr.type.device):
             raise OperandError(
@@ -177,8 +176,8 @@ class EvalPlan:
     def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
         """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
-        ``planned`` is a plan built before from exactly these expressions and options, ``interface`` names inputs and
-        outputs as the file of a model does. Raises StateError if nothing is registered.
+        ``planned`` is a plan already built from exactly these expressions and options; ``interface`` names inputs and
+        outputs as in a model file. Raise StateError if nothing is registered.
         """
         if not self._handles:
             raise StateError(
@@ -196,14 +195,14 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """The plan of exactly the expressions that are registered now, if there is one: it runs as it was shown."""
+        """The plan of exactly the registered expressions, if any, so that the plan that was shown also runs."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None
         return latest
 
     def _plan(self, roots: list[Expr], recalled: Recalled | None) -> Plan:
-        """Plan expressions; use the values that are still held for those that have one."""
+        """Plan expressions, using recalled values where there are any."""
         was_running, self.running = self.running, True
         try:
             with gc_paused():
@@ -213,7 +212,7 @@ class EvalPlan:
 
     @by_one_thread
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
-        """Set values of parameters; ``eval()`` uses them unless it is called with others."""
+        """Set values of parameters; ``eval()`` uses them unless it is given others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
@@ -221,9 +220,9 @@ class EvalPlan:
     @by_one_thread
     @long_running
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
-        """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
+        """Run the plan and store the values in the handles; the registrations are cleared, even after a failure.
 
-        ``inputs`` maps parameters to their values. Does nothing if nothing is registered. Raises RunError if a kernel
+        ``inputs`` maps parameters to their values. Do nothing if nothing is registered. Raise RunError if a kernel
         fails; its cause is the kernel's own error.
         """
         if inputs is not None:
@@ -233,7 +232,7 @@ class EvalPlan:
         if self.running:
             raise StateError(
                 "eval() of a plan that is running",
-                rule="a kernel, or a rule, must not run the plan that runs it",
+                rule="a kernel or a rule must not run the plan that runs it",
                 fix="evaluate in another plan: ex.EvalPlan(), or ex.evaluate(x)",
             )
         handles, self.running = self._handles, True
@@ -242,7 +241,7 @@ class EvalPlan:
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
             self._latest = run
-        except BaseException as error:  # an interrupt, too: the handle then says why it has no value
+        except BaseException as error:  # interrupts too: the handle then reports why it has no value
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
@@ -257,15 +256,15 @@ class EvalPlan:
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
-        """Return the results of a run: held ones, or those of a cached program, or of a new one."""
+        """Return the results of a run: recalled ones, those of a cached program, or those of a new program."""
         roots, prepared = [handle.expr for handle in self._handles], self._prepared
-        # A prepared plan runs as it was shown. Values are captured by node, and a cached program has the nodes of the
+        # A prepared plan runs as it was shown. Values are captured per node, and a cached program has the nodes of the
         # graph that it was planned for.
         cached = prepared is None and self.record != "values" and not self.options.inference
         known = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(known) if self.recall else None
         if recalled is not None:
-            cached = False  # a program of the whole structure would compute values that are held already
+            cached = False  # a program for the whole structure would recompute the recalled values
             values = recalled.roots(roots)
             if values is not None and prepared is None:
                 return [*values], PlanRun(roots, recalled=recalled.as_tensors(), timing=Timing([], [], []))
@@ -293,7 +292,7 @@ class EvalPlan:
             return None
         try:
             timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
-        except RunError:  # the second failure names the lines of this graph, not of the one first planned
+        except RunError:  # the second failure names the lines of this graph, not of the graph first planned
             return None
         results = cached.program.take()
         cache.put(known.key, cached)
@@ -302,8 +301,8 @@ class EvalPlan:
     def _run_planned(
         self, run: PlanRun, known: Structure | None, inputs: Mapping[Expr, Array]
     ) -> tuple[list[Any], PlanRun]:
-        """Return the results of a new program, which is cached as that of a known structure."""
-        self._latest = run  # shown where the run fails
+        """Return the results of a new program, and cache the program under a known structure."""
+        self._latest = run  # shown if the run fails
         assert run.planned is not None
         program = Program(run.planned, Binding(rebound=known is not None))
         program.bind(inputs)
@@ -312,7 +311,7 @@ class EvalPlan:
         results = program.take()
         run = run._replace(awaited=(), timing=timing, inputs=inputs, recording=None)
         if watch is not None:
-            # Sorted, since threads end their kernels in any order: a saved notebook stays the same.
+            # Sorted, since threads finish kernels in any order, so that a saved notebook does not change.
             values = dict(sorted(watch.summaries.items()))
             run = run._replace(timing=timing._replace(watched=True), values=values, program=program)
         if known is not None:
@@ -321,12 +320,12 @@ class EvalPlan:
 
     @property
     def reused(self) -> bool:
-        """Whether the last run used a program that was planned before, for a graph of the same structure."""
+        """Whether the last run used a program that was already planned for a graph of the same structure."""
         return self._latest is not None and self._latest.reused
 
     @property
     def planned(self) -> Plan:
-        """The planned graph, its schedule and its decisions; raises StateError before prepare() or eval()."""
+        """The planned graph, its schedule and its decisions; StateError before prepare() or eval()."""
         latest = self._latest
         if latest is None:
             raise StateError(
@@ -339,7 +338,7 @@ class EvalPlan:
 
     @property
     def recording(self) -> Recording:
-        """Everything that happened, as plain data; without a run before eval()."""
+        """Everything that happened, as plain data; it contains no run before eval()."""
         planned, latest = self.planned, self._latest
         assert latest is not None
         recording, timing = latest.recording, latest.timing
@@ -366,7 +365,7 @@ class EvalPlan:
         return recording
 
     def _measure_warm(self) -> None:
-        """Measure a warm run for a reader of times, where only a first run was measured and another one may be."""
+        """Measure a warm run for readers of times, if only a first run was measured and the program can run again."""
         run = self._latest
         if run is not None and run.timing is not None and self.record != "off":
             execute = EXECUTORS[self.executor].run
@@ -377,8 +376,9 @@ class EvalPlan:
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval() the same widget shows the measured run.
 
-        Its times are those of a warm run: a plan that has run once, in less than a second, runs again for it, a short
-        one five times, of which the fastest is shown, unless one of its operations is not ``pure``.
+        Its times are from a warm run. A plan that has run once, in less than a second, runs again to measure it; a
+        short one runs five times, and the fastest run is shown. Plans with an operation that is not ``pure`` do not run
+        again.
         """
         hooks.check_view(**options)
         if self._latest is None or (self._handles and self._prepared is None):
@@ -391,43 +391,43 @@ class EvalPlan:
         return view
 
     def why(self, one: Expr, other: Expr) -> str:
-        """Return the decisions about two expressions as text, such as why they are not fused; or what became of each.
+        """Return the decisions about two expressions as text, such as why they are not fused, else about each of them.
 
         Example: ``print(plan.why(product, bias))``.
         """
         return hooks.why(self, one, other)
 
     def explain(self, what: Expr | None = None) -> str:
-        """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
+        """Return all decisions, or those about one expression, as text; after a run with the time of each batch."""
         return hooks.explain(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
         """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
 
-        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for an unknown stage.
+        Fused kernels are clusters; ``.source`` is the DOT source. Raise UnknownNameError for an unknown stage.
         """
         return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> ComparedPlans:
-        """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
+        """Compare this plan with another plan, of the same or another graph: text, pictures and side-by-side views."""
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
-        """Find the smallest change after which a declined decision would be applied; prices are given for both.
+        """Find the smallest change that would apply a declined decision, with the costs before and after.
 
-        ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
+        ``what`` is one of ``recording.declined``, or an expression, whose costliest declined decision is used.
         """
         return what_if(self.planned, self.recording, what)
 
     def estimate(
         self, workers: int, bandwidth: float = BANDWIDTH, latency: float = LATENCY, overhead: float = OVERHEAD
     ) -> ScaleEstimate:
-        """Estimate the plan on several workers, on paper: time, critical path, bytes sent, and who waits, as lanes.
+        """Estimate the plan on several workers without running it: time, critical path, bytes sent and idle times.
 
-        ``bandwidth`` of a worker's link in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; by default
-        those of Dask between processes of one machine. Chains of kernels go to the worker that would end them first.
-        Members of ``ex.map`` are divided where that pays; those of a batch found by the plan are one kernel: plan
-        ``without="batch"`` to see them spread. Raises OperandError.
+        ``bandwidth`` of a worker's link is in MB/s, ``latency`` of a message and ``overhead`` of a task in µs; the
+        defaults are Dask's figures between processes on one machine. Chains of kernels go to the worker that would
+        finish them first. Calls of ``ex.map`` are divided where that pays. A batch found by the plan is one kernel;
+        plan with ``without="batch"`` to spread its elements. Raise OperandError.
 
         >>> x = ex.tensor(np.ones((400, 400)))
         >>> plan = ex.EvalPlan(without="batch")
@@ -439,7 +439,7 @@ class EvalPlan:
         return scale_estimate(self.planned, workers, bandwidth, latency, overhead)
 
     def reproducer(self, decision: Decision) -> str:
-        """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.
+        """Return the source of a notebook cell that reproduces one of ``recording.decisions`` on a minimal graph.
 
         The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
         """
@@ -462,9 +462,9 @@ def plan_options(
     costs: str,
     numerics: str,
 ) -> Options:
-    """Return the planner's options by those of an EvalPlan; ``further`` are options of the planner itself.
+    """Return the planner's options for the options of an EvalPlan; ``further`` are options of the planner itself.
 
-    Raises UnknownNameError or OperandError, which names the option.
+    Raise UnknownNameError or OperandError, which names the option.
     """
     check_name(record, "record", get_args(RecordOption))
     check_name(executor, "executor", EXECUTORS)
@@ -480,7 +480,7 @@ def plan_options(
     chosen = {"without": names_of(without), "lanes": EXECUTORS[executor].lanes, "numerics": numerics, **further}
     if costs == "measured":
         chosen = {"cost_model": measured_cost_model(), **chosen}
-    # Options are hashed: equal ones share cached programs.
+    # Options are hashed, so that equal ones share cached programs.
     if isinstance(chosen.get("passes"), list):
         chosen["passes"] = tuple(chosen["passes"])
     options = Options(**chosen)
@@ -490,14 +490,14 @@ def plan_options(
 
 
 def names_of(without: Any) -> Any:
-    """Return one or several names as a tuple; leave other types for the planner to reject."""
+    """Return one or several names as a tuple; return other types unchanged for the planner to reject."""
     if isinstance(without, str):
         return (without,)
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
 
 
 def plan_text(title: str, registered: int, is_prepared: bool, evaluated: int) -> str:
-    """Return what a plan holds: ``<plan 'loss': 2 evaluated>``, ``<plan: 1 registered, not planned>``."""
+    """Return a plan's state: ``<plan 'loss': 2 evaluated>``, ``<plan: 1 registered, not planned>``."""
     parts = [f"{evaluated:,} evaluated"] * (evaluated > 0)
     if registered or not evaluated:
         parts.append(f"{registered:,} registered, {'prepared' if is_prepared else 'not planned'}")

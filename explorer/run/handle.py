@@ -1,7 +1,7 @@
 """Handles: the values of registered expressions, available once their plan has run.
 
-A handle outlives the registrations of its plan. It holds the value, which later plans may recall as long as it does, or
-the reason why there is none.
+A handle outlives the registrations of its plan. It holds the value, which later plans may recall while the handle
+exists, or the reason why there is none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import Array
 
 
 def expression_of(value: Any) -> Expr:
-    """Return the expression that data stands for; raises OperandError for a value that is none."""
+    """Return the expression for data; raise OperandError for a value that is not data or an expression."""
     expr = as_written(value)
     if not isinstance(expr, Expr):
         raise OperandError(

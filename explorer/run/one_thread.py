@@ -1,6 +1,6 @@
-"""Methods of a plan that one thread at a time may use: a second thread is refused, and does not wait.
+"""Methods of a plan that only one thread may use at a time; a second thread gets an error and does not wait.
 
-What a user shares by mistake is then an error at once, and never a mixture of two programs.
+Accidental sharing is then an immediate error instead of a mixture of two programs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _R = TypeVar("_R")
 
 
 class Use:
-    """Use of a plan by a thread: a lock."""
+    """Lock that a thread holds while it uses a plan."""
 
     def __init__(self) -> None:
         self.renew()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Recreate the lock, in a forked process too: the thread that held it does not exist there."""
+        """Recreate the lock, also in a forked process, in which the thread that held it does not exist."""
         self.lock = threading.RLock()
 
 
 class _Used(Protocol):
-    """A plan."""
+    """Plan with a lock."""
 
     _use: Use
 
@@ -47,7 +47,7 @@ def by_one_thread(method: Callable[Concatenate[_Plan, _P], _R]) -> Callable[Conc
         if not lock.acquire(blocking=False):
             raise StateError(
                 f"{method.__name__}() of a plan that another thread is using",
-                rule="one thread at a time may use a plan: its registrations, its run and its values belong together",
+                rule="only one thread may use a plan at a time: its registrations, run and values belong together",
                 fix="make a plan in each thread, ex.EvalPlan(), or call ex.evaluate(x)",
             )
         try:

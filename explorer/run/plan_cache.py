@@ -1,9 +1,9 @@
-"""Plan cache: programs by graph structure, so that a graph of a known structure is not planned again.
+"""Plan cache: programs keyed by graph structure, so that a graph of a known structure is not planned again.
 
-EvalPlan asks it before planning. Planning is pure and reads no tensor's elements, so equal structures have equal plans.
-A cached entry is a whole program and not only a plan, which saves allocating memory and building runners as well; the
-values of the leaves are bound to it for each run. Stages and decisions of such a run are made by planning its graph
-after all, when somebody asks for them.
+EvalPlan queries it before planning. Planning is pure and reads no tensor elements, so equal structures have equal
+plans. An entry is a whole program rather than a plan, which also saves allocating memory and building runners; the
+values of the leaves are bound to it for each run. The stages and decisions of such a run are created on request, by
+planning its graph.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Leaves(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """Everything that a plan depends on, with the tensors of the graph, whose elements it does not depend on."""
+    """Everything on which a plan depends, and the graph's tensors, although it does not depend on their elements."""
 
     key: Hashable
     tensors: list[Tensor]
@@ -48,13 +48,13 @@ class Structure:
     nodes: list[Expr]
     """in topological order"""
     encoding: bytes
-    """rows of 64-bit integers: by node the token of its operation, by node the number of its operands, their numbers"""
+    """rows of 64-bit integers: each node's operation token, each node's operand count, and all operands' indices"""
     ends: tuple[int, ...]
     """positions of the roots"""
     number: dict[int, int]
     """uid → position"""
     context: int
-    """number of the options, rules and kernels, on which values depend too"""
+    """number that identifies the options, rules and kernels, on which values depend too"""
     known_operations: frozenset[Operation] | None = None
 
     @property
@@ -66,22 +66,22 @@ class Structure:
 
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
-    """Return the structure of a graph, or None if some value is given only at the run."""
+    """Return the structure of a graph, or None if some values are known only at the run."""
     nodes_by_uid = {root.uid: root for root in roots}
     reached = [*roots]
-    for node in reached:  # grows while we iterate: operands are appended
+    for node in reached:  # grows during the loop, since operands are appended
         for operand in node.operands:
             uid = operand.uid
             if uid not in nodes_by_uid:
                 nodes_by_uid[uid] = operand
                 reached.append(operand)
-    uids = sorted(nodes_by_uid)  # uids grow with recording, so operands come before their readers
+    uids = sorted(nodes_by_uid)  # uids increase in recording order, so operands precede their readers
     nodes = [*map(nodes_by_uid.__getitem__, uids)]
-    number = dict(zip(uids, itertools.count()))  # not strict: count() is infinite
+    number = dict(zip(uids, itertools.count()))  # not strict, because count() is infinite
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
     rows += map(number.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
-    # Which tensors share a storage belongs to the structure: a plan merges these.
+    # The structure includes which tensors share a storage, because a plan merges these.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
@@ -90,7 +90,7 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             storage = node.storage
             token = storage.token
             rows.append(storages.setdefault(token, len(storages)))
-            # Types are interned and never dropped, so that their addresses are their names in this process.
+            # Types are interned and never freed, so their addresses identify them in this process.
             rows.append(id(node.type))
             tensors.append(node)
             leaves.tokens.append(token)
@@ -104,12 +104,12 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
 
 
 class Entry(NamedTuple):
-    """Program in the cache, for graphs of the structure that it was planned for."""
+    """Cached program, for graphs of the structure that it was planned for."""
 
     program: Program
     operations: frozenset[Operation]
     slots: tuple[int | None, ...]
-    """slots of the structure's tensors, in their order"""
+    """slots of the structure's tensors, in order"""
     nbytes: int
     """bytes of its memory, and of the tensors that it was planned for"""
 
@@ -122,7 +122,7 @@ def entry(program: Program, known: Structure) -> Entry:
 
 
 class PlanCache:
-    """Programs by structure, most recently used last; a program taken out belongs to one run until it is put back."""
+    """Programs keyed by structure, most recently used last; a taken program belongs to one run until returned."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[Hashable, Entry] = OrderedDict()
@@ -131,14 +131,14 @@ class PlanCache:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Start empty in a forked process: a thread of its parent may have been changing the tables."""
+        """Start empty in a forked process, since a thread of the parent may have been changing the tables."""
         self._held, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, wanted: Structure) -> Entry | None:
-        """Take out the program of a structure, with the values of its tensors bound; None if there is none."""
+        """Take a structure's program from the cache, with its tensors' values bound; return None if there is none."""
         with self._lock:
-            # Out of the table while it runs: another thread with the same structure makes a program of its own.
+            # Removed while it runs, so that another thread with the same structure builds another program.
             held = self._held.pop(wanted.key, None)
             self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
@@ -148,9 +148,9 @@ class PlanCache:
 
     def put(self, key: Hashable, held: Entry) -> None:
         """Put a program back and evict the least recently used ones."""
-        # A program in the cache holds no tensor of the graph that it ran for: the user's arrays may be freed.
+        # A cached program holds no tensors of the graph that it ran for, so that the user's arrays may be freed.
         held.program.release_leaves(held.slots)
-        if held.nbytes > _BYTES // 2:  # it would push out all others
+        if held.nbytes > _BYTES // 2:  # it would evict all others
             return
         with self._lock:
             before = self._held.pop(key, None)

@@ -1,8 +1,8 @@
-"""Result cache: values of expressions for as long as somebody holds them, so that they are not computed again.
+"""Result cache: values of expressions while references to them exist, so that they are not computed again.
 
-Plans with ``recall`` ask it, the default plans of a thread above all. An expression is found by its uid, and an equal
-one, recorded later, by its value number. Numbering visits the whole graph, so it is put off until a later graph reads
-the newest tensor of an earlier one whose results are still held: most results never need a number.
+Plans with ``recall`` query it, mainly the default plans of a thread. An expression is found by its uid, and an equal
+expression recorded later by its value number. Numbering visits the whole graph, so it is deferred until a later graph
+reads the newest tensor of an earlier graph whose results are still referenced; most results never need a number.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure
 
 _WAITING, _NODES = 8, 1 << 14
-"""limits of work put off: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
+"""limits of deferred work: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
 _SWEPT = 1024
-"""number of values by uid from which on the table is swept"""
+"""number of values by uid above which the table is swept"""
 
 _uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
 
 _lock = threading.RLock()
-"""guards the tables below; reentrant, because an array may die, and call ``_forgetting``'s function, on a thread that
-holds it"""
+"""guards the tables below; reentrant, because an array may be freed, which calls a callback of ``_forgetting``, on a
+thread that holds it"""
 _by_uid: dict[int, _Values] = {}
 """context → values of expressions"""
 _by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}
@@ -49,15 +49,15 @@ _operations: dict[tuple[int, Number], frozenset[Operation]] = {}
 
 
 class _Values(dict[int, ReferenceType[Array]]):
-    """Values by the uid of their expression; entries that nobody holds are swept out once they may be half of all.
+    """Values keyed by the uid of their expression; dead entries are swept when they may be half of all entries.
 
-    A weak reference with a callback per value would take three times as long to make.
+    A weak reference with a callback per value would take three times as long to create.
     """
 
     limit = _SWEPT
 
     def sweep(self) -> None:
-        """Remove the values that nobody holds."""
+        """Remove the values that are no longer referenced."""
         if len(self) > self.limit:
             for uid in [uid for uid, value in self.items() if value() is None]:
                 del self[uid]
@@ -65,7 +65,7 @@ class _Values(dict[int, ReferenceType[Array]]):
 
 
 class _Evaluation:
-    """Roots evaluated together, until their values are numbered or gone."""
+    """Roots evaluated together, until their values are numbered or freed."""
 
     def __init__(self, known: Structure, ends: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
         self.context, self.leaves = known.context, known.leaves
@@ -82,18 +82,18 @@ class _Evaluation:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody still holds a value."""
+        """Return whether a value is still referenced."""
         return any(value() is not None for value in self.values)
 
     def may_be_below(self, tokens: frozenset[int]) -> bool:
-        """Whether a graph that reads the storages of these tokens may contain a root."""
+        """Return whether a graph that reads the storages with these tokens may contain a root."""
         if self._below is None:
             below = newest_below(self.encoding, self.count, self.leaves)
             self._below = frozenset([below[end] for end in self.ends])
         return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
     def enter(self) -> None:
-        """Number the values that are still held."""
+        """Number the values that are still referenced."""
         arrays = [value() for value in self.values]
         live = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
         if not live:
@@ -111,19 +111,19 @@ class _Evaluation:
 
 
 class _Waiting:
-    """Evaluations not numbered yet: those of single roots by the newest storage, and those of several roots."""
+    """Evaluations not numbered yet: single-root evaluations by their newest storage, and those of several roots."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all evaluations."""
         self._single: dict[int, list[_Evaluation]] = {}
         self._nodes = 0
         self._several: deque[_Evaluation] = deque()
 
     def add(self, evaluation: _Evaluation) -> None:
-        """Queue an evaluation; beyond the limits, number the oldest of several roots, or all of one root."""
+        """Queue an evaluation; beyond the limits, number the oldest with several roots, or all with one root."""
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
             if len(self._several) > _WAITING:
@@ -138,7 +138,7 @@ class _Waiting:
                     queued.enter()
 
     def enter(self, tokens: frozenset[int]) -> None:
-        """Number the values that may occur in a graph that reads the storages of these tokens."""
+        """Number the values that may occur in a graph that reads the storages with these tokens."""
         for newest in [*self._single.keys() & tokens, NO_TENSOR]:
             for single in self._single.pop(newest, ()):
                 self._nodes -= single.count
@@ -155,10 +155,10 @@ _waiting = _Waiting()
 
 
 class _Tables:
-    """The tables of this module; a forked process starts with empty ones."""
+    """Tables of this module, which are empty in a forked process."""
 
     def renew(self) -> None:
-        """Start empty: a thread of the parent may have been changing the tables."""
+        """Start empty, since a thread of the parent may have been changing the tables."""
         global _lock
         _lock = threading.RLock()
         for table in (_by_uid, _by_number, _operations, _waiting):
@@ -190,7 +190,7 @@ def remember(known: Structure | None, values: Sequence[Any]) -> None:
 
 
 def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
-    """Whether all values are arrays in NumPy's memory that were computed."""
+    """Return whether all values are computed arrays in NumPy's memory."""
     return (
         {*map(type, values)} == {np.ndarray}
         and all(map(_operands, roots))
@@ -199,7 +199,7 @@ def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
 
 
 def recall(known: Structure | None) -> Recalled | None:
-    """Return the values of the roots, or of nodes below them, that are still held; None if there are none."""
+    """Return the values of the roots, or of nodes below them, that are still referenced; None if there are none."""
     if known is None:
         return None
     context = known.context
@@ -209,7 +209,7 @@ def recall(known: Structure | None) -> Recalled | None:
     with _lock:
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
-        # Nodes that were evaluated themselves come first: they are found without numbering the graph.
+        # Nodes that were evaluated as roots come first, because they are found without numbering the graph.
         for uid in known.number.keys() & table.keys():
             value = _held(table.get(uid))
             if value is not None:
@@ -220,7 +220,7 @@ def recall(known: Structure | None) -> Recalled | None:
 
 
 class Recalled:
-    """Values of a graph's expressions that are still held."""
+    """Values of a graph's expressions that are still referenced."""
 
     def __init__(self, values: dict[Expr, Array], equal: set[int]) -> None:
         self.values = values
@@ -228,13 +228,13 @@ class Recalled:
         self._equal = equal
 
     def roots(self, roots: Sequence[Expr]) -> list[Array] | None:
-        """Return the values of the roots, or None unless all of them are held."""
+        """Return the values of the roots, or None unless all of them are available."""
         values = [self.values[root] for root in roots if root in self.values]
         return values if len(values) == len(roots) else None
 
     def as_tensors(self) -> HeldValues:
-        """Return them for the pass recall: tensors that share their memory but do not keep the arrays alive."""
-        leaf_of: dict[int, Tensor] = {}  # by array: equal nodes become one leaf
+        """Return tensors for the recall pass; they share the arrays' memory but do not keep the arrays alive."""
+        leaf_of: dict[int, Tensor] = {}  # keyed by array, so that equal nodes become one leaf
         tensors = {
             node.uid: leaf_of.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
             for node, value in self.values.items()
@@ -243,7 +243,7 @@ class Recalled:
 
 
 def _find_equal(known: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
-    """Add the values of equal expressions, found by their value numbers, and note which nodes they stand for."""
+    """Add the values of equal expressions, found by value number, and record which nodes they replace."""
     tokens = frozenset(known.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
@@ -265,14 +265,14 @@ def _held(reference: ReferenceType[Array] | None) -> Array | None:
 
 
 def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
-    """Return a callback for a weak reference: it removes the row of a table, and those that belong to it."""
+    """Return a callback for a weak reference, which removes the row of a table and the rows that belong to it."""
 
     def forget(gone: Any) -> None:
         lock: Any = _lock
-        if lock is None:  # the interpreter is ending, and has cleared this module
+        if lock is None:  # the interpreter is shutting down, and has cleared this module
             return
         with lock:
-            # An equal expression may have been evaluated since, and its value stands in this row.
+            # An equal expression may have been evaluated since, so that this row contains its value.
             if table.get(key) is gone:
                 del table[key]
                 _operations.pop(key, None)
@@ -288,7 +288,7 @@ def _is_pure(known: Structure) -> bool:
 
 Number: TypeAlias = tuple[int, int]
 NO_TENSOR = -1
-"""stands for the newest tensor of an expression that reads none"""
+"""represents the newest tensor of an expression that reads none"""
 _SALT = int.from_bytes(os.urandom(7), "little")
 
 
@@ -302,10 +302,10 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
         if not operands:
             leaf = next(stored) if operation == tensor else ()
             first.append(hash((_SALT, operation, leaf)))
-            # Two hashes of 64 bits over different orders: Python's hash of one tuple is too short to rest on.
+            # Two 64-bit hashes over different orders, because Python's hash of one tuple is too short to rely on.
             second.append(hash((leaf, operation, _SALT)))
         elif len(operands) == 2:
-            # Most nodes have two operands, and these tuples are made faster than unpacked ones.
+            # Most nodes have two operands, and these tuples are created faster than unpacked ones.
             a, b = operands
             first.append(hash((operation, first[a], first[b])))
             second.append(hash((_SALT, second[a], second[b], operation)))
@@ -316,7 +316,7 @@ def numbers(encoding: bytes, count: int, leaves: Leaves) -> list[Number]:
 
 
 def newest_below(encoding: bytes, count: int, leaves: Leaves) -> list[int]:
-    """Return for each node the token of the newest storage that it depends on."""
+    """Return for each node the token of the newest storage on which it depends."""
     newest: list[int] = []
     stored = iter(leaves.tokens)
     tensor = STORED.token

@@ -323,7 +323,7 @@ def test_calls_of_another_thread_are_refused_while_a_plan_runs() -> None:
             (plan.eval, ()),
             (plan.explore, ()),
         ):
-            with pytest.raises(ex.StateError, match="one thread at a time") as error:
+            with pytest.raises(ex.StateError, match="only one thread may use a plan") as error:
                 method(*arguments)
             refusals.append(error.value.given)
 

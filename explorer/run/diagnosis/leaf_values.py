@@ -1,7 +1,7 @@
-"""Values of leaves before any run: a model's weights can be looked at without an input.
+"""Values of leaves before any run, so that a model's weights can be inspected without an input.
 
-A recording made for a look at a file reads no weight. The view asks for the one that a reader selects, and
-``explorer show --weights`` for all, because a page has nobody to ask.
+A recording made to inspect a file reads no weights. The view requests the weight that a reader selects;
+``explorer show --weights`` requests all of them, because a static page cannot request any.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from explorer.run.recording.recorder import expressions
 
 
 def leaf_value(node: Expr) -> Summary | None:
-    """Summarize the value of a leaf, None for a leaf without one before a run; a file's weight is read, and not kept.
+    """Summarize the value of a leaf; return None for a leaf without one before a run. A file's weight is not kept.
 
-    Raises FileError for a weight that cannot be read.
+    Raise FileError for a weight that cannot be read.
     """
     if not isinstance(node, Tensor):
         return None
@@ -27,7 +27,7 @@ def leaf_value(node: Expr) -> Summary | None:
 
 
 def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
-    """Summarize the value of a leaf that a reader selected, by its id, or say why it cannot be read."""
+    """Summarize the value of the leaf with a node id, or return the reason why it cannot be read."""
     try:
         return leaf_value(expressions(planned)[node]), ""
     except (ExplorerError, OSError) as error:
@@ -35,6 +35,6 @@ def leaf_answer(planned: Plan, node: int) -> tuple[Summary | None, str]:
 
 
 def leaf_values(planned: Plan) -> dict[int, Summary]:
-    """Summarize the values of all leaves of a plan, by their ids in its recording."""
+    """Summarize the values of all leaves of a plan, keyed by their ids in its recording."""
     values = {number: leaf_value(node) for number, node in enumerate(expressions(planned))}
     return {number: summary for number, summary in values.items() if summary is not None}

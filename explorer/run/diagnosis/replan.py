@@ -1,8 +1,7 @@
-"""Replanning: a planned graph, changed a little, and planned again.
+"""Replanning: a planned graph is changed slightly and planned again.
 
-What-if analysis uses it, and so do the candidate edits. Rules cannot name the facts on which they depend, so the
-changed graph is recorded anew, with the same operations and scopes, and goes through the whole planner: the answer is
-the planner's own.
+What-if analysis and its candidate edits use it. Rules cannot name the facts on which they depend, so the changed graph
+is recorded again, with the same operations and scopes, and goes through the whole planner, which gives the answer.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ class Counterfactual:
     further: Callable[[Images], list[Expr]] | None = None
     """additional roots"""
     passes: Mapping[type[Pass], Mapping[str, Any]] = field(default_factory=dict)
-    """class of a pass → other values of its fields"""
+    """pass class → other values of its fields"""
     work: float = 1.0
-    """how often the work is done; costs are divided by it"""
+    """how many times the work is done; costs are divided by it"""
     shows: Callable[[Plan, Images], bool] | None = None
-    """test of success, if looking at the declined nodes is not enough"""
+    """test of success, if checking the declined nodes is not enough"""
 
 
 NOTHING = Counterfactual("as it is")
@@ -74,7 +73,7 @@ def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
     """Return a node with ``depth`` levels of operands; values below them become random arrays."""
     level = {node.uid: 0}
     reached = [node]
-    # The list grows while it is walked: level by level, as in a breadth-first search.
+    # The list grows during the loop, level by level, as in a breadth-first search.
     for current in reached:
         for operand in graph.operands(current):
             if operand.uid not in level:
@@ -109,7 +108,7 @@ def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> l
 
 
 def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = None) -> Expr:
-    """Return another value of a node's type: a parameter if the node depends on one, else a tensor."""
+    """Return a leaf of a node's type with another value: a parameter if the node depends on one, else a tensor."""
     type_ = type_ or original.tensor_type
     if graph.has_parameters and not is_constant(original, graph):
         return Parameter(type_, original.label)()
@@ -117,7 +116,7 @@ def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = Non
 
 
 def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING) -> tuple[Plan, Images]:
-    """Plan a changed graph; raises OperandError if the change is not legal."""
+    """Plan a changed graph; raise OperandError if the change is not legal."""
     images: Images = {}
     for node in base.nodes:
         operands = []
@@ -129,13 +128,13 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
         if replacement is not None:
             images[node.uid] = replacement(tuple(operands))
         elif not operands:
-            # Leaves are shared with the plan that is explained: their values do not matter, their types do.
+            # Leaves are shared with the explained plan, since only their types matter, not their values.
             images[node.uid] = node
         else:
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)
     roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
     roots += change.further(images) if change.further is not None else []
-    # A part may end in a call of several outputs, whose items are roots of their own.
+    # A part may end in a call with several outputs, whose items are roots themselves.
     roots = [root for root in roots if not isinstance(root.type, TupleType)]
     for kind, changes in change.passes.items():
         options = options.with_fields(kind, **changes)

@@ -1,7 +1,7 @@
-"""Reproducers: a notebook cell that shows one decision again, on the smallest part of the graph that takes it.
+"""Reproducers: notebook cells that reproduce a decision on the smallest part of the graph that leads to it.
 
 Parts around the decision's nodes are tried, smallest first, by running the generated source and looking for the
-decision in its plan: no rule has to name the facts on which it depends, and a cell that is returned is known to work.
+decision in its plan. So no rule has to name the facts on which it depends, and every returned cell is known to work.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class _Part(NamedTuple):
 def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     """Return Python source that records a small graph, plans it, asserts the decision again, and shows the plan.
 
-    The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, recorded
-    anew, does not show the decision.
+    The source needs only ``explorer as ex`` and ``numpy as np``. Raise StateError if even the whole graph, recorded
+    again, does not lead to the decision.
     """
     if all(decision is not known for known in recording.decisions):
         raise OperandError(
@@ -61,7 +61,7 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             if _shows(source, decision):
                 return f"{source}{_claim(decision)}"
     unwritten: OperandError | None = None
-    # A decision about value and gradient needs both functions, which only differentiating records.
+    # A decision about both a value and its gradient needs both functions, which only differentiation records.
     writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
     for part, write in itertools.product(_parts(planned, recording, decision), writers):
         if write is _differentiated and _call(planned, part) is None:
@@ -75,13 +75,13 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             return f"{source}{_claim(decision)}"
     raise StateError(
         f"no part of the graph shows {decision.rule} [{decision.code}] again",
-        rule="the decision must depend on the graph and the options alone, not on other plans or on values",
-        fix="plan.recording holds the whole; view.save('plan.explorer.json') sends it",
+        rule="the decision must depend only on the graph and the options, not on other plans or on values",
+        fix="plan.recording contains the whole graph; share it with view.save('plan.explorer.json')",
     ) from unwritten
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
-    """Yield parts of the recorded graph around a decision's nodes, smallest first, the whole graph last."""
+    """Yield parts of the recorded graph around a decision's nodes, smallest first and the whole graph last."""
     everything, graph = expressions(planned), planned.graph
     named = [*decision.subjects, *decision.produced, *_facts(decision)]
     before = recording.provenance
@@ -100,14 +100,14 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(below):
             inside |= {operand.uid for uid in inside for operand in by_uid[uid].operands}
         part = _closed(planned, inside, by_uid, items)
-        # By its nodes: many distances give the same part, and each try runs a plan.
+        # Keyed by its nodes, since many distances give the same part and each attempt runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
 def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
-    """Return the wanted nodes as a part; values that no random array can replace are included with their operands."""
+    """Return the wanted nodes as a part, including values that random arrays cannot replace and their operands."""
     inside: set[int] = set()
     pending = [by_uid[uid] for uid in wanted]
     while pending:
@@ -125,7 +125,7 @@ def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: 
 
 
 def _is_asked_for(node: Expr) -> bool:
-    """Whether a node's value can be requested: tuples cannot."""
+    """Return whether a node's value can be requested, which is false for tuples."""
     return not isinstance(node.type, TupleType)
 
 
@@ -143,10 +143,10 @@ def _facts(decision: Decision) -> list[int]:
 
 
 def _written(planned: Plan, part: _Part) -> str:
-    """Return the source of a part and its plan; raise OperandError if something has no source, such as a function."""
+    """Return the source of a part and its plan; raise OperandError if a value has no source, such as a function."""
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
-    # In the order of recording, on which decisions between equal nodes depend.
+    # In recording order, on which decisions between equal nodes depend.
     nodes.sort(key=lambda node: node.uid)
     from_parameters: set[int] = set()
     for node in graph.recorded:
@@ -164,7 +164,7 @@ def _call(planned: Plan, part: _Part) -> Expr | None:
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
-    """Return the source of the first call of a part and of its gradient, which only together record both functions."""
+    """Return the source of a part's first call and its gradient; only both together record both functions."""
     call = _call(planned, part)
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
@@ -184,8 +184,8 @@ def _differentiated(planned: Plan, part: _Part) -> str:
 
 
 def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
-    """Yield sources of the value of which a gradient was recorded in stable form, with more and more of what is below
-    it, and of its gradient."""
+    """Yield sources of a value whose gradient was recorded in stable form, and of the gradient, with increasingly many
+    operands."""
     forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
     for value in [node for node in planned.graph.recorded if node.uid in forward]:
         inside = {value.uid: value}
@@ -221,7 +221,7 @@ def _cell(source: Source, last: list[str]) -> str:
 
 def _shows(source: str, decision: Decision) -> bool:
     names: dict[str, Any] = {}
-    # Names of a program or a file stand in it as identifiers or quoted texts only.
+    # Names from a program or a file occur in the source only as identifiers or quoted strings.
     exec(compile(source, "<reproducer>", "exec"), names)
     recording: Recording = names["plan"].recording
     return (decision.rule, decision.code) in [(candidate.rule, candidate.code) for candidate in recording.decisions]
@@ -243,7 +243,7 @@ class Source:
     """Source lines that record nodes; a node has a name once its line is written."""
 
     def __init__(self, nodes: Sequence[Expr], cut: Collection[int], parameters: Collection[int] = ()) -> None:
-        """Write ``nodes`` in topological order: leaves for those in ``cut``, parameters for those in ``parameters``."""
+        """Write ``nodes`` in topological order, nodes in ``cut`` as leaves and in ``parameters`` as parameters."""
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
@@ -260,10 +260,10 @@ class Source:
             self.lines.append(f"{name} = {self._leaf(node, parameters) if node.uid in cut else self._value(node)}")
 
     def _name(self, wish: str) -> str:
-        """Return a unique name: that of the leaf or operation if it is an identifier, else v1, v2 …"""
+        """Return a unique name: the leaf's or operation's name if it is an identifier, else v1, v2 …"""
         clean = re.sub(r"[^A-Za-z0-9_]", "_", wish).strip("_")
         base = clean if re.match("[A-Za-z]", clean) and len(clean) <= 24 else "v"
-        base += "_" * hasattr(builtins, base)  # the cell leaves Python's own sum and max as they are
+        base += "_" * hasattr(builtins, base)  # the cell does not shadow Python's own sum and max
         number = 1
         name = base if base != "v" else "v1"
         while name in self._used:
@@ -304,7 +304,7 @@ class Source:
     def _function(self, body: Body) -> None:
         """Write a body as a function; captured values become operands."""
         name = self._bodies[id(body)] = self._name(body.name)
-        # A function has names and lines of its own, and must not hide those of functions around it.
+        # A function has its own names and lines, and must not shadow names of the enclosing functions.
         outer, lines = (self.names, self._used), self.lines
         self.names, self._used, self.lines = {}, {*self._used}, []
         inputs = (*body.parameters, *body.captured)
@@ -371,7 +371,7 @@ def written(value: Any) -> str:
     """Return the source of an attribute or option; raise OperandError if it has none, such as a function."""
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
-    # Before Python's own floats: np.float64 is one, too, and would lose its dtype.
+    # Before Python's floats, because np.float64 is a subclass and would lose its dtype.
     if isinstance(value, np.generic):
         return f"np.{value.dtype.name}({written(value.item())})"
     if isinstance(value, float):
@@ -400,7 +400,7 @@ def written(value: Any) -> str:
 
 
 def _imported(cls: type) -> str:
-    """Return the name of one of explorer's classes; raise OperandError for others, which the source cannot import."""
+    """Return the name of an explorer class; raise OperandError for other classes, which the source cannot import."""
     if not cls.__module__.startswith("explorer."):
         raise _without_source(cls)
     return f"ex.{cls.__module__.removeprefix('explorer.')}.{cls.__qualname__}"
@@ -422,7 +422,7 @@ def options(value: Any) -> str:
 
 
 _SHARED = {"lanes": "lanes", "heuristic": "order", "cost_model": "cost_model"}
-"""fields of passes that are options of a plan → the option"""
+"""pass fields that are plan options → the option"""
 
 
 def plan_arguments(chosen: Options) -> str:
@@ -456,5 +456,5 @@ def _default(field: Field[Any]) -> Any:
 
 
 def is_drawable(type_: AnyType) -> bool:
-    """Whether a value of this type can be replaced by a random array."""
+    """Return whether a value of this type can be replaced by a random array."""
     return not isinstance(type_, TupleType) and type_.plain

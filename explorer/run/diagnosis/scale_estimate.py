@@ -1,8 +1,8 @@
-"""Estimates of a plan on several workers: how long it would take there, what is sent, and who waits.
+"""Estimates of a plan on several workers: its duration, the bytes sent, and the idle time of each worker.
 
-Nothing is run and nothing is connected: the plan's own prices are assigned to workers on paper
-(plan/schedule/task_assignment.py), by the algorithm that the executor "dask" uses. Mapped calls are divided over the
-workers by the pass that divides them there, so a graph that has some is planned anew.
+Nothing runs and nothing is connected. The executor "dask"'s own algorithm (plan/schedule/task_assignment.py) assigns
+the plan's estimated costs to workers. The pass that divides mapped calls over workers divides them here too, so a graph
+with mapped calls is planned again.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from explorer.record.worker_lanes import Lane, Span, lanes_text
 from explorer.run.diagnosis.replan import recorded_input, replan
 
 MOST = 100_000
-"""workers of an estimate at most: each has its lane, and many more would fill the memory"""
+"""maximum number of workers of an estimate: each has a lane, and many more would exhaust memory"""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScaleEstimate:
-    """Estimated run on several workers; times are in µs. ``print`` shows it as text, a notebook as a picture."""
+    """Estimated run on several workers, with times in µs; ``print`` shows it as text, a notebook as a picture."""
 
     network: Network
     micros: float
     """from the first message to the last result"""
     alone: float
-    """all kernels one after the other, on one worker that holds the inputs"""
+    """all kernels in sequence on one worker that holds the inputs"""
     critical: float
-    """the longest way through the kernels: no number of workers takes less"""
+    """the longest path through the kernels, which is a lower bound for any number of workers"""
     bytes: int
-    """bytes sent, each time they are"""
+    """total bytes sent, counting repeated transfers"""
     messages: int
     lanes: tuple[Lane, ...]
-    """the work of each worker, with its times; the first is the process that asks, where it computes or receives"""
+    """each worker's tasks with their times; the first lane is the calling process, if it computes or receives"""
 
     @property
     def speedup(self) -> float:
-        """How many times faster than one worker that holds the inputs."""
+        """Speedup over one worker that holds the inputs."""
         return self.alone / self.micros if self.micros else 1.0
 
     @property
     def idle(self) -> float:
-        """Part of the workers' time in which they do not compute."""
+        """Fraction of the workers' time in which they do not compute."""
         whole = self.micros * self.network.workers
         return 1 - sum([lane.busy for lane in self.lanes[1:]]) / whole if whole else 0.0
 
     @property
     def worthwhile(self) -> bool:
-        """Whether the workers are faster than one that holds the inputs."""
+        """Whether the workers are faster than one worker that holds the inputs."""
         return self.micros < self.alone
 
     def __str__(self) -> str:
@@ -106,13 +106,13 @@ def scale_estimate(
     for name, value in (("latency", latency), ("overhead", overhead)):
         _check_number(name, value, "µs, 0 or more", _is_number(value) and 0 <= value < float("inf"), f"{name}=1000")
     network = Network(workers, float(bandwidth), float(latency), float(overhead))
-    # Of the plan without division: in parts, one worker would pay for rows and joins that it does not need.
+    # For the plan without division, since one worker would otherwise pay for rows and joins that it does not need.
     alone = sum([task.micros for task in chain_tasks(_planned_over(planned, None).schedule).tasks])
     return _estimate(_planned_over(planned, network).schedule, network, alone)
 
 
 def _planned_over(planned: Plan, network: Network | None) -> Plan:
-    """Return the plan whose mapped calls are divided over a network, or not at all; the same one where it has none."""
+    """Return the plan with its mapped calls divided over a network, or undivided; the same plan if it has none."""
     if not any(decision.code in (Inline.batched.code, Inline.divided.code) for decision in planned.graph.decisions):
         return planned
     options = planned.options.with_fields(Inline, network=network)
@@ -122,8 +122,8 @@ def _planned_over(planned: Plan, network: Network | None) -> Plan:
 
 
 def _estimate(schedule: Schedule, network: Network, alone: float) -> ScaleEstimate:
-    """Assign a schedule to workers; ``alone`` are the µs of one worker that holds the inputs."""
-    # The process that asks sends and receives, and takes over the kernels that end sooner than messages would arrive.
+    """Assign a schedule to workers; ``alone`` is the time in µs of one worker that holds the inputs."""
+    # The calling process sends and receives, and runs the kernels that take less time than a message.
     work = chain_tasks(schedule, at_home=lambda kernel: ends_before_messages(kernel, network))
     assignment = assign(work.tasks, work.sizes, work.inputs, work.results, network)
     spans: list[list[Span]] = [[] for _ in range(network.workers + 1)]
@@ -151,7 +151,7 @@ def _name(lane: int) -> str:
 
 
 def bandwidth_is_legal(bandwidth: Any) -> bool:
-    """Whether a bandwidth is a number above 0; infinity is one."""
+    """Return whether a bandwidth is a number above 0; infinity is allowed."""
     return _is_number(bandwidth) and bandwidth > 0
 
 

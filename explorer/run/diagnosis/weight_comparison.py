@@ -15,9 +15,9 @@ from explorer.record.escape import visible
 
 
 def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> WeightDifferences:
-    """Compare the values of weights; ``before`` and ``after`` are the expressions of both recordings' nodes.
+    """Compare the values of weights; ``before`` and ``after`` are the expressions of the two recordings' nodes.
 
-    Raises the error of reading a weight, such as FileError for one that its file lacks.
+    Raise the error of reading a weight, such as FileError for a weight that is missing from its file.
     """
     equal, transposed, differ = 0, 0, []
     recording = comparison.before
@@ -46,15 +46,15 @@ def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Seque
 
 
 def _peeked(tensor: Tensor) -> Array:
-    """Return the value of a tensor; one that is still in a file is read, and not kept."""
+    """Return the value of a tensor; a value that is still in a file is read but not kept."""
     return tensor.storage.device.read(tensor.storage.peek())
 
 
 def _apart(before: Any, after: Any) -> str:
-    """Describe the difference of two arrays of one dtype; "" if they are equal, where NaN equals NaN."""
+    """Describe the difference of two arrays of one dtype; return "" if they are equal, with NaN equal to NaN."""
     if before.shape != after.shape:
         return "transposed, with other values"
-    # NaN is the one number that differs from itself
+    # NaN is the only number that differs from itself
     unequal = (before != after) & ~((before != before) & (after != after))
     count = int(np.count_nonzero(unequal))
     if not count:
@@ -64,7 +64,7 @@ def _apart(before: Any, after: Any) -> str:
         return difference
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
-    distances = far[~np.isnan(far)]  # NaN where one of both is NaN, or both are infinite complex numbers
+    distances = far[~np.isnan(far)]  # NaN if either element is NaN, or both are infinite complex numbers
     largest = f", by {np.max(distances):.3g} at most" if distances.size else ""
     unknown = far.size - distances.size
     return difference + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")

@@ -1,7 +1,7 @@
 """What-if analysis: the smallest change after which a declined rule would be applied.
 
-Candidate edits are planned for real, so that an answer is a fact about the planner and not an estimate; planning is
-fast enough to try a dozen of them.
+Candidate edits are actually planned, so an answer is a fact about the planner and not an estimate. Planning is fast
+enough to try a dozen edits.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from explorer.run.diagnosis.replan import (
 )
 
 _DEPTH = 3
-"""levels of operands kept of a node that is neither in the recorded nor in the final graph"""
+"""levels of operands kept for a node that is in neither the recorded nor the final graph"""
 _FUSING = ("Epilogue", "ElementwiseChain", "Prologue")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Change that was planned: whether the rule is applied now, and the plan's cost in µs and peak in bytes."""
+    """Planned change: whether the rule is now applied, and the plan's cost in µs and peak in bytes."""
 
     change: str
     flips: bool
@@ -54,20 +54,20 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
-    """Changes tried for a declined decision, the smallest first, up to the one that applies the rule.
+    """Changes tried for a declined decision, smallest first, up to the change that applies the rule.
 
     Example: see ``ex.EvalPlan``.
     """
 
     declined: str
     estimated_us: float
-    """cost of the unchanged graph; costs of changes that do more work are scaled to the same work"""
+    """cost of the unchanged graph; costs of changes that do more work are scaled to the same amount of work"""
     peak_bytes: int
     attempts: tuple[Attempt, ...]
 
     @property
     def change(self) -> Attempt | None:
-        """The change after which the rule is applied; None if no small one is known."""
+        """The change that applies the rule; None if no small change is known."""
         return next((tried for tried in self.attempts if tried.flips), None)
 
     def __repr__(self) -> str:
@@ -89,10 +89,10 @@ class WhatIf:
 
 
 def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatIf:
-    """Try the changes known for a declined decision, the smallest first, until the rule is applied.
+    """Try the known changes for a declined decision, smallest first, until the rule is applied.
 
-    For an expression, the costliest of its declined decisions is used. Raises OperandError for a decision that was
-    applied or belongs to another plan, and for an expression without a declined decision.
+    For an expression, its costliest declined decision is used. Raise OperandError for a decision that was applied or
+    belongs to another plan, and for an expression without a declined decision.
     """
     number = _declined_decision(planned, recording, what)
     decision, sentence = planned.graph.decisions[number], recording.reason(recording.decisions[number])
@@ -107,7 +107,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
     changes = CHANGES.get((stage, decision.code))
     for base, node in _bases(graph, decision, stage) if changes is not None else ():
         before, images = replan(base, options)
-        # In this base something else decided, so that an edit of it would prove nothing.
+        # In this graph another reason applied, so an edit of it would prove nothing.
         if not _still_declined(before, decision, images[node.uid]):
             continue
         assert changes is not None
@@ -117,7 +117,7 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
 
 
 def _declined_decision(planned: Plan, recording: Recording, what: Decision | Expr) -> int:
-    """Return the number of a decision, or of the costliest declined one about an expression."""
+    """Return the index of a decision, or of the costliest declined decision about an expression."""
     if isinstance(what, Expr):
         choices = planned.graph.decisions
         numbers = [
@@ -128,7 +128,7 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
         if not numbers:
             raise OperandError(
                 f"what it would take for {what!r}",
-                rule="a rule must have been declined for the expression; none was",
+                rule="a rule must have been declined for the expression, but none was",
                 fix="see all its decisions: plan.explain(expression)",
             )
         return max(numbers, key=lambda number: recording.decisions[number].facts["estimated_cost_us"])
@@ -143,9 +143,9 @@ def _declined_decision(planned: Plan, recording: Recording, what: Decision | Exp
 
 
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
-    """Yield the graphs to change and the node in each: the user's, the final one, or the node with its operands."""
+    """Yield the graphs to change with the node in each: the user's, the final graph, or the node and its operands."""
     reader = next((node for node in decision.subjects if node.operands), decision.subjects[0])
-    # A convolution's algorithm depends on nothing but the node itself.
+    # A convolution's algorithm depends only on the node itself.
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
         return
@@ -165,7 +165,7 @@ def _try(
         except OperandError:
             continue  # the edit is not legal here; try the next one
         fell = change.shows(after, images) if change.shows else _taken(after, decision, node, images)
-        # Scaled to the same work: twice the images for less than twice the time is a gain.
+        # Scaled to the same amount of work: twice the images in less than twice the time is a gain.
         yield Attempt(change.text, fell, _price(after) / change.work, after.schedule.peak)
         if fell:
             return
@@ -182,7 +182,7 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
 
 
 def _taken(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
-    """Whether the rule is now applied to the node; for fusion, whether it shares a kernel with one of its operands."""
+    """Return whether the rule is now applied to the node; for fusion, whether it shares a kernel with an operand."""
     image = images[node.uid]
     if decision.rule in _FUSING:
         if _still_declined(planned, decision, image):
@@ -207,7 +207,7 @@ _MORE = (2, 4, 8, 16, 32, 64)
 
 
 def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Leave the operand one reader: the others read another value."""
+    """Leave the operand one reader, and let the others read another value."""
     operand = decision.facts["operand" if "operand" in decision.facts else "y"]
     other_readers = [reader for reader in base.nodes if reader is not node and operand in _reads(base, reader)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
@@ -226,7 +226,7 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Request one value less."""
     operand = decision.facts["operand"]
-    # A plan needs a root: the only one cannot be given up.
+    # A plan needs a root, so the only root cannot be dropped.
     if operand is not node and len(base.roots) > 1:
         yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
 
@@ -237,7 +237,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
         if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
             continue
 
-        # A default binds the operand of this round; the generator goes on before the edit is tried.
+        # The default binds the current operand, because the generator continues before the edit is tried.
         def spread(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
             return operation(*[broadcast_to(below, node.shape) for below in image.operands])
 
@@ -292,7 +292,7 @@ def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Let the rule see the type that dynamic data hides."""
+    """Reveal the type that dynamic data hides from the rule."""
     operand = decision.facts["x"]
     if operand.operands:
         edges = {(node.uid, operand.uid): _below}
@@ -306,7 +306,7 @@ def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, grap
 
 
 def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Record more calls, or operations, of this kind."""
+    """Record more calls or operations of this kind."""
     count = len(decision.subjects)
     columns = list(zip(*[base.operands(member) for member in decision.subjects], strict=True))
     differ = [any(operand is not column[0] for operand in column) for column in columns]
@@ -350,7 +350,7 @@ def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pla
 
 
 def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Use as many channels as Winograd pays for, then more images as well."""
+    """Use the number of channels at which Winograd pays, then more images as well."""
     images, filters = base.operands(node)
     least = decision.facts["least"]
     outer, inner = [max(size, least) for size in filters.shape[:2]]
@@ -397,7 +397,7 @@ def _reads(base: ReplanInput, reader: Expr) -> list[Expr]:
 
 
 class _Identical(list[Expr]):
-    """Expressions compared by identity in ``in``, since == records an operation."""
+    """Expressions that ``in`` compares by identity, since == records an operation."""
 
     def __contains__(self, other: object) -> bool:
         return any(node is other for node in self)

@@ -1,8 +1,8 @@
-"""Bindings: where a program finds the values of a run, and where it leaves its results.
+"""Bindings: where a program finds the values of a run, and where it stores its results.
 
-One program serves all that runs: what differs between an evaluation, a net, the body of a call and a training step is
-who holds the memory of operands and results. A kernel whose operands and result are at one address in every run cuts
-its blocks once, and is bound to its arrays; so values that are small, or that training keeps, have memory here.
+One program class serves all kinds of run. An evaluation, a net, the body of a call and a training step differ in who
+owns the memory of operands and results. A kernel whose operands and result have the same address in every run cuts its
+blocks once and is bound to its arrays, so small values, and values that training keeps, have memory here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from explorer.plan.planner import Plan
 from explorer.plan.schedule.schedule import Kernel
 
 _SMALL = 1 << 14
-"""bytes up to which a value is copied: less than a microsecond, where a small kernel takes several to cut its blocks"""
+"""maximum bytes of a copied value: less than 1 µs, where a small kernel takes several to cut its blocks"""
 
 
 class Copy(NamedTuple):
-    """New value that an update copies over the old one."""
+    """New value that an update copies over the old value."""
 
     root: int
     """index among the roots"""
@@ -36,28 +36,27 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Binding:
-    """Memory of a program's operands and results; by default each run brings and takes away its own arrays."""
+    """Memory of a program's operands and results; by default each run supplies and returns its own arrays."""
 
     operands: tuple[Expr, ...] | None = None
-    """parameters whose values a run is given, in their order; None: all that are not in ``memory``"""
+    """parameters whose values each run is given, in order; None: all that are not in ``memory``"""
     memory: Mapping[Expr, Any] = field(default_factory=dict)
-    """arrays at one address: of operands, whose values are copied there, of other parameters, whose values the caller
-    keeps there, and of results, which are written there"""
+    """arrays with a fixed address: operands, whose values are copied there; other parameters, whose values the caller
+    keeps there; and results, which are written there"""
     rebound: bool = False
-    """whether other tensors may take the place of the plan's in each run, as in the plan cache and on workers"""
+    """whether each run may replace the plan's tensors by others, as in the plan cache and on workers"""
     within: Array | None = None
-    """memory of the program that calls this one as a body; it has been granted as a whole"""
+    """memory of the program that calls this program as a body; it has been granted as a whole"""
     new_values: int = 0
-    """number of the last roots that are new values of parameters, which ``update`` makes the values"""
+    """number of trailing roots that are new values of parameters, which ``update`` makes current"""
     deferred: int = 0
-    """number of the last kernels, which write over parameters and therefore run in ``update``"""
+    """number of trailing kernels that write over parameters and therefore run in ``update``"""
     copies: tuple[Copy, ...] = ()
-    """new values in other memory"""
+    """new values in separate memory"""
 
 
 def copying_binding(planned: Plan) -> Binding:
-    """Return a binding that copies small operands and results at the border of the program, so that kernels find them
-    where they were."""
+    """Return a binding that copies small operands and results on entry and exit, so that their addresses are fixed."""
     schedule = planned.schedule
     roots = {root.uid for root in schedule.roots}
     operands = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
@@ -74,10 +73,10 @@ def step_binding(
 ) -> Binding:
     """Return the binding of a compiled call: operands are copied, ``kept`` holds the arrays of other parameters.
 
-    ``updates`` are parameters in ``kept`` whose new values are the last roots of the plan. A new value is written over
-    the old one where the plan proves that possible. The others are in memory that no update writes, until ``update``
-    copies them: in a spare array, by the address of the old value, or in a copy. Other results of a step are at one
-    address, too.
+    ``updates`` maps parameters in ``kept`` to their new values, which are the last roots of the plan. A new value
+    overwrites the old one if the plan proves that possible. Otherwise it is in memory that no update writes until
+    ``update`` copies it: in a spare array, keyed by the address of the old value, or in a copy. The other results of a
+    step have fixed addresses too.
     """
     memory = {**kept, **{node: _memory(node) for node in operands}}
     if not updates:
@@ -99,7 +98,7 @@ def step_binding(
             continue
         copies.append(Copy(index, parameter.tensor_type, old))
         if root.uid in computed:
-            # Steps for batches of several shapes share the spare memory: only one of them runs at a time.
+            # Steps for batches of several shapes share the spare memory, since only one of them runs at a time.
             memory[root] = spares.setdefault(id(old), np.empty_like(old))
     return Binding(tuple(operands), memory, new_values=len(updates), deferred=len(written), copies=tuple(copies))
 
@@ -110,7 +109,7 @@ def _is_small(node: Expr) -> bool:
 
 
 def _is_written(kernel: Kernel) -> bool:
-    """Whether the kernel of a result writes it into memory that it is given, in every run."""
+    """Return whether the kernel of a result writes it into memory that it is given, in every run."""
     passes_on = kernel.is_view or isinstance(kernel.result.operation, (Call, Item))
     return _is_small(kernel.result) and not passes_on and not kernel.constant
 

@@ -1,8 +1,7 @@
-"""Dependencies of kernels that run at the same time: values that they read, and memory that others still read.
+"""Dependencies of kernels that run in parallel: values that they read, and memory that others still read.
 
-Memory is planned for one order of kernels (plan/passes/buffers.py). In another order, a kernel that writes where a
-value was waits for all readers of that value; so in any order, each kernel reads the values that it would in the
-planned one.
+Memory is planned for one order of kernels (plan/passes/buffers.py). In another order, a kernel that overwrites a value
+waits for all readers of that value. So in any order each kernel reads the same values as in the planned order.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from explorer.plan.schedule.schedule import Schedule, align_up, aligned_size
 from explorer.run.execution.task_scheduler import Tasks
 
 _LARGE = 50.0
-"""estimated µs from which a thread is woken for other ready tasks: waking one takes as long"""
+"""estimated µs above which another thread is woken for ready tasks, since waking one takes as long"""
 _APART = 10.0
 """estimated µs below which a kernel is mostly Python code, which holds the GIL"""
 
 
 class ExecutionChains(NamedTuple):
-    """Execution chains, which are kernels that run one after the other on one thread, and their dependencies."""
+    """Execution chains, which are kernels that run in sequence on one thread, and their dependencies."""
 
     kernels: list[list[int]]
-    """by the number of the chain"""
+    """kernels of each chain"""
     tasks: Tasks
 
     def is_chain_start(self, kernel: int) -> bool:
-        """Whether a kernel is the first one of its chain: no other kernel runs directly before it on its thread."""
+        """Return whether a kernel is the first of its chain, so that no kernel precedes it directly on its thread."""
         # The chains are in the order of their first kernels.
         at = bisect.bisect_left(self.kernels, kernel, key=itemgetter(0))
         return at < len(self.kernels) and self.kernels[at][0] == kernel
@@ -41,7 +40,7 @@ class ExecutionChains(NamedTuple):
 
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
-    """Join kernels into chains: each is the only dependency of the next one, and the next one its only dependent."""
+    """Join kernels into chains, if each kernel is the next one's only dependency and the next its only dependent."""
     users = [0] * len(waits)
     for before in waits:
         for dependency in before:
@@ -67,29 +66,29 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
 
 
 def worth_threads(schedule: Schedule) -> bool:
-    """Whether there can be two chains that are worth a thread each; decided without building the chains."""
+    """Return whether two chains can be worth a thread each, without building the chains."""
     return sum(_apart(schedule)) >= 2 * _LARGE
 
 
 def _apart(schedule: Schedule) -> list[float]:
-    """Return for each kernel the estimated µs in which it leaves the GIL to other threads."""
+    """Return for each kernel the estimated µs in which it releases the GIL to other threads."""
     estimates = [kernel.cost.estimate for kernel in schedule.kernels]
     return [estimate if estimate >= _APART else 0.0 for estimate in estimates]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
-    """Return for each kernel the earlier kernels that it waits for; ``drops``: uids released by each kernel.
+    """Return for each kernel the earlier kernels that it waits for; ``drops`` are the uids that each kernel releases.
 
-    Dependencies that follow from others are left out where that is quickly seen.
+    Dependencies that are implied by others are omitted if that is cheap to detect.
     """
     kernel_of: dict[int, int] = {}
     """uid → kernel that computes it"""
     base: dict[int, int] = {}
     """uid → owner of its memory"""
     users: dict[int, list[int]] = {}
-    """uid of the owner of memory → kernels that write and read it; scratch memory under −1 − kernel"""
+    """uid of a memory owner → kernels that write and read it; scratch memory has the key −1 − kernel"""
     calls: dict[tuple[int, int], int] = {}
-    """(body, offset of its memory) → its last call: all of them share one table of values"""
+    """(body, memory offset) → its last call, because all of them share one table of values"""
     memory = _Memory()
     waits: list[set[int]] = []
     chains = schedule.chains
@@ -101,7 +100,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
                 busy.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if placement.scratch_offset >= 0:
-            # Scratch memory has no value and no uid: a negative number that no value has stands for it.
+            # Scratch memory has no value and no uid, so a negative number represents it.
             users[-1 - index] = [index]
             for owner in memory.take(placement.scratch_offset, align_up(kernel.cost.scratch), -1 - index):
                 busy.update(users[owner][1:] or users[owner])
@@ -113,7 +112,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
                 if key in calls:
                     busy.add(calls[key])
                 calls[key] = index
-        # Kernels of one chain run in order anyway, and all that a dependency waits for has ended before it.
+        # Kernels of one chain run in order anyway, and a dependency's own dependencies have ended before it.
         before |= {
             user
             for user in busy - before
@@ -130,16 +129,16 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
 
 
 class _Memory:
-    """Last owner of each part of an arena."""
+    """Most recent owner of each part of an arena."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, int]] = []
         """(start, end, owner), sorted and without overlap"""
 
     def take(self, start: int, size: int, owner: int) -> list[int]:
-        """Give a range of memory to an owner; return its previous owners."""
+        """Assign a memory range to an owner; return its previous owners."""
         parts, end = self._parts, start + size
-        # The first part that ends behind `start`: parts are sorted and do not overlap, so their ends are sorted, too.
+        # The first part that ends after `start`: parts are sorted and do not overlap, so their ends are sorted too.
         first = bisect.bisect_right(parts, start, key=itemgetter(1))
         last = first
         while last < len(parts) and parts[last][0] < end:

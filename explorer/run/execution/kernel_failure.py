@@ -1,7 +1,7 @@
-"""Error of a failed kernel, in the words of the program: its operation, operands and line.
+"""Error of a failed kernel in terms of the program: its operation, operands and line.
 
-A kernel knows arrays and nothing of the program. Here its error gets the operation, the types of its operands and the
-user's line, for every executor alike; the kernel's own error stays as the cause.
+A kernel knows only arrays. Here its error gets the operation, the types of its operands and the user's line, for every
+executor alike; the kernel's own error remains as the cause.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from explorer.plan.planner import Plan
 from explorer.run.kernels.runners import Runner
 
 _KINDS = {"file": "operator", "layer": "layer"}
-"""kind of a box → what it is called"""
+"""kind of a box → its name in messages"""
 
 
 def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed: Expr | None = None) -> RunError:
     """Return the error of a failed kernel, with the operation, its operands' types, its box and the user's line.
 
-    The operation is ``failed``, or else the one that the runner has noted.
+    The operation is ``failed``, or else the operation that the runner recorded.
     """
     kernel = planned.schedule.kernels[index]
     failed = getattr(runner, "failed", None) if failed is None else failed
@@ -27,7 +27,7 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
     place = node.place
     where = f" recorded at {place.where} line {place.line}" if place is not None else ""
     where += f": {place.text}" if place is not None and place.text else ""
-    # Eight are enough to recognise a kernel in the panel; a fused chain may have hundreds.
+    # Eight operations identify a kernel in the panel; a fused chain may have hundreds.
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
     cause, rule, fix = (

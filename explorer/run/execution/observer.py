@@ -1,7 +1,7 @@
-"""Observers of a run: executors call them around each kernel, outside of its time.
+"""Observers of a run, which executors call before and after each kernel, outside its measured time.
 
-Summaries of values, comparisons with a reference and the log of a net are observers. An executor without one makes no
-call for it, so that runs pay nothing for being observable.
+Value summaries, comparisons with a reference and the log of a net are observers. Without an observer an executor makes
+no calls, so that observability costs nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class Observer(Protocol):
     """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """React to a kernel that is about to run: its operands are valid now, and may be overwritten by it."""
+        """Handle a kernel that is about to run; its operands are valid now, and the kernel may overwrite them."""
 
     def after_kernel(self, index: int) -> None:
-        """React to a kernel that has run: its result is valid now."""
+        """Handle a kernel that has run; its result is valid now."""

@@ -1,13 +1,13 @@
-"""Programs: schedules made ready to run, with their memory; running one again allocates no intermediate value.
+"""Programs: schedules ready to run, with their memory; running one again allocates no intermediate values.
 
-Executors run them, the plan cache keeps them. A program is a flat list of (runner, slot) over one table of values: the
-loop that runs it does nothing but call and store, and everything that can be decided earlier has been. Its binding
-(binding.py) says who holds the memory of operands and results.
+Executors run programs, and the plan cache keeps them. A program is a flat list of (runner, slot) over one table of
+values. The loop that runs it only calls and stores; everything else has been decided before. Its binding (binding.py)
+specifies who owns the memory of operands and results.
 
-A training step writes over its parameters when nothing can fail any more: executors run all kernels but the updates,
-which the plan has put at the end (plan/passes/update_in_place.py). The caller then looks at the results, and calls
-``update``, or not. So a run that fails, is interrupted, or has a result that the caller refuses leaves all parameters
-as they were.
+A training step overwrites its parameters only when nothing can fail any more. Executors run all kernels except the
+updates, which the plan has put at the end (plan/passes/update_in_place.py). The caller then inspects the results and
+calls ``update`` or does not. So a run that fails, is interrupted, or has a result that the caller rejects leaves all
+parameters unchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DEFAULT = Binding()
 
 
 class Program:
-    """Runners in scheduled order over a table of values; only one thread at a time may run it."""
+    """Runners in scheduled order over a table of values; only one thread may run it at a time."""
 
     def __init__(self, planned: Plan, binding: Binding = _DEFAULT) -> None:
         schedule = planned.schedule
@@ -63,10 +63,10 @@ class Program:
         self._whole = planned
         first = len(schedule.kernels) - binding.deferred
         self.planned = _without_updates(planned, first) if binding.deferred else planned
-        """the plan, with all kernels but the deferred ones"""
+        """the plan with all kernels except the deferred ones"""
         self.memory = Memory(schedule, binding.within)
         self._held = {node.uid: array for node, array in binding.memory.items()}
-        # Every result has a slot, placed or not: runners are lists of slots, made once.
+        # Every result has a slot, even without memory in the arena: runners are lists of slots, built once.
         nodes = [*schedule.leaves, *[kernel.result for kernel in schedule.kernels]]
         self.slots = {node.uid: slot for slot, node in enumerate(nodes)}
         self.values: Values = [None] * len(nodes)
@@ -75,25 +75,25 @@ class Program:
         """leaves that are views of leaves"""
         brought = schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._held]
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
-        """uids of values at the same address in every run"""
+        """uids of values with the same address in every run"""
         self._closed: dict[tuple[int, int], Program] = {}
-        """programs of calls that were not inlined, by body and offset of their memory in ours"""
+        """programs of calls that were not inlined, keyed by body and the offset of their memory in ours"""
         runners = freeing(self._link(schedule), schedule, self.slots)
         self.runners, self._updates = runners[:first], runners[first:]
         self._bound_updates: BoundRun | None = None
-        # A body is finished with the program that calls it.
+        # A body waits for its devices in the program that calls it.
         self._devices = devices_of(schedule) if binding.within is None else []
         self.waits = not self._devices
-        """whether each kernel ends when its device has done the work"""
+        """whether each kernel ends when its device has finished the work"""
         self._other_runners: list[tuple[Runner, int]] = []
         self.bound: BoundRun | None = None
-        """the calls of a run, once two runs on one thread have shown where everything lies"""
+        """the calls of a run, once two runs on one thread have determined all addresses"""
         self._ran_in: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
         self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
             not self._devices and has_small_products(schedule.kernels)
         )
-        """whether BLAS has one thread in a run: workers take part, or no product is worth several"""
+        """whether BLAS has one thread in a run: workers take part, or no product is worth several threads"""
         operands = [p for p in self.parameters if p.uid not in self._held]
         self._operands = binding.operands if binding.operands is not None else operands
         places = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
@@ -103,16 +103,16 @@ class Program:
             *[self.slots[k.result.uid] for k in schedule.kernels if k.result.uid not in self.fixed_memory],
             *[self.slots[parameter.uid] for parameter in operands],
         ]
-        """slots of values that are another object in each run"""
+        """slots of values that are a different object in each run"""
         self._results = [*zip(self._hand_out(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)]
         self._new_values: list[Any] = []
-        """results of the last run of a step, until they are the values of parameters"""
+        """results of the last run of a step, until they become the values of parameters"""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
 
     def _store_leaves(self, leaves: Sequence[Expr]) -> list[tuple[int, Runner]]:
-        """Store the values of the leaves that have one now; return the views among them, by slot."""
+        """Store the values of the leaves that have one already; return the views among them, keyed by slot."""
         views: list[tuple[int, Runner]] = []
         for slot, leaf in enumerate(leaves):
             if isinstance(leaf, Tensor):
@@ -128,12 +128,12 @@ class Program:
         return views
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
-        """Bind another graph's tensors, and parts of tensors without the whole, by slot, until ``release_leaves``."""
+        """Bind another graph's tensors, and parts of absent tensors, by slot, until ``release_leaves``."""
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
-        # After the tensors, whose memory they show.
+        # After the tensors, because they are views of the tensors' memory.
         for slot, run in self._views:
             values[slot] = parts[slot] if parts and slot in parts else run(values)
 
@@ -144,19 +144,19 @@ class Program:
                 self.values[slot] = None
 
     def _constant(self, node: Expr) -> bool:
-        """Whether a value is the same in every run; asked only where results derived from it are worth keeping."""
-        # Without parameters a program runs once: a packed copy would only take memory.
+        """Return whether a value is the same in every run; false if results derived from it are not worth keeping."""
+        # Without parameters a program runs once, so a packed copy would only use memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _link(self, schedule: Schedule) -> list[tuple[Runner, int]]:
-        """Make the runners of all kernels, and note in ``fixed_memory`` whose results are at one address."""
+        """Build the runners of all kernels, and record in ``fixed_memory`` which results have fixed addresses."""
         drops = _last_reads(schedule)
         runners: list[tuple[Runner, int]] = []
         for index, (kernel, placement) in enumerate(zip(schedule.kernels, schedule.placements, strict=True)):
             slot, out = self.slots[kernel.result.uid], self._memory_of(kernel, placement)
             runner = self._runner(kernel, placement, out)
-            # A constant, a result in the arena and a view of either lie at one address in every run: their readers may
-            # cut their blocks once. Everything else is another array each time.
+            # A constant, a result in the arena and a view of either have the same address in every run, so their
+            # readers may cut their blocks once. Every other value is a new array in each run.
             fixed = True
             if kernel.constant:
                 runner = ComputeOnce(runner, slot, [self.slots[uid] for uid in drops.get(index, ())])
@@ -185,7 +185,7 @@ class Program:
         return fixed_view(runner, self.values, self.values[self.slots[kernel.reads[0].uid]])
 
     def _runner(self, kernel: Kernel, placement: Placement, out: Any) -> Runner:
-        """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
+        """Build the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
@@ -212,7 +212,7 @@ class Program:
 
     @functools.cached_property
     def chains(self) -> ExecutionChains:
-        """Its execution chains and their dependencies."""
+        """The execution chains and their dependencies."""
         uid_of = {slot: uid for uid, slot in self.slots.items()}
         drops = {
             index: [uid_of[slot] for slot in getattr(runner, "drops", ())]
@@ -222,7 +222,7 @@ class Program:
         return chains(schedule, dependencies(schedule, drops))
 
     def _hand_out(self, schedule: Schedule) -> list[Callable[[Any], Any]]:
-        """Return for each root the function by which its value becomes a result that no later run changes."""
+        """Return for each root the function that turns its value into a result that no later run changes."""
         parameters, new_values = {parameter.uid for parameter in self.parameters}, self.binding.new_values
         written = self._held.keys() - parameters
         kept, borrowed = _shown(schedule, self._held.keys()), _shown(schedule, parameters | self._held.keys())
@@ -231,7 +231,7 @@ class Program:
             if root.uid in written and index >= len(schedule.roots) - new_values:
                 results.append(_unchanged)
             elif root.uid in written and new_values and not root.tensor_type.shape:
-                # A NumPy number is a copy that nobody can change, for a tenth of the time.
+                # A NumPy scalar is an immutable copy, at a tenth of the cost.
                 results.append(_number)
             elif root.uid in kept and root.type.device is not cpu:
                 results.append(functools.partial(copied, root.tensor_type))
@@ -240,19 +240,19 @@ class Program:
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
-        """Set the values of parameters; raises StateError for a missing one, OperandError for one that does not fit."""
+        """Set the values of parameters; raise StateError if one is missing and OperandError if one does not fit."""
         values_by_uid = {node.uid: value for node, value in inputs.items()}
         for node in inputs:
             if not isinstance(node.operation, Parameter):
                 raise OperandError(
                     f"a value for {node!r}",
-                    rule="only parameters can have values of a run",
+                    rule="only parameters can be given values for a run",
                     fix="plan.eval({parameter: value})",
                 )
         self.put([self._value_of(operand, values_by_uid) for operand in self._operands])
 
     def put(self, operands: Sequence[Any]) -> None:
-        """Set the values of the binding's operands, in their order, as they are."""
+        """Set the values of the binding's operands, in their order, without checks."""
         values = self.values
         for slot, index in self._given:
             values[slot] = operands[index]
@@ -260,7 +260,7 @@ class Program:
             write(memory, operands[index])
 
     def _value_of(self, parameter: Expr, values: Mapping[int, Any]) -> Any:
-        """Return the value of a parameter among values by uid, in its dtype."""
+        """Return a parameter's value, looked up by uid, in the parameter's dtype."""
         if parameter.uid not in values:
             raise StateError(
                 f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
@@ -270,18 +270,18 @@ class Program:
         return parameter_value(parameter, values[parameter.uid])
 
     def wait_for_devices(self, wait: bool) -> None:
-        """Choose whether kernels end when devices other than cpu have done the work, or when they were told to."""
+        """Choose whether kernels end when devices other than cpu have finished, or when the work was started."""
         if self._devices and wait is not self.waits:
             others = self._other_runners or finishing(self.runners, self.planned.schedule)
             self.runners, self._other_runners, self.waits = others, self.runners, wait
 
     def blank_timing(self) -> Timing:
-        """The times of a run in which no kernel has run yet."""
+        """Return empty times, for a run in which no kernel has run yet."""
         count = len(self.runners)
         return Timing([0] * count, [0] * count, [0] * count)
 
     def run_kernel(self, index: int, timing: Timing, observer: Observer | None = None, thread: int = 0) -> None:
-        """Run one kernel and note its times; raises RunError that names the operation and the line that recorded it."""
+        """Run one kernel and record its times; raise RunError with its operation and the line that recorded it."""
         try:
             if observer is not None:
                 observer.before_kernel(index)
@@ -291,7 +291,7 @@ class Program:
             timing.ended[index] = perf_counter_ns()
             if observer is not None:
                 observer.after_kernel(index)
-        except RunError:  # of an operation inside a call, which it names already
+        except RunError:  # from an operation inside a call, already named in the error
             raise
         except Exception as error:
             raise failure(self.planned, index, self.runners[index][0], error) from error
@@ -304,10 +304,10 @@ class Program:
         thread: int = 0,
         begins: Callable[[int], bool] = lambda index: True,
     ) -> bool:
-        """Run the kernels of a chain, one after the other; return whether all of them ran.
+        """Run the kernels of a chain in sequence; return whether all of them ran.
 
-        ``begins`` is asked before each kernel, with its number: False ends the chain there. Raises RunError, as
-        ``run_kernel`` does.
+        ``begins`` is called with the index of each kernel before it runs; if it returns False, the chain ends there.
+        Raise RunError as ``run_kernel`` does.
         """
         for index in self.chains.kernels[chain]:
             if not begins(index):
@@ -316,16 +316,16 @@ class Program:
         return True
 
     def bind_run(self) -> None:
-        """Bind the calls of the next run, after a run on the thread that ran it before, too."""
+        """Bind the calls of the next run, if this run's thread is the thread of the previous run."""
         memory = scratch_memory()
         if self._ran_in is memory and (self.bound is None or self.bound.kernels_bound):
             self.bound = BoundRun(self.runners, self.values)
         self._ran_in = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run; clear all values outside planned memory, but those that an update needs.
+        """Return the results of the run; clear all values outside planned memory, except values that an update needs.
 
-        Results are read-only, but for new values of parameters.
+        Results are read-only, except new values of parameters.
         """
         for device in self._devices:
             finish(device)
@@ -344,9 +344,9 @@ class Program:
             values[slot] = None
 
     def update(self) -> None:
-        """Make the new values of the last run those of the parameters; meanwhile some have old ones.
+        """Make the new values of the last run the values of the parameters, one after the other.
 
-        Raises RunError where memory runs out: the values are then of no use. Nothing else can fail.
+        Raise RunError if memory runs out, which leaves the values unusable. Nothing else can fail.
         """
         times: list[int] = []
         bound = self._bound_updates
@@ -370,14 +370,14 @@ class Program:
             ) from error
         for copy in self.binding.copies:
             fill(copy.type, copy.old, self._new_values[copy.root])
-        # Nobody holds the results of a step that is done: the next one writes over their memory.
+        # Nobody holds the results of a finished step: the next step overwrites their memory.
         self._new_values = []
         self.forget()
 
     def _closed_body(self, kernel: Kernel, placement: Placement, body: Body) -> BodyFunction:
-        """Return the function that runs a body that was not inlined: it is planned once and runs in our memory."""
+        """Return the function that runs a body that was not inlined; it is planned once and runs in our memory."""
         planned, operands = plan_closed(body, self._whole.options)
-        # Calls of one body in one place share a program: they never run at the same time (kernel_dependencies.py).
+        # Calls of one body at one offset share a program, since they never run in parallel (kernel_dependencies.py).
         key = id(body), placement.scratch_offset
         if key not in self._closed:
             with one_deeper(f"a program of {body.name}"):
@@ -386,7 +386,7 @@ class Program:
         return functools.partial(self._closed[key]._run_body, body.name)
 
     def _run_body(self, name: str, operands: Sequence[Any]) -> list[Any]:
-        """Run as the body of a call: it has one time, and no observer looks inside."""
+        """Run as the body of a call, which has one time and no observer inside."""
         values, index = self.values, 0
         self.put(operands)
         try:
@@ -404,9 +404,9 @@ class Program:
 
 
 def _without_updates(planned: Plan, count: int) -> Plan:
-    """Return the plan of the first kernels, whose results and operands of updates are asked for."""
+    """Return the plan of the first kernels, with the operands of updates as additional results."""
     schedule = planned.schedule
-    # The operands of updates are results, too: workers send them here.
+    # The operands of updates are results too, since workers send them here.
     read = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
     updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
     roots = [root for root in dict.fromkeys([*schedule.roots, *read]) if root.uid not in updated]
@@ -424,7 +424,7 @@ def _without_updates(planned: Plan, count: int) -> Plan:
 
 
 def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
-    """Return for constant kernels, by number, the constants that no other kernel reads after them, by uid."""
+    """Return, by kernel index, the constants that only this constant kernel still reads, by uid."""
     last: dict[int, int] = {}
     for index, kernel in enumerate(schedule.kernels):
         if kernel.constant:
@@ -441,7 +441,7 @@ def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
 
 
 def _shown(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
-    """Return the values of some uids and all views of them, through any number of views."""
+    """Return the given uids and the uids of all views of them, direct or indirect."""
     shown = {*uids}
     for kernel in schedule.kernels:
         if kernel.is_view and kernel.reads and kernel.reads[0].uid in shown:
@@ -471,10 +471,10 @@ def _sealed_copy(value: Any) -> Any:
 
 
 class BoundRun:
-    """Calls of all kernels in scheduled order, for the thread that binds them.
+    """Calls of all kernels in scheduled order, bound to the thread that creates them.
 
-    Made right after a run, when ``values`` holds the results. Those of bound kernels stay there, in memory that is the
-    same in every run.
+    Created right after a run, when ``values`` contains the results. Results of bound kernels stay there, in memory that
+    is the same in every run.
     """
 
     def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
@@ -490,20 +490,20 @@ class BoundRun:
             else:
                 self.kernels_bound += 1
             self._kernels.append(steps)
-        # Registers lie in the scratch memory of the thread, each time in the same.
+        # Registers are in the thread's scratch memory, at the same offsets in each run.
         self._memory = scratch_memory()
 
     def is_of(self, runners: Sequence[tuple[Runner, int]]) -> bool:
-        """Whether this thread may run it in place of these runners: they and its scratch memory are those bound."""
+        """Return whether this thread may run it instead of these runners, with the runners and scratch memory bound."""
         return self._runners is runners and self._memory is scratch_memory()
 
     def take_failed(self) -> Expr | None:
-        """Return the operation that has just raised, and forget it; None if its kernel knows it itself."""
+        """Return and forget the operation that has just raised; None if its kernel knows it."""
         failed, self._failed = self._failed, None
         return failed
 
     def run(self, times: list[int]) -> None:
-        """Run all kernels; append the time of the beginning, and of the end of each."""
+        """Run all kernels; append the start time of the run, then the end time of each kernel."""
         note = times.append
         step: BoundStep | None = None
         note(perf_counter_ns())

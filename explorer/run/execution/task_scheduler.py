@@ -1,8 +1,8 @@
-"""Task scheduler: runs a graph of tasks on threads, the lowest task number first.
+"""Task scheduler: runs a graph of tasks on threads, the ready task with the lowest index first.
 
-The calling thread takes part; workers join when a task is worth waking them and leave when nothing is ready. Shared
-state is changed only by single atomic operations of lists, heaps and queues, without a lock, so that an interrupt can
-never leave a lock taken. ``concurrent.futures`` cannot promise that: its locks are taken in Python code.
+The calling thread takes part. Workers join when a task is worth waking them, and leave when nothing is ready. Only
+single atomic operations of lists, heaps and queues change shared state, without locks, so that an interrupt can never
+leave a lock acquired. ``concurrent.futures`` cannot guarantee that, because Python code acquires its locks.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _TICK = 0.1
 
 
 class Tasks(NamedTuple):
-    """Tasks of a run, as columns by task number."""
+    """Tasks of a run, as columns indexed by task."""
 
     needs: list[int]
     """number of tasks that it waits for"""
     users: list[list[int]]
-    """the tasks that wait for it, by number"""
+    """indices of the tasks that wait for it"""
     large: list[bool]
     """whether it takes long enough to wake another thread for the other ready tasks"""
 
 
 class TaskScheduler:
-    """Threads that run tasks: ``run(task, thread)`` is called for each task once its dependencies have ended.
+    """Threads that run tasks; ``run(task, thread)`` is called for each task once its dependencies have ended.
 
-    The calling thread has number 0, workers have others. ``tick`` is called regularly while the caller waits for
+    The calling thread has index 0, workers have others. ``tick`` is called regularly while the caller waits for
     workers.
     """
 
@@ -48,7 +48,7 @@ class TaskScheduler:
         self._users, self._large, self._run, self._tick = tasks.users, tasks.large, run, tick
         self._helpers = threads - 1
         self._left = [None if count < 2 else list(range(count)) for count in tasks.needs]
-        """a countdown for each task with several dependencies: popping is atomic, and 0 comes last"""
+        """a countdown for each task with several dependencies; popping is atomic, and 0 comes last"""
         self._ready = [task for task, count in enumerate(tasks.needs) if not count]
         self._count = len(tasks.needs)
         self._done: deque[None] = deque()
@@ -62,9 +62,9 @@ class TaskScheduler:
         self._failures: list[tuple[int, BaseException]] = []
 
     def run(self) -> None:
-        """Run all tasks; a failure stops the rest, and the one of the lowest task number is raised.
+        """Run all tasks; a failure stops the run, and the failure of the lowest task index is raised.
 
-        Returns, or raises, only when no task runs any more.
+        Return, or raise, only when no task is running.
         """
         before = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
@@ -83,7 +83,7 @@ class TaskScheduler:
                     while len(self._begun) > len(self._ended):
                         self._wake.get()
                     break
-                except KeyboardInterrupt as error:  # retried: workers may still write into our memory
+                except KeyboardInterrupt as error:  # retry, because workers may still write into our memory
                     interrupt = error
         if interrupt is not None:
             raise interrupt
@@ -95,13 +95,13 @@ class TaskScheduler:
         while True:
             self._begun.append(None)
             thread_state.scheduler = self
-            with np.errstate(all="ignore"):  # as on the thread that asked
+            with np.errstate(all="ignore"):  # as on the calling thread
                 self._work(caller=False)
-            # Before it counts as ended: a thread of the pool belongs to no run when the run returns.
+            # Before it counts as ended, since no thread of the pool may belong to a run that has returned.
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
-            if self.stopped or not self._ready:  # tasks added since the last look saw this thread as present
+            if self.stopped or not self._ready:  # tasks added since the last check counted this thread as present
                 return
             self._asked.append(None)
 
@@ -116,12 +116,12 @@ class TaskScheduler:
             self._jobs.remove(job)
 
     def _call(self, helpers: int) -> None:
-        """Wake threads, the calling one first."""
+        """Wake threads, the calling thread first."""
         if self._idle:
             self._idle = False
             self._wake.put(None)
             helpers -= 1
-        # Helpers that were asked and have not begun count as present, or each task would wake all threads again.
+        # Requested helpers that have not begun count as present; otherwise each task would wake all threads again.
         here = max(len(self._asked), len(self._begun)) - len(self._ended)
         for _ in range(min(helpers, self._helpers - here)):
             self._asked.append(None)
@@ -140,7 +140,7 @@ class TaskScheduler:
                     if self._help(caller):
                         continue
                     return
-            # This thread will be busy for a while, and another one could begin the tasks that are ready.
+            # This thread will be busy for a while, and another thread could begin the ready tasks.
             if ready and large[task]:
                 self._call(1)
             try:
@@ -154,19 +154,19 @@ class TaskScheduler:
             task = self._end(task)
 
     def _end(self, task: int) -> int:
-        """Mark a task as ended; return the lowest task number that is ready now, or −1."""
+        """Mark a task as ended; return the lowest index of a task that became ready, or −1."""
         ready = self._ready
         following = -1
         for user in self._users[task]:
             left = self._left[user]
-            # Several threads may end dependencies of one task at a time; exactly one of them pops the 0.
+            # Several threads may end dependencies of one task at the same time; exactly one of them pops the 0.
             if left is None or left.pop() == 0:
                 if following < 0:
                     following = user
                 else:
                     heapq.heappush(ready, user)
         self._done.append(None)
-        # One atomic operation: between a push and a pop, another thread could take the task.
+        # One atomic operation, since another thread could take the task between a push and a pop.
         return heapq.heappushpop(ready, following) if following >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
@@ -182,8 +182,7 @@ class TaskScheduler:
     def _wait(self) -> None:
         """Wait until the calling thread may have something to do."""
         self._idle = True
-        # Looked at only after ``_idle`` is set, so that work which comes between the two puts a wake-up into the
-        # queue.
+        # Checked only after ``_idle`` is set, so that work which arrives in between puts a wake-up into the queue.
         if not (self._ready or self._jobs or self.stopped or len(self._done) == self._count):
             if self._tick is None:
                 self._wake.get()

@@ -1,6 +1,6 @@
 """Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed.
 
-EvalPlan with record="values" watches a run with it.
+EvalPlan with record="values" observes runs with it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from explorer.run.execution.program import Program
 
 
 class ValueObserver(ABC):
-    """Observer of all values by uid; those inside a fused kernel are computed separately, each by its own kernel.
+    """Observer of all values by uid; values inside a fused kernel are recomputed, each by its own kernel.
 
-    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside of its measured
+    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside its measured
     time.
     """
 
@@ -39,16 +39,16 @@ class ValueObserver(ABC):
 
     @abstractmethod
     def value(self, uid: int, value: Array) -> None:
-        """Take a value, which is valid during the call alone."""
+        """Receive a value, which is valid only during the call."""
 
     def before_kernel(self, index: int) -> None:
-        """Hand on the values inside a kernel that is about to run, while its operands are valid."""
+        """Pass on the values inside a kernel that is about to run, while its operands are valid."""
         kernel = self._kernels[index]
         if len(kernel.nodes) == 1:
             return
         program, inputs = self._program, self._program.planned.graph.inputs
         values_inside: dict[int, Any] = {}
-        # Before the kernel runs, since it may write over its operands.
+        # Before the kernel runs, since it may overwrite its operands.
         for node in kernel.nodes[:-1]:
             operands = [
                 values_inside[o.uid] if o.uid in values_inside else program.values[program.slots[o.uid]]
@@ -58,12 +58,12 @@ class ValueObserver(ABC):
             self._hand_on(node.uid, node.type.device.read(values_inside[node.uid]))
 
     def after_kernel(self, index: int) -> None:
-        """Hand on the result of a kernel."""
+        """Pass on the result of a kernel."""
         self._see(self._kernels[index].result)
 
     def _see(self, node: Expr) -> None:
         value = self._program.values[self._program.slots[node.uid]]
-        # Outputs of a tuple are seen as items, one by one. None is a constant that was dropped after its last reader.
+        # Outputs of a tuple are passed on as items. None is a constant that was dropped after its last reader.
         if value is not None and not isinstance(value, tuple):
             self._hand_on(node.uid, node.type.device.read(value))
 
@@ -74,7 +74,7 @@ class ValueObserver(ABC):
 
 
 def _computed(node: Expr, operands: list[Any]) -> Any:
-    """Return the value of a node inside a kernel, computed by its own kernel on its device."""
+    """Return the value of a node inside a kernel, computed by the node's own kernel on its device."""
     type_ = node.type
     if type_.device is cpu or not isinstance(type_, TensorType):
         return node.operation.compute(*operands)
@@ -88,13 +88,13 @@ BINS = 32
 SIDE = 24
 """longest side of a thumbnail, in cells"""
 SHOWN = 16
-"""largest number of elements that is also shown as text"""
+"""maximum number of elements that is also shown as text"""
 
 
 def summarize(value: Array) -> Summary:
     """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes.
 
-    Texts have none of these.
+    String arrays have none of these.
     """
     if is_text(value.dtype):
         shown = np.array2string(value, separator=", ", threshold=SHOWN) if value.size <= SHOWN else ""
@@ -104,7 +104,7 @@ def summarize(value: Array) -> Summary:
 
 
 def _summary(value: Array, dtype: str) -> Summary:
-    """Summarise an array of numbers; of complex ones the absolute values, but for the text."""
+    """Summarize an array of numbers; the statistics of complex numbers are of absolute values."""
     numbers = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(numbers, np.float64).ravel()
     fine = flat[np.isfinite(flat)]
@@ -113,7 +113,7 @@ def _summary(value: Array, dtype: str) -> Summary:
     least, most = (float(fine.min()), float(fine.max())) if fine.size else (None, None)
     histogram: tuple[int, ...] = ()
     if least is not None and most is not None and least < most and np.isfinite(most - least):
-        places = ((fine - least) / (most - least) * BINS).astype(np.intp)  # np.histogram refuses the narrowest ranges
+        places = ((fine - least) / (most - least) * BINS).astype(np.intp)  # np.histogram rejects the narrowest ranges
         histogram = tuple(np.bincount(np.minimum(places, BINS - 1), minlength=BINS).tolist())
     return Summary(
         value.shape,
@@ -145,7 +145,7 @@ def _moments(fine: Array) -> tuple[float | None, float | None]:
 def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[tuple[int, ...], ...]:
     if least is None or most is None or value.ndim < 2 or min(value.shape) == 0:
         return ()
-    # The first of a stack of pictures: a thumbnail is to recognise a value by.
+    # The first of a stack of images, since a thumbnail only has to be recognizable.
     picture: Any = value.reshape(-1, *value.shape[-2:])[0]
     rows, columns = (-(-size // SIDE) for size in picture.shape)
     cells = np.asarray(picture[::rows, ::columns], np.float64)
@@ -154,12 +154,12 @@ def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[t
 
 
 class ValueCapture(ValueObserver):
-    """Summaries of all values of a run by uid."""
+    """Summaries of all values of a run, keyed by uid."""
 
     def __init__(self, program: Program) -> None:
         self.summaries: dict[int, Summary] = {}
         super().__init__(program)
 
     def value(self, uid: int, value: Array) -> None:
-        """Summarise a value."""
+        """Summarize a value."""
         self.summaries[uid] = summarize(value)

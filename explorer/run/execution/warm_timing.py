@@ -1,9 +1,9 @@
-"""Warm runs: a program that is looked at runs once more, only to be measured.
+"""Warm runs: a program runs once more only to be measured when a user looks at it.
 
-A first run also asks the system for its pages, packs weights and computes constants, which takes several times as long
-as the kernels themselves where they are small; and a run that summarises values finds less in the processor's caches.
-Neither is the time of a program that is used. Nor is a short run that another process interrupts: of several in a row
-the fastest is kept, whole, so that its kernels are still those of one run.
+A first run also requests memory pages, packs weights and computes constants, which takes several times as long as
+small kernels, and a run that summarizes values has more cache misses. Neither shows the time of a program in use. Nor
+does a short run that another process interrupts, so the fastest of several runs is kept as a whole, and all kernel
+times come from one run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
 _LONGEST = 1_000_000_000
-"""ns that a run may take to be repeated: nobody should wait twice for a slow run"""
+"""maximum ns of a run that is repeated, since nobody should wait twice for a slow run"""
 MOST, _TOGETHER = 5, 20_000_000
-"""number of warm runs, and ns that all of them but the last may take: nobody should notice them"""
+"""number of warm runs, and maximum ns of all of them but the last, so that nobody notices them"""
 
 
 def warm_timing(
@@ -30,10 +30,10 @@ def warm_timing(
     inputs: Mapping[Expr, Any],
     timing: Timing,
 ) -> Timing:
-    """Return the times of the fastest of some warm runs of a plan whose first run has those of ``timing``.
+    """Return the times of the fastest of several warm runs of a plan whose first run had the times ``timing``.
 
-    ``program`` is the one that has run, if it is still there; ``run`` is the executor's. The first times are returned
-    where that run was long, or an operation is not ``pure``, which would have its effect once more.
+    ``program`` is the program that has run, if it still exists; ``run`` is the executor's function. Return ``timing``
+    if that run was long, or if an operation is not ``pure`` and would have its effect again.
     """
     kernels = planned.schedule.kernels
     is_long = timing.nanoseconds > _LONGEST
@@ -51,7 +51,7 @@ def warm_timing(
 
     if program is None:
         program = Program(planned)
-        measured(program)  # asks for pages, packs weights and computes constants
+        measured(program)  # requests pages, packs weights and computes constants
     runs = [measured(program)]
     while len(runs) < MOST and sum(times.nanoseconds for times in runs) < _TOGETHER:
         runs.append(measured(program))

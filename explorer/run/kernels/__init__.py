@@ -1,1 +1,1 @@
-"""From scheduled kernels to functions that run."""
+"""Functions that run scheduled kernels."""

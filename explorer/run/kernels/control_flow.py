@@ -1,7 +1,7 @@
-"""Runners of calls that stay closed, and of control flow: they run planned bodies on the values of their operands.
+"""Runners of calls that were not inlined, and of control flow; they run planned bodies on operand values.
 
-Conditions, loops and scans are calls whose bodies are planned once, as programs of their own (`Program`).
-Here Python decides in each run which body runs, how often, and on which values: a value decides, so that no plan can.
+Conditions, loops and scans are calls whose bodies are each planned once, as separate programs (`Program`). In each run
+Python decides here which body runs, how often, and on which values, since these depend on values that no plan knows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from explorer.run.runtime.marshalling import read_only
 from explorer.run.runtime.memory import allocate
 
 BodyFunction: TypeAlias = Callable[[Sequence[Any]], list[Any]]
-"""values of a body's parameters, then of its captured operands → those of its outputs"""
+"""values of a body's parameters, then of its captured operands → values of its outputs"""
 
 
 def call_runner(operation: Call, runs: Sequence[BodyFunction], sources: list[int], type_: AnyType) -> Runner:
-    """Make the runner of a call; ``runs`` run the bodies that are planned for it, in their order."""
+    """Build the runner of a call; ``runs`` run the bodies planned for it, in order."""
     if isinstance(operation, Cond):
         compute = _choice(runs[0], runs[1])
     elif isinstance(operation, WhileLoop):
@@ -65,8 +65,8 @@ def _loop(operation: WhileLoop, turn: BodyFunction) -> BodyFunction:
         state, captured = [*operands[:end]], [*operands[end:]]
         if not state[0]:
             return _copies(state[1:])
-        # The condition is the first value of the state: a turn computes the next state, and whether there is another
-        # turn.
+        # The condition is the first value of the state: an iteration computes the next state and whether another
+        # iteration follows.
         while state[0]:
             state = turn([*state, *captured])
         return state[1:]
@@ -81,7 +81,7 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
     def run(operands: Sequence[Any]) -> list[Any]:
         state, sequences, captured = operation.parts(operands)
-        # the axis of the steps first, so that a step is one index, a view
+        # the step axis first, so that a step is one index, and therefore a view
         elements = [np.moveaxis(x, axis, 0) for x, axis in zip(sequences, operation.axes, strict=True)]
         stacks = [allocate(part) for part in types[count:]]
         places = [np.moveaxis(stack, axis, 0) for stack, axis in zip(stacks, operation.out_axes, strict=True)]
@@ -96,7 +96,7 @@ def _scan(operation: Scan, step: BodyFunction, type_: AnyType) -> BodyFunction:
 
 
 def _copies(state: Sequence[Any]) -> list[Any]:
-    """Copy the state of a loop that made no turn: the memory of operands is planned, and other values follow there."""
+    """Copy the state of a loop without iterations: operands are in planned memory, which later values overwrite."""
     return [read_only(value, True) for value in state]
 
 
@@ -106,7 +106,7 @@ def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunct
     def run(operands: Sequence[Any]) -> list[Any]:
         stacks = [allocate(part) for part in types]
         for index in range(operation.size):
-            # the index … keeps a member of a vector an array, as the body expects it
+            # the index … keeps an element of a vector an array, as the body expects
             members = [
                 operand[index, ...] if is_batched else operand
                 for operand, is_batched in zip(operands, operation.batched, strict=True)
@@ -119,12 +119,12 @@ def _map(operation: MappedCall, call: BodyFunction, type_: AnyType) -> BodyFunct
 
 
 Steps: TypeAlias = Callable[[Array, Array, Array | None, list[Array], Array, range], list[Array]]
-"""inputs (steps, N, gates · H), weights (H, gates · H), bias, first state (each N, H), the sequence to fill, order of
-steps → last state"""
+"""inputs (steps, N, gates · H), weights (H, gates · H), bias, initial state (each N, H), the sequence to fill, step
+order → last state"""
 
 
 def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequence[Array]]) -> Callable[..., list[Any]]:
-    """Make the function of a recurrence's operands that returns its last states and its sequence."""
+    """Build the function from a recurrence's operands to its last states and its sequence."""
     steps, axis = KERNELS[operation.cell], operation.axes[0]
     order = range(operation.length)[:: -1 if operation.reverse else 1]
 
@@ -136,7 +136,7 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
         if ends is None:
             return [*steps(inputs, weights, offset, state, filled, order), sequence]
         last = [part.copy() for part in state]
-        # sequences of one length are computed together, as if there were no others
+        # sequences of equal length are computed together, as a separate batch
         for length in np.unique(np.clip(ends, 0, operation.length)).tolist():
             chosen = np.flatnonzero(np.clip(ends, 0, operation.length) == length)
             own = np.zeros_like(sequence, shape=(operation.length, len(chosen), sequence.shape[-1]))
@@ -151,19 +151,19 @@ def recurrence_runner(operation: Recurrence, allocate_parts: Callable[[], Sequen
 
 
 def _empty(like: Array, shape: tuple[int, ...]) -> Array:
-    """Return memory beside an array, on its device."""
+    """Return uninitialized memory on an array's device."""
     return np.empty_like(like, shape=shape, order="C")
 
 
 def _half(x: Array) -> Any:
-    """Return ½ as NumPy computes with it fastest: an array, where scalars would be converted in every call; on other
-    devices a number."""
+    """Return ½ in NumPy's fastest form, an array, since scalars are converted in every call; on other devices a
+    number."""
     half = np.array(0.5, x.dtype)
     return half if isinstance(x, np.ndarray) else half[()]
 
 
 def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return inputs as (steps, gates · H, N), gates in another order, the first ``halved`` of them halved."""
+    """Return inputs as (steps, gates · H, N) with reordered gates, the first ``halved`` of them halved."""
     length, members, _ = x.shape
     laid, half = _empty(x, (length, len(order) * hidden, members)), _half(x)
     for place, gate in enumerate(order):
@@ -179,17 +179,17 @@ def _features_first(x: Array, bias: Array | None, order: Sequence[int], halved: 
 
 
 def _rows(weights: Array, order: Sequence[int], halved: int, hidden: int) -> Array:
-    """Return weights as (gates · H, H), gates in another order, the first ``halved`` of them halved."""
-    # Copied in each run, which takes far less than the loop: weights of a training step change.
+    """Return weights as (gates · H, H) with reordered gates, the first ``halved`` of them halved."""
+    # Copied in each run, which takes far less time than the loop, since weights change in a training step.
     rows = np.concatenate([weights[:, gate * hidden : (gate + 1) * hidden].T for gate in order])
     rows[: halved * hidden] *= rows.dtype.type(0.5)
     return rows
 
 
 def _states_of(sequence: Array, length: int, hidden: int, members: int) -> Array:
-    """Return memory for the states (steps, H, N): the sequence's own where it can be seen so."""
+    """Return memory for the states (steps, H, N), in the sequence's memory if its strides allow."""
     if members == 1 and sequence.flags.c_contiguous:
-        # With one member (H, 1) and (1, H) are the same memory: states are written where they are wanted.
+        # With N = 1, (H, 1) and (1, H) are the same memory, so states are written directly to their destination.
         return sequence.reshape(length, hidden, 1)
     return _empty(sequence, (length, hidden, members))
 
@@ -201,11 +201,11 @@ def _finish(sequence: Array, states: Array) -> None:
 
 def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range) -> list[Array]:
     hidden = weights.shape[0]
-    gates = 0, 1, 3, 2  # entry, forget, exit: the halved ones; then the candidate, beside the memory
+    gates = 0, 1, 3, 2  # input, forget and output gates, which are halved; then the candidate, next to the memory
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
     members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
-    # entry, forget, exit, candidate, memory: entry and forget are multiplied with candidate and memory in one call
+    # input, forget, output, candidate, memory: input and forget are multiplied by candidate and memory in one call
     place = _empty(x, (5 * hidden, members))
     products, squashed = _empty(x, (2 * hidden, members)), _empty(x, (hidden, members))
     all_gates, sigmoids, leave = place[: 4 * hidden], place[: 3 * hidden], place[2 * hidden : 3 * hidden]
@@ -213,7 +213,7 @@ def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out:
     first, second = products[:hidden], products[hidden:]
     memory[...] = state[1].T
     h = state[0].T.copy()
-    # Locals: nine look-ups of attributes count in a step that takes a few µs.
+    # Locals, since nine attribute look-ups matter in a step of a few µs.
     dot, add, multiply, tanh = np.dot, np.add, np.multiply, np.tanh
     for index in order:
         dot(rows, h, all_gates)

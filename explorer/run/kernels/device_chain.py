@@ -1,7 +1,7 @@
-"""Elementwise chains on devices other than cpu: on a GPU one kernel, compiled from the chain's own source.
+"""Elementwise chains on devices other than cpu; on a GPU one kernel, compiled from the chain's generated source.
 
-A chain of n operations would start n kernels, each of which reads and writes device memory; one compiled kernel
-does neither between them. Where a chain has no source, `DeviceChain` runs it step by step.
+A chain of n operations would start n kernels, each of which reads and writes device memory; one compiled kernel avoids
+both. If a chain has no source, `DeviceChain` runs it step by step.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from explorer.run.kernels.runners import Operands, Values
 from explorer.run.runtime.device_runners import check_shapes, kept_in
 
 _MOST_READS = 24
-"""most operands of a compiled kernel: their shapes and strides are parameters, which have 4 KB"""
+"""maximum operands of a compiled kernel, since their shapes and strides are parameters, limited to 4 KB"""
 
 
 class CompiledChain:
-    """Chain of elementwise operations in one kernel of a GPU."""
+    """Chain of elementwise operations compiled to one GPU kernel."""
 
     def __init__(self, kernel: Kernel, source: str, slots: dict[int, int], out: Any = None) -> None:
         type_ = kernel.result.type
@@ -41,10 +41,10 @@ class CompiledChain:
         self._kernel = self._device.elementwise_kernel([read.dtype for read in kernel.reads], type_.dtype, source)
         self._last, self._out = kernel.nodes[-1], out
         self.failed: Expr | None = None
-        """the operation that raised in the last run: the last one stands for all of them"""
+        """the operation that raised in the last run; the chain's last operation represents all of them"""
 
     def __call__(self, values: Values) -> Any:
-        """Run the kernel; the result has memory of its own, unless a place for it was given."""
+        """Run the kernel; the result is in new memory, unless its memory was given."""
         try:
             with self._device.switch_to_device():
                 out = self._device.empty(self._type.shape, self._type.dtype) if self._out is None else self._out
@@ -58,9 +58,9 @@ class CompiledChain:
 def chain_on_device(
     kernel: Kernel, operands: Operands, slots: dict[int, int], out: Any = None
 ) -> CompiledChain | DeviceChain:
-    """Return the runner of a chain on a device: one compiled kernel on a GPU, where each operation has a source.
+    """Return the runner of a chain on a device: one compiled kernel on a GPU, if each operation has a source.
 
-    A kernel that a user registered for the device is called, and not compiled.
+    A kernel that a user registered for the device is called instead of compiled.
     """
     blocks, device = kernel.blocks, kernel.result.type.device
     assert blocks is not None
@@ -91,12 +91,12 @@ class DeviceChain:
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [place_of[operand.uid] for operand in operands(step)]
             place_of[step.uid] = target = result if register == RESULT else result + 1 + register
-            # NumPy's kernels may write over what they read, where the operation says so; a user's may not.
+            # NumPy's kernels may overwrite their operands if the operation allows it; a user's kernels may not.
             is_fresh = (type(step.operation), self._device) in kernels and target in sources
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
 
     def __call__(self, values: Values) -> Any:
-        """Run the operations; the result has memory of its own, unless a place for it was given."""
+        """Run the operations; the result is in new memory, unless its memory was given."""
         device, shape = self._device, self._type.shape
         step = self._program[0][-1]
         try:
@@ -122,7 +122,7 @@ _C = {
     **{"B": "unsigned char", "H": "unsigned short", "I": "unsigned int", "L": "unsigned long long"},
     **{"Q": "unsigned long long", "f": "float", "d": "double"},
 }
-"""C types by NumPy's characters of dtypes; of others there is no source"""
+"""C types keyed by NumPy's dtype characters; other dtypes have no source"""
 _ANY: dict[np.ufunc, str] = {
     **{np.add: "{0} + {1}", np.subtract: "{0} - {1}", np.multiply: "{0} * {1}", np.square: "{0} * {0}"},
     **{np.negative: "-{0}", np.positive: "{0}"},
@@ -130,7 +130,7 @@ _ANY: dict[np.ufunc, str] = {
     **{np.greater: "{0} > {1}", np.greater_equal: "{0} >= {1}"},
     **{np.logical_and: "{0} && {1}", np.logical_or: "{0} || {1}", np.logical_not: "!{0}"},
 }
-"""expressions of operands of any dtype"""
+"""C expressions for operands of any dtype"""
 _FLOATING: dict[np.ufunc, str] = {
     **{np.divide: "{0} / {1}", np.reciprocal: "1 / {0}", np.absolute: "fabs({0})", np.power: "pow({0}, {1})"},
     # NaN wins, as in NumPy
@@ -147,11 +147,11 @@ _FLOATING: dict[np.ufunc, str] = {
         for function in [function or name]
     },
 }
-"""expressions of floating operands"""
+"""C expressions for floating operands"""
 
 
 def _clip(operation: Any) -> str:
-    """Return the expression of limits; comparisons with NaN are false, so that it stays."""
+    """Return the C expression of a clip; comparisons with NaN are false, so that NaN is kept."""
     low, high = operation.low, operation.high
     if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
         return ""
@@ -166,12 +166,12 @@ _OTHERS: dict[type[Operation], Callable[[Any], str]] = {
     Gelu: lambda operation: "" if operation.approximate else "T(0.5) * {0} * (1 + erf({0} * T(0.7071067811865476)))",
     Clip: _clip,
 }
-"""expressions of floating operations that are no ufunc, where T is the dtype of the result; "" where there is none"""
+"""C expressions of floating operations that are not ufuncs, with T the result's dtype; "" if there is none"""
 
 
 def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
     """Return C statements that compute ``steps`` from the values a0, a1, … of ``reads`` and assign the last one to
-    ``out``; None where an operation or a dtype has no source."""
+    ``out``; return None if an operation or a dtype has no source."""
     names = {read.uid: f"a{number}" for number, read in enumerate(reads)}
     if not all(isinstance(node.type, TensorType) and node.dtype.char in _C for node in (*reads, *steps)):
         return None
@@ -187,13 +187,13 @@ def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
-    """Return the C expression of one operation on named values; None where there is none."""
+    """Return the C expression of one operation on named values; None if it has none."""
     operation, result = step.operation, step.dtype
     template: str | None
     if isinstance(operation, Ufunc) and type(operation).kernel is Ufunc.kernel:
         computed = operation.ufunc.resolve_dtypes((*dtypes, None))[: len(dtypes)]
         template = _ANY.get(operation.ufunc)
-        # of truth values a sum is an "or", and small integers wrap around at each step
+        # a sum of booleans is an "or", and small integers wrap around at each step
         if template is not None and any(dtype.kind == "b" for dtype in computed) and result.kind != "b":
             return None
         if template is None and all(dtype.kind == "f" for dtype in computed):
@@ -215,6 +215,6 @@ def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> st
         name if dtype == taken else f"({_C[taken.char]}){name}"
         for name, dtype, taken in zip(names, dtypes, computed, strict=True)
     ]
-    # Each value in brackets of its own, and the whole cast back: C computes small integers as int, NumPy wraps around.
+    # Each value has its own parentheses, and the result is cast: C computes small integers as int, NumPy wraps around.
     expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
     return f"({_C[result.char]})({expression})"

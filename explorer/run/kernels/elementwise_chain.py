@@ -1,7 +1,7 @@
 """Elementwise chains: operations that run block by block, so that values between them stay in the cache.
 
-The most frequent fused kernel. Blocks are flat wherever all operands lie in memory like the result: NumPy then runs one
-loop over a block, and blocks have the best size for any shape. Elsewhere they are cut along axes.
+The most frequent fused kernel. Blocks are flat if all operands have the result's memory layout: NumPy then runs one
+loop per block, and blocks have the optimal size for any shape. Otherwise they are cut along axes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class BlockedRunner(ABC):
-    """Kernel whose steps run over blocks; independent blocks may run at the same time.
+    """Kernel whose steps run over blocks; independent blocks may run in parallel.
 
-    ``fixed_memory``: operands and result are at the same addresses in every run, so that blocks are cut only once.
+    ``fixed_memory``: operands and result have the same addresses in every run, so that blocks are cut only once.
     ``whole``: shape and memory order of a result that fits into one block.
     """
 
@@ -61,10 +61,10 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         tasks = self._tasks
-        # Kept tasks are cut over arrays at fixed addresses; all others are cut anew over the arrays of this run.
+        # Kept tasks were cut for arrays at fixed addresses; other tasks are cut again for this run's arrays.
         if not tasks:
             inputs = [values[slot] for slot in self._reads]
-            # A small result is one block: nothing is cut.
+            # A small result is one block, so nothing is cut.
             if self._whole is None:
                 tasks = self._cut(inputs, out)
             elif self._fixed_memory:
@@ -78,17 +78,17 @@ class BlockedRunner(ABC):
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a kernel of one block over arrays that stay where they are; None for any other."""
+        """Return the steps of a one-block kernel over arrays at fixed addresses; None for any other kernel."""
         (task,) = self._tasks if len(self._tasks) == 1 else (None,)
         return task.bound_steps() if isinstance(task, BoundBlock) else None
 
     @abstractmethod
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task for each block."""
+        """Return one task per block."""
 
 
 _BLOCKS_OF_A_UFUNC = 4
-"""blocks of one ufunc's result from which on it is cut: a second thread then makes up for their calls"""
+"""minimum blocks of a single ufunc's result that is cut, so that a second thread compensates for the calls"""
 
 
 class ElementwiseChain(BlockedRunner):
@@ -107,8 +107,8 @@ class ElementwiseChain(BlockedRunner):
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task for each block: of flat memory if possible, else of the outermost axes."""
-        # Flat blocks have the size that the cache allows, whatever the shape is.
+        """Return one task per block: of flat memory if possible, else of the outermost axes."""
+        # Flat blocks have the size that the cache allows, whatever the shape.
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
@@ -120,10 +120,10 @@ class ElementwiseChain(BlockedRunner):
 
 
 def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
-    """Return the kernel of one elementwise operation as a chain of one, where its result is larger than a block.
+    """Return the kernel of one elementwise operation as a chain of one, if its result is larger than a block.
 
-    Temporaries of the operation stay in the cache so, and several threads share the blocks; a ufunc has no temporaries,
-    and needs more blocks to be worth cutting. None for any other kernel.
+    The operation's temporaries then stay in the cache, and several threads share the blocks. A ufunc has no
+    temporaries, so it needs more blocks to be worth cutting. Return None for any other kernel.
     """
     (node,) = kernel.nodes
     operation, type_ = node.operation, node.type
@@ -131,14 +131,14 @@ def in_blocks(kernel: Kernel, operands: tuple[Expr, ...]) -> Kernel | None:
     if not operation.elementwise or type_.nbytes <= least or not operands:
         return None
     types = [operand.type for operand in operands]
-    # a kernel that a user registered takes whole arrays
+    # a kernel registered by a user takes whole arrays
     if not all(each.plain for each in (type_, *types)) or kernel_of(operation, cpu, type_, *types) != operation.kernel:
         return None
     return replace(kernel, blocks=blocks_of(kernel.nodes, lambda _: operands))
 
 
 def blocks(out: Array, most: int) -> list[Index]:
-    """Return the blocks of a result, each at most ``most`` bytes, cut along its outermost axes in memory."""
+    """Return the blocks of a result, each of at most ``most`` bytes, cut along its outermost axes in memory."""
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes
     for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
@@ -147,7 +147,7 @@ def blocks(out: Array, most: int) -> list[Index]:
             break
         rows = max(1, most * size // nbytes)
         parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
-        # Bytes of a block so far: the next axis is cut only if one row of this one is still too large.
+        # Bytes of a block so far; the next axis is cut only if one row of this axis is still too large.
         nbytes = nbytes // size * rows
     return [*itertools.product(*parts)]
 
@@ -160,7 +160,7 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
     flat = []
     for array in inputs:
         if array.ndim:
-            # Equal strides, not only dense ones: element i of the operand must be element i of the result.
+            # Equal strides, not only density: element i of the operand must correspond to element i of the result.
             if array.shape != out.shape or _steps_of(array) != _steps_of(out):
                 return None
             array = _as_row(array)
@@ -169,7 +169,7 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
 
 
 def _steps_of(array: Array) -> list[int]:
-    """Return the strides in elements of the axes that have more than one."""
+    """Return the strides in elements of the axes longer than one."""
     return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
@@ -204,12 +204,12 @@ class FixedView:
 
 
 def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
-    """Return the runner of a view of ``source``, which lies at one address; None where its result is new in each run.
+    """Return the runner of a view of ``source``, which has a fixed address; None if its result is new in each run.
 
-    That is a reshape of a parameter's value whose strides allow no view.
+    That happens for a reshape of a parameter's value whose strides do not allow a view.
     """
-    if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
+    if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or a value on another device
         return None
     view = runner(values)
-    # A copy of the values of this run would be handed out in all later ones.
+    # A copy of this run's values would be returned in all later runs.
     return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

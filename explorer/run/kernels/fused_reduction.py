@@ -1,8 +1,8 @@
-"""Fused reductions: elementwise operations run block by block, and each block is reduced at once.
+"""Fused reductions: elementwise operations run block by block, and each block is reduced immediately.
 
-The kernel of a reduction whose operand only it reads. Blocks are whole rows where there are enough of them, else parts
-of rows whose partial results are combined afterwards: for sums in the order of NumPy's pairwise summation, so that the
-result has the same bits however the rows are cut and however many threads run.
+This is the kernel of a reduction and the operand that only it reads. Blocks are whole rows if there are enough rows.
+Otherwise they are parts of rows whose partial results are combined afterwards. Partial sums are combined in the order
+of NumPy's pairwise summation, so that the result has the same bits for any cut and any number of threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explorer.run.kernels.runners import BoundStep, BoxRegisterFiles, Operands, 
 class FusedReduction(BlockedRunner):
     """Reduction fused with the elementwise operations that only it reads, over the blocks of the plan.
 
-    Partial results of parts of rows lie in ``scratch``.
+    Partial results of parts of rows are stored in ``scratch``.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FusedReduction(BlockedRunner):
         steps = Steps(blocks, kernel.reads, operands, part, fixed_memory)
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
         self._parts = self._laid = None
-        if in_parts:  # partial results lie in the plan's scratch memory, in the order of the parts
+        if in_parts:  # partial results are stored in the plan's scratch memory, in the order of the parts
             assert scratch is not None
             shape = [self._tiling.parts[axis] for axis in self._tiling.order]
             self._laid = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
@@ -61,24 +61,24 @@ class FusedReduction(BlockedRunner):
                 self._laid = self._laid.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
         self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
-        # Rows of one tensor are cut alike, so boxes are found once for all of them.
+        # Rows of one tensor are cut alike, so boxes are computed once for all of them.
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
-        """(start, stop) of a part of a row → its boxes, and the registers for them"""
+        """(start, stop) of a part of a row → its boxes and their registers"""
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out = super().__call__(values)
         if self._laid is not None:
-            # A mean divides here, once, by the elements of a whole row; its parts are sums.
+            # A mean divides here, once, by the number of elements of a whole row; its parts are sums.
             self._operation.finalize(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the steps of a kernel of one block; None where partial results are combined."""
+        """Return the steps of a one-block kernel; None if partial results are combined."""
         return super().bound_steps() if self._laid is None else None
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Return one task for each block: of whole rows, each with its slice of the result, or of parts of rows."""
+        """Return one task per block: of whole rows, each with its slice of the result, or of parts of rows."""
         if self._tiling.halvings:
             return self._cut_runs(inputs)
         tiling, over, rank = self._tiling, self._steps.over, len(self._tiling.shape)
@@ -99,7 +99,7 @@ class FusedReduction(BlockedRunner):
 
     @functools.cached_property
     def _indices(self) -> list[tuple[Index, Index]]:
-        """Indices of the blocks, in the operands and in the result."""
+        """Return the indices of the blocks, in the operands and in the result."""
         return [*self._tiling.indices()]
 
     def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
@@ -121,7 +121,7 @@ class FusedReduction(BlockedRunner):
             ]
             for number, (start, stop) in enumerate(pieces):
                 into = places[number : number + 1]
-                # A part of a row is one stretch of memory where no operand is broadcast; else it is cut into boxes.
+                # A part of a row is one contiguous run unless an operand is broadcast; otherwise it is cut into boxes.
                 if len(flat) == len(row_inputs):
                     own = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(self._steps.over(own, into, self._steps.register_file((stop - start,), (0,))))
@@ -132,7 +132,7 @@ class FusedReduction(BlockedRunner):
         return tasks
 
     def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxRegisterFiles]:
-        """Return the boxes of a part of a row, and the registers for them."""
+        """Return the boxes of a part of a row, and their registers."""
         known = self._boxes_of.get((start, stop))
         if known is None:
             tiling, run = self._tiling, self._tiling.run
@@ -151,13 +151,13 @@ class FusedReduction(BlockedRunner):
         """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
         tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
-        # NumPy halves a long row again and again, and adds the sums of two halves: so do we, from the smallest up.
+        # NumPy halves a long row repeatedly and adds the sums of two halves; this does the same from the smallest up.
         for _ in range(tiling.halvings):
-            # Neighbours are the two halves that the last halving made.
+            # Neighbours are the two halves from the last halving.
             laid = joins(laid[:, 0::2], laid[:, 1::2])
         if tiling.halvings:
             laid = laid.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
-        # More partial results than results: those of parts along outer axes are left to combine.
+        # More partial results than results: the parts along outer axes remain to be combined.
         if laid.size > self._size:
             axes = tuple([place for place, axis in enumerate(tiling.order) if axis in tiling.axes])
             laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
@@ -165,7 +165,7 @@ class FusedReduction(BlockedRunner):
 
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
-    """Reduce a block into its place in the result."""
+    """Reduce a block into its element of the result."""
     operation.partial_reduce(into, widened(x) if operation.accumulates else x, axes)
     return into
 

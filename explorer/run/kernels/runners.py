@@ -1,8 +1,8 @@
-"""Runners: functions of scheduled kernels; each reads its operands from a table of values and returns its result.
+"""Runners: functions of scheduled kernels, each of which reads operands from a table of values and returns its result.
 
-A program (run/execution/program.py) is a list of them. All that does not depend on the values is decided when a runner
-is made: which slots it reads, whether it writes into planned memory, and how many operands it has. A loop over small
-kernels is bound by Python's calls, so that one specialised function pays for every kernel.
+A program (run/execution/program.py) is a list of runners. Everything that does not depend on the values is decided when
+a runner is built: the slots that it reads, whether it writes into planned memory, and its number of operands. Python
+calls dominate a loop over small kernels, so a specialized function per kernel pays off.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
 RegisterFile: TypeAlias = Callable[[], list[Array]]
 BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
-"""a step of a kernel: its function, the places it reads, the place it writes, and its node"""
+"""a kernel step: its function, the slots it reads, the slot it writes, and its node"""
 BoundStep: TypeAlias = tuple[Callable[[], Any], Any, Expr | None]
-"""a step over certain arrays: its function, the array that must hold its result (None: it does), and its node"""
+"""a step over given arrays: its function, the array that must hold its result (None: it already does), and its node"""
 
 
 def copy_into(out: Any, result: Any) -> Any:
-    """Return ``out`` filled with the result, also if the kernel returned other memory than ``out``."""
+    """Return ``out`` with the result, also if the kernel returned other memory than ``out``."""
     if result is out or result is None:
         return out
     if isinstance(out, tuple):
@@ -54,9 +54,9 @@ def single(
     types: Sequence[AnyType] = (),
     fixed_memory: bool = False,
 ) -> Runner:
-    """Make the runner of one operation; ``out`` is planned memory, None for a view or for memory allocated per run.
+    """Build the runner of one operation; ``out`` is planned memory, None for a view or for memory allocated per run.
 
-    ``fixed_memory``: operands are at the same addresses in every run.
+    ``fixed_memory``: operands have the same addresses in every run.
     """
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
@@ -88,7 +88,7 @@ def single(
         result = kernel(out, values[first], values[second])
         return out if result is out else copy_into(out, result)
 
-    # Most kernels have one or two operands and planned memory: a function for these builds no list in each run.
+    # Most kernels have one or two operands and planned memory; a function for these builds no list in each run.
     if out is None or len(sources) not in (1, 2):
         return run
     first, second = sources[0], sources[-1]
@@ -96,7 +96,7 @@ def single(
 
 
 class BoundOperation:
-    """Operation whose operands and result stay where they are from the first run on."""
+    """Operation whose operands and result keep their addresses after the first run."""
 
     def __init__(self, operation: Operation, sources: list[int], out: Any) -> None:
         self._operation, self._sources, self._out = operation, sources, out
@@ -104,37 +104,37 @@ class BoundOperation:
 
     def __call__(self, values: Values) -> Any:
         """Compute the result."""
-        # At the first call, when the table holds the operands' arrays.
+        # At the first call, when the table contains the operands' arrays.
         if self._call is None:
             self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
         result = self._call()
         return self._out if result is self._out else copy_into(self._out, result)
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return its call; None before the first run."""
+        """Return the operation's call; None before the first run."""
         return None if self._call is None else [(self._call, self._out, None)]
 
 
 class ComputeOnce:
-    """Kernel whose result is the same in every run: it runs once, and its slot keeps the result."""
+    """Kernel whose result is the same in every run; it runs once, and its slot keeps the result."""
 
     def __init__(self, runner: Runner, slot: int, drops: Sequence[int] = ()) -> None:
         self._runner: Runner | None = runner
         self._slot = slot
         self.drops = drops
-        """slots whose last reader this is"""
+        """slots that no later kernel reads"""
 
     def __call__(self, values: Values) -> Any:
         """Return the result; compute it at the first call."""
         if self._runner is not None:
             values[self._slot] = self._runner(values)
-            self._runner = None  # only now: a kernel that failed is tried again in the next run
+            self._runner = None  # only now, so that a kernel that failed is retried in the next run
             for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return nothing once it is computed; None before."""
+        """Return no steps once it is computed; None before."""
         return [] if self._runner is None else None
 
     @property
@@ -144,7 +144,7 @@ class ComputeOnce:
 
 
 def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
-    """Run all tasks, on worker threads too if ``shared``."""
+    """Run all tasks, also on worker threads if ``shared``."""
     if shared and len(tasks) > 1:
         share(tasks)
     else:
@@ -155,7 +155,7 @@ def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
 class Steps:
     """Steps of a kernel over its blocks, with registers between them; ``last`` replaces the last step's function.
 
-    ``fixed_memory``: the functions that it returns run again and again, on the same arrays.
+    ``fixed_memory``: the returned functions run repeatedly, on the same arrays.
     """
 
     def __init__(
@@ -170,14 +170,14 @@ class Steps:
         self._fixed_memory = fixed_memory
         self.failed: Expr | None = None
         """the operation that raised in the last run"""
-        # A kernel also reads the operands of its product, which no step does.
+        # A kernel also reads the operands of its product, although no step reads them.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
         place_of = {read.uid: place for place, read in enumerate(self.reads)}
         if blocks.anchor is not None:
             place_of[blocks.anchor.uid] = len(self.reads)
-        result = len(place_of)  # order of places: inputs, result, registers
-        # Equal blocks of a kernel share one function, and with it the thread's registers.
+        result = len(place_of)  # slot order: inputs, result, registers
+        # Equal blocks of a kernel share one function and therefore the thread's registers.
         self._rooms: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
@@ -194,7 +194,7 @@ class Steps:
             if self._fixed_memory:
                 return BoundBlock(self, [*inputs, out], list)
             return functools.partial(self._run, self._program, [*inputs, out])
-        # Registers lie in memory like the result, so that NumPy joins the axes to one loop over all elements.
+        # Registers have the result's memory layout, so that NumPy joins the axes to one loop over all elements.
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
         return self.over(inputs, out, self.register_file(out.shape, axes))
 
@@ -207,7 +207,7 @@ class Steps:
     def over_boxes(
         self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles
     ) -> Callable[[], None]:
-        """Return a function that computes ``out`` from one run of elements; each box has its own inputs."""
+        """Return a function that computes ``out`` from a contiguous run of elements; each box has its own inputs."""
         return functools.partial(self._run_in_boxes, inputs, out, register_files)
 
     def run(self, places: list[Array]) -> None:
@@ -215,18 +215,18 @@ class Steps:
         self._run(self._program, places)
 
     def bound(self, places: list[Array]) -> list[BoundStep]:
-        """Return the steps as functions of no argument; ``places`` holds the inputs, the result and the registers."""
+        """Return the steps as functions without arguments; ``places`` has the inputs, the result and the registers."""
         bound: list[BoundStep] = []
         for kernel, sources, target, node in self._program:
             out, operands = places[target], [places[source] for source in sources]
-            # A kernel that a user registered for cpu has no bound form: it is called with its arrays each time.
+            # A kernel that a user registered for cpu has no bound form, so it is called with its arrays each time.
             own = kernel == node.operation.kernel
             call = node.operation.bind_kernel(out, *operands) if own else functools.partial(kernel, out, *operands)
             bound.append((call, out, node))
         return bound
 
     def run_bound(self, bound: list[BoundStep]) -> None:
-        """Call bound steps one after the other, and note the operation of one that fails."""
+        """Call bound steps in sequence, and record the operation of a failed step."""
         step = bound[0]
         try:
             for step in bound:
@@ -242,15 +242,15 @@ class Steps:
         self._run(self._program, places + register_file())
 
     def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
-        # Elementwise steps run box by box, the reduction over the whole run that the boxes make up: so the order in
-        # which it adds depends on the run alone.
+        # Elementwise steps run box by box, and the reduction over the whole run of boxes, so that its summation order
+        # depends only on the run.
         runs, *boxes = register_files()
         for box_inputs, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*box_inputs, out, *registers])
         self._run(self._program[-1:], [*inputs[0], out, *runs])
 
     def _run(self, program: Sequence[_Step], places: list[Array]) -> None:
-        """Call the steps of a block one after the other, and note the operation of one that fails."""
+        """Call the steps of a block in sequence, and record the operation of a failed step."""
         step = program[0]
         try:
             for step in program:
@@ -269,7 +269,7 @@ class Steps:
             raise
 
     def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        """Return a function that gives a thread its registers, in the result's memory order: one loop runs over all."""
+        """Return a function that gives a thread its registers in the result's memory order, which permits one loop."""
         registers = self._rooms.get((shape, order))
         if registers is None:
             registers = self._rooms[shape, order] = self._allocate_registers(shape, order)
@@ -286,7 +286,7 @@ class Steps:
         )
 
     def box_register_files(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxRegisterFiles:
-        """Return a function that gives a thread its registers as runs of memory, and their part for each box."""
+        """Return a function that gives a thread its registers as contiguous memory, and each box's part of them."""
         ends = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
         back = np.argsort(order)
 
@@ -302,7 +302,7 @@ class Steps:
 
 
 class BoundBlock:
-    """Steps over one block of arrays that stay where they are, bound to the registers of the thread that runs them."""
+    """Steps over one block of arrays with fixed addresses, bound to the registers of the running thread."""
 
     def __init__(self, steps: Steps, places: list[Array], register_file: RegisterFile) -> None:
         self._steps, self._places, self._register_file = steps, places, register_file
@@ -314,8 +314,8 @@ class BoundBlock:
         self._steps.run_bound(self.bound_steps())
 
     def bound_steps(self) -> list[BoundStep]:
-        """Return the steps, over the registers of this thread."""
-        # registers are views of the thread's scratch memory, and change with it
+        """Return the steps over the registers of this thread."""
+        # registers are views of the thread's scratch memory, and are replaced with it
         if self._memory is not scratch_memory():
             self._bound = self._steps.bound(self._places + self._register_file())
             self._memory = scratch_memory()

@@ -1,7 +1,7 @@
 """Tiled epilogues: elementwise operations finish each tile of a matrix product while it is in the cache.
 
-The kernel of a matrix product, convolution or pooling with what follows it, and of such an operation alone. The
-operation cuts itself into tiles (`tiles`), each small enough that its epilogue still finds it in the cache.
+This is the kernel of a matrix product, convolution or pooling, with or without following operations. The operation
+provides its tiles (`tiles`), each small enough that its epilogue still finds it in the cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.run.runtime.thread_pool import worth_sharing
 class TiledEpilogue:
     """Operation computed tile by tile, with elementwise operations on each tile while it is in the cache.
 
-    ``fixed_memory``: operands are at the same addresses in every run, so that the tiles are cut only once.
+    ``fixed_memory``: operands have the same addresses in every run, so that the tiles are cut only once.
     ``constant``: the operand that the operation packs is the same in every run, so that the packed copy is kept.
     """
 
@@ -44,7 +44,7 @@ class TiledEpilogue:
         self._apart = kernel.blocks is not None and not kernel.blocks.shares
         self.shared = worth_sharing(kernel)
         self._keeps = constant
-        # Tasks hold the packed copy, so they can be kept only where that is kept, too.
+        # Tasks hold the packed copy, so they can be kept only if the copy is kept too.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._apart and not varies
         self._steps = None
@@ -79,7 +79,7 @@ class TiledEpilogue:
         return out
 
     def bound_steps(self) -> list[BoundStep] | None:
-        """Return the product and the steps after it, where there is one tile at one address; None for several."""
+        """Return the product and the steps after it, if there is one tile with a fixed address; None for several."""
         if len(self._tasks) != 1:
             return None
         (task,) = self._tasks
@@ -93,14 +93,14 @@ class TiledEpilogue:
         return steps
 
     def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
-        """Return one task for each tile: the product, then its epilogue."""
+        """Return one task per tile: the product, then its epilogue."""
         operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
         if prepared is None:
             prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
             if self._keeps:
                 self._prepared = prepared
-        # Where the result's memory cannot hold the product on its way, the product has memory of its own.
+        # If the result's memory cannot hold the intermediate product, the product has separate memory.
         product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
         tasks: list[Callable[[], None]] = []
         for place, make in tiles_of(operation, product, prepared, operands):
@@ -108,12 +108,12 @@ class TiledEpilogue:
                 tasks.append(make)
             else:
                 inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
-                part: Any = (*place, ...)  # the ellipsis keeps it an array when it has one element
+                part: Any = (*place, ...)  # the ellipsis keeps it an array if it has one element
                 tasks.append(_FinishedTile(self, make, _finishing(steps, inputs, out[part])))
         return tasks
 
     def run(self, make: Callable[[], None]) -> None:
-        """Compute a tile of the product, and note it as failed where it raises."""
+        """Compute a tile of the product; if it raises, record the product as the failed operation."""
         try:
             make()
         except Exception:

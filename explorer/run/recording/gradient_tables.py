@@ -1,8 +1,8 @@
-"""Gradient tables: which nodes compute the gradient of which, traced through passes and inlining.
+"""Gradient tables: which nodes compute the gradient of which node, traced through passes and inlining.
 
-A view that is asked for the gradient of a node selects these. Gradient nodes carry the uid of their forward node in
-their scope (grad/gradient_scopes.py), as it was recorded; inlining and batching have made other nodes of both since, so
-that the way through them is followed here.
+A view selects these nodes when a reader requests the gradient of a node. The scope of gradient nodes contains the uid
+of their forward node as recorded (grad/gradient_scopes.py). Inlining and batching have replaced both since, so the path
+through the replacements is followed here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.record import Gradient
 
 
 def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> list[Gradient]:
-    """Return a row for each forward node that has a gradient; ``ids`` are node ids by uid."""
+    """Return a row for each forward node with a gradient; ``ids`` maps uids to node ids."""
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
     level = [0] * len(nodes)
@@ -41,7 +41,7 @@ def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -
 
 
 def _below(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
-    """Return the nodes of a forward pass: those that have a gradient, and all their operands."""
+    """Return the nodes of a forward pass: nodes that have a gradient, and all their operands."""
     known = set(with_gradient)
     pending = list(known)
     while pending:
@@ -54,7 +54,7 @@ def _below(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int
 
 
 class _Finder:
-    """Map from gradient nodes to the forward nodes that they belong to."""
+    """Map from gradient nodes to their forward nodes."""
 
     def __init__(self, graph: PlanGraph, ids: Mapping[int, int]) -> None:
         self._graph, self._ids = graph, ids
@@ -79,14 +79,14 @@ class _Finder:
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
-        """Return the node that finally computes a value, read through the outputs of calls."""
+        """Return the node that finally computes a value, after resolving outputs of calls."""
         node = self._graph.resolve(node)
         while isinstance(node.operation, Item):
             node = self._graph.resolve(node.operands[0])
         return node
 
     def _node_at(self, path: tuple[int, ...]) -> int:
-        """Follow a path of uids: all but the last are calls, each next one is in the body inlined there."""
+        """Follow a path of uids, all calls but the last, each of which is in the body inlined for the previous one."""
         if not path:
             return -1
         uid, *inner = path
@@ -102,7 +102,7 @@ class _Finder:
         return self._ids.get(uid, -1)
 
     def _opened(self, uid: int) -> tuple[Body, list[Expr]] | None:
-        """Return the body and the nodes inlined in place of a call, or of the call that replaced it."""
+        """Return the body and the nodes inlined for a call, or for the call that replaced it."""
         seen = {uid}
         inlined = self._graph.notes(InlinedCalls)
         while uid not in inlined:
@@ -116,7 +116,7 @@ class _Finder:
         return inlined[uid]
 
     def _place(self, body: Body) -> dict[int, int]:
-        """Return the position of each node in a body."""
+        """Return the index of each node in a body."""
         places = self._places.get(id(body))
         if places is None:
             places = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}

@@ -1,6 +1,6 @@
-"""Interface table: inputs and outputs of a model by the names in its file.
+"""Interface table: inputs and outputs of a model with their names in its file.
 
-Labels of nodes do not say it: one value may be two outputs, and a leaf an input or a weight.
+Node labels do not contain this: one value may be two outputs, and a leaf may be an input or a weight.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from explorer.record import InterfaceRow
 
 
 class InterfaceValue(NamedTuple):
-    """Input or output of a model, and the expression of it."""
+    """Input or output of a model, with its expression."""
 
     direction: Literal["input", "output"]
     name: str
@@ -21,7 +21,7 @@ class InterfaceValue(NamedTuple):
 
 
 def interface_rows(interface: Sequence[InterfaceValue], ids: Mapping[int, int]) -> list[InterfaceRow]:
-    """Return the rows of an interface; a value that no recorded node needs has none."""
+    """Return the rows of an interface; a value that no recorded node needs has no row."""
     return [
         InterfaceRow(value.direction, value.name, ids[value.node.uid]) for value in interface if value.node.uid in ids
     ]

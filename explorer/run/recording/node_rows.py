@@ -1,7 +1,7 @@
-"""Rows of nodes, and of the operations, types, scopes and source lines that they refer to.
+"""Rows of nodes, and of their operations, types, scopes and source lines.
 
-Each object has one row, found by its identity: ten thousand nodes of a repeated block refer to a few rows of types and
-lines. Ids of nodes are given out here, in the order in which ``enter`` gets the nodes.
+Each object has one row, found by identity, so ten thousand nodes of a repeated block refer to a few rows of types and
+lines. Node ids are assigned here, in the order in which ``enter`` receives the nodes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from explorer.record import (
 )
 
 _MANY, _SHOWN = 16, 8
-"""number of a tuple's members above which only the first ones are written, and how many"""
+"""tuple length above which only the first items are written, and the number of these items"""
 _INTEGERS = re.compile(r"[-0-9, ()]+")
 
 
 class NodeRows:
-    """Rows of a recording under construction, and the objects that they were made from."""
+    """Rows of a recording under construction, and the objects from which they were created."""
 
     def __init__(self) -> None:
         self.recording = Recording()
@@ -50,9 +50,9 @@ class NodeRows:
         """source object of each scope row"""
         self.sources: dict[Any, int] = {}
         self.callers: list[tuple[Place, ...]] = []
-        """lines of the calls that led to each row of sources, the innermost first"""
+        """for each row of sources, the lines of the calls that led to it, innermost first"""
         self.recorded_lines: dict[str, set[int]] = {}
-        """file name of a cell or file of the user's program → its lines that recorded nodes"""
+        """file name of the user's cell or file → its lines that recorded nodes"""
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
@@ -78,7 +78,7 @@ class NodeRows:
 
     def scope(self, scope: Box | None) -> int:
         """Return the row of a scope."""
-        # A loop and not recursion, up to the first box that is known: nets have boxes within boxes by the hundred.
+        # A loop rather than recursion, up to the first known box: nets have hundreds of nested boxes.
         path = []
         while scope is not None and id(scope) not in self.scopes:
             path.append(scope)
@@ -97,7 +97,7 @@ class NodeRows:
         """Return the row of a node's source line, or −1."""
         if node.code is None:
             return -1
-        # Code objects and places live as long as their nodes do, and these as long as the recording is made.
+        # Code objects and their positions live as long as their nodes, and the nodes as long as this object.
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:
@@ -131,10 +131,10 @@ class NodeRows:
                         sources[row] = replace(sources[row], caller_where=caller.where, caller_line=caller.line)
 
     def enter(self, rows: Sequence[tuple[Expr, int, int]]) -> None:
-        """Add the rows of (node, decision that produced it, graph); ids are given out in this order."""
+        """Add the rows of (node, decision that produced it, graph); ids are assigned in this order."""
         nodes, expressions = self.recording.nodes, [node for node, _, _ in rows]
         self.ids.update({node.uid: row for row, node in enumerate(expressions)})
-        # An operation is looked at once, however many nodes it has.
+        # Each operation is inspected once, however many nodes it has.
         operations = {id(node.operation): node.operation for node in expressions}
         known = {number: self._operation_row(operation) for number, operation in operations.items()}
         operation_rows = [known[id(node.operation)] for node in expressions]
@@ -164,7 +164,7 @@ class NodeRows:
 
 
 class _OperationRow(NamedTuple):
-    """Values that the rows of all nodes of one operation share."""
+    """Values shared by the rows of all nodes of one operation."""
 
     operation: int
     kind: Kind
@@ -175,7 +175,7 @@ class _OperationRow(NamedTuple):
 
 
 def _kinds(operation: Operation) -> tuple[Kind, Kind]:
-    """Return the kind of an operation's node with operands, and of one without."""
+    """Return the kinds of an operation's nodes with operands and without."""
     if isinstance(operation, Call):
         return "call", "call"
     if isinstance(operation, Item):
@@ -186,15 +186,15 @@ def _kinds(operation: Operation) -> tuple[Kind, Kind]:
 
 
 def attribute_text(value: Any) -> str:
-    """Return an attribute's value as text; a long tuple is its first members, its length and a digest."""
+    """Return an attribute's value as text; a long tuple becomes its first items, its length and a digest."""
     if isinstance(value, tuple):
-        # Of integers, and of tuples of them, the representation is the same text, many times faster.
+        # For integers and tuples of integers, repr gives the same text many times faster.
         text = repr(value) if set(map(type, value)) <= {int, tuple} else ""
         if not _INTEGERS.fullmatch(text):
             text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
         if len(value) <= _MANY:
             return text
-        # A batch gathers hundreds of runs of rows: nobody reads them all, but a comparison must tell them apart.
+        # A batch gathers hundreds of row ranges; nobody reads all of them, but a comparison must distinguish them.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
         return f"({', '.join(map(attribute_text, value[:_SHOWN]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):
@@ -218,7 +218,7 @@ def fingerprint(planned: Plan) -> str:
 
 
 def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
-    """Add nodes and their operands to the digest, in topological order, and number them by uid."""
+    """Add nodes and their operands to the digest, in topological order, and assign indices to their uids."""
     known: dict[int, str] = {}
     types: dict[int, str] = {}
     for node, operands in nodes:
@@ -234,7 +234,7 @@ def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr,
 
 
 def _structure(operation: Operation) -> str:
-    """Return an operation and its attributes as text, a call with the digest of its body; no addresses."""
+    """Return an operation and its attributes as text without addresses, and a call with the digest of its body."""
     if type(operation) is Call:
         return f"call {operation.label}({_of_body(operation.body)})"
     attributes = [
@@ -245,7 +245,7 @@ def _structure(operation: Operation) -> str:
 
 
 def _of_body(body: Body) -> str:
-    """Return the digest of a body; captured values count by their type only."""
+    """Return the digest of a body; captured values contribute only their types."""
     known: str | None = body.derived.get("fingerprint")
     if known is None:
         digest = hashlib.blake2b(digest_size=_BYTES)

@@ -1,8 +1,8 @@
-"""Recorder: turns a plan and its run into a recording, with expressions as rows and uids as ids.
+"""Recorder: converts a plan and its run to a recording, expressions to rows and uids to ids.
 
-The only place where the engine's objects become plain data: views read the recording alone, and need no engine. Rows
-are made when somebody asks for the recording, not while planning, which most evaluations need alone. Each row is made
-once: nodes come first, since ids are given out there, decisions after the schedule, since those about batches hold the
+Only here do the engine's objects become plain data; views read only the recording and need no engine. Rows are created
+on request rather than during planning, since most evaluations need only the plan. Each row is created once: nodes come
+first, because they get their ids there, and decisions after the schedule, because decisions about batches contain the
 measured times of its kernels.
 """
 
@@ -65,10 +65,10 @@ def build(
     notes: Sequence[Note] = (),
     interface: Sequence[InterfaceValue] = (),
 ) -> Recording:
-    """Return the recording of a plan, with its run if there was one; ``values`` are summaries by uid.
+    """Return the recording of a plan, with its run if there was one; ``values`` maps uids to summaries.
 
-    ``notes`` are the executor's; ``interface`` is that of the model that was planned.
-    ``reused``: the run used a program planned before, for a graph of the same structure.
+    ``notes`` come from the executor; ``interface`` describes the planned model's inputs and outputs. ``reused``: the
+    run used a program that was already planned for a graph of the same structure.
     """
     tables, graph = NodeRows(), planned.graph
     recording, ids = tables.recording, tables.ids
@@ -92,14 +92,14 @@ def build(
 
 
 def build_recorded(graph: PlanGraph) -> Recording:
-    """Return the recording of a graph before any pass, to be drawn soon: its nodes and its first stage alone."""
+    """Return the recording of a graph before any pass, with only its nodes and first stage, for a quick drawing."""
     tables = NodeRows()
     _enter_graph(tables, graph)
     return tables.recording
 
 
 def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
-    """Enter the nodes of a graph, those that were put in the place of others, and its stages; return the nodes."""
+    """Enter the nodes of a graph, including replacements, and its stages; return the nodes."""
     recording = tables.recording
     everything = _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
@@ -109,7 +109,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
-        # The first decision that removed it counts: a later one found it gone.
+        # The first decision that removed it counts, because it no longer existed for later ones.
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -131,9 +131,9 @@ def _batch_times(
     produced: Sequence[tuple[int, ...]],
     steps: Sequence[Step],
 ) -> dict[int, dict[str, Any]]:
-    """Return the measured facts of decisions about batches, by their numbers; the schedule is recorded already."""
+    """Return the measured facts of decisions about batches, by decision index; the schedule is already recorded."""
     priced = {number for number, decision in enumerate(graph.decisions) if "together_us" in decision.facts}
-    # A mapped call is replaced by a function's body, and its members are measured like those of a batch.
+    # A mapped call is replaced by a function's body, and its iterations are measured like the elements of a batch.
     groups = [
         replace(group, kind="batch", members=subjects[group.decision])
         if group.kind == "function" and group.decision in priced
@@ -146,7 +146,7 @@ def _batch_times(
 
 
 def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage:
-    """Return the stage of a run, after the last decision."""
+    """Return the stage of a run, which follows the last decision."""
     counts = {"steps": len(run.steps), **{name: count for note in notes for name, count in note.counts.items()}}
     program = " by a program that was built before, for a graph of the same structure." if reused else "."
     purpose = f"The schedule, executed and measured{program}" + "".join([f" {note.text}" for note in notes])
@@ -154,7 +154,7 @@ def _run_stage(run: Run, end: int, reused: bool, notes: Sequence[Note]) -> Stage
 
 
 def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
-    """Return (node, decision that produced it, graph it belongs to) for each row, and the bodies, by id."""
+    """Return (node, decision that produced it, graph that contains it) for each row, and the bodies, by id."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
     seen = {node.uid for node in graph.recorded}
@@ -163,7 +163,7 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
             if node.uid not in seen:
                 seen.add(node.uid)
                 rows.append((node, -1, row))
-    # Ids grow in the order of appearance: recorded, inside of functions, then produced, decision by decision.
+    # Ids increase in order of appearance: recorded nodes, nodes inside functions, then produced nodes by decision.
     rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in seen])
     return rows, bodies
 
@@ -174,19 +174,19 @@ def expressions(planned: Plan) -> list[Expr]:
 
 
 def node_id(planned: Plan, expr: Expr) -> int:
-    """Return the id of an expression in a plan's recording; raises OperandError where it is not part of it."""
+    """Return the id of an expression in a plan's recording; raise OperandError if it is not part of the recording."""
     for number, node in enumerate(expressions(planned)):
         if node is expr:
             return number
     raise OperandError(
         f"{expr!r} in this plan",
-        rule="an expression must be one that its results need, or that a pass produced",
-        fix="register the expression, or one that reads it, before the plan is built",
+        rule="the expression must be needed by the plan's results, or produced by a pass",
+        fix="register the expression, or an expression that reads it, before the plan is built",
     )
 
 
 def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
-    """Enter a row for each node, and for each graph of nodes; return the expressions by id."""
+    """Enter a row for each node and each graph of nodes; return the expressions by id."""
     recording = tables.recording
     rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
@@ -204,7 +204,7 @@ def _enter_nodes(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
-    """Return the bodies of all calls, nested ones too, each once, in order of first use."""
+    """Return the bodies of all calls, including nested calls, each once, in order of first use."""
     bodies: dict[int, Traced] = {}
     pending = list(nodes)
     while pending:
@@ -218,8 +218,8 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
 
 
 def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:
-    """Return the declared dimensions by node id; a node that a pass put in the place of another has that one's value,
-    and its declaration.
+    """Return the declared dimensions by node id; a node that replaced another node has the same value, and therefore
+    its declaration.
     """
     names = {
         number: DimensionNames(*declared)
@@ -227,7 +227,7 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
         if (declared := declared_dimensions(node)) is not None
     }
     types = recording.nodes.type
-    # each row's old node was replaced by an earlier row, or never
+    # each row's old node was replaced by an earlier row or not at all
     for _, old, new in recording.substitutions if names else ():
         if old in names and types[old] == types[new]:
             names.setdefault(new, names[old])
@@ -235,12 +235,12 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
 
 
 def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
-    """Return the values of real leaves of one element that are in memory, by node id."""
+    """Return the values of real one-element leaves in memory, by node id."""
     return {
         number: float(numbers_of(node.storage.array).item())
         for number, node in enumerate(nodes)
         if isinstance(node, Tensor)
-        and type(node.storage) is Storage  # another one may read a file for its value
+        and type(node.storage) is Storage  # another storage may read a file to get its value
         and node.storage.device is cpu
         and node.tensor_type.size == 1
         and node.dtype.kind not in "bcU"
@@ -254,7 +254,7 @@ class _Weight(Protocol):
 
 
 class _Defined(Protocol):
-    """Definition of an operator, as the net builder hands it to the operator's box."""
+    """Operator definition, as the net builder passes it to the operator's box."""
 
     arguments: Mapping[str, Any]
     weights: Mapping[str, _Weight]
@@ -271,7 +271,7 @@ def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
 
 
 def _is_definition(payload: object) -> TypeGuard[_Defined]:
-    """Tell whether a box was made for an operator; isinstance of a protocol takes 0.1 ms on Python 3.11."""
+    """Return whether a box belongs to an operator; isinstance with a protocol takes 0.1 ms on Python 3.11."""
     return all(hasattr(payload, name) for name in ("arguments", "weights", "doc"))
 
 
@@ -287,8 +287,8 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
     """Return a row for each layer; ``boxes`` are the scopes by row.
 
-    Boxes inside a layer's box are found by name as its sublayers: code shared by several layers does not know its
-    owner.
+    Boxes inside a layer's box are found by name as its sublayers, because code shared by several layers does not
+    know its owner.
     """
     known: dict[int, Layer | None] = {}
     rows_of: dict[int, tuple[Layer, list[int]]] = {}
@@ -303,7 +303,7 @@ def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:
 
 
 def _layer(box: Scope | None, known: dict[int, Layer | None]) -> Layer | None:
-    """Return the layer of a box, or None; ``known`` remembers the answers for all boxes on its path."""
+    """Return the layer of a box, or None; ``known`` caches the result for every box on its path."""
     path = []
     while box is not None and id(box) not in known:
         path.append(box)
@@ -311,7 +311,7 @@ def _layer(box: Scope | None, known: dict[int, Layer | None]) -> Layer | None:
     layer = known[id(box)] if box is not None else None
     for inner in reversed(path):
         if inner.kind == "layer":
-            from explorer.layers.framework.layer import Layer  # programs without layers need none
+            from explorer.layers.framework.layer import Layer  # not needed by programs without layers
 
             layer = inner.payload if isinstance(inner.payload, Layer) else layer and layer.sublayer(inner.name)
         elif inner.kind != "twin":
@@ -334,17 +334,18 @@ def ports(boxes: Sequence[Scope | None], ids: Mapping[int, int]) -> list[Port]:
 def batch_timings(
     batches: Sequence[Batch], produced: Sequence[tuple[int, ...]], steps: Sequence[Step]
 ) -> dict[int, dict[str, Any]]:
-    """Return the measured facts of the decisions that created batches, by the number of the decision.
+    """Return the measured facts of the decisions that created batches, by decision index.
 
-    ``produced`` are the nodes that each decision produced, ``steps`` the measured kernels. ``measured_us`` is the time
-    of the kernels that computed a batch, ``kernels`` their number; ``computed_with`` lists the results of other batches
-    that share these kernels. Members were not run one by one, so that ``separate_us`` remains an estimate.
+    ``produced`` contains the nodes that each decision produced, ``steps`` the measured kernels. ``measured_us`` is the
+    total time of the kernels that computed a batch, ``kernels`` their number; ``computed_with`` lists the results of
+    other batches that share these kernels. Batch elements were not run separately, so ``separate_us`` remains an
+    estimate.
     """
     micros: dict[int, float] = {}
     for step in steps:
         micros[step.kernel] = micros.get(step.kernel, 0.0) + step.micros
-    # A kernel may compute several batches, which fusion joined: its time counts for each of them, and their facts name
-    # one another.
+    # A kernel may compute several batches, which fusion joined: its time counts for each of them, and their facts
+    # refer to each other.
     sharing: dict[int, list[int]] = {}
     for batch in batches:
         for kernel in batch.kernels:
@@ -371,10 +372,10 @@ def decision_rows(
     ids: Mapping[int, int],
     measured: Mapping[int, Mapping[str, Any]],
 ) -> list[Decision]:
-    """Return the row of each decision, made once.
+    """Build the row of each decision once, and return the rows.
 
-    ``subjects`` and ``produced`` are its nodes by id, ``ids`` are node ids by uid for the expressions among its facts,
-    ``measured`` has the facts that a run adds, by the number of the decision.
+    ``subjects`` and ``produced`` are each decision's nodes by id. ``ids`` maps uids of expressions in its facts to node
+    ids. ``measured`` maps decision indices to the facts that a run adds.
     """
     return [
         Decision(
@@ -398,7 +399,7 @@ def decision_rows(
 
 
 def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) -> list[tuple[int, int, int]]:
-    """Return (decision, operand, reader) for each value that is written because a decision declined to fuse it."""
+    """Return (decision, operand, reader) for each value that is written because a decision declined its fusion."""
     return [
         (number, operand, reader)
         for number, decision in enumerate(decisions)
@@ -407,7 +408,7 @@ def declined_edges(decisions: Sequence[PlanDecision], ids: Mapping[int, int]) ->
 
 
 def explanations(decisions: Sequence[PlanDecision]) -> list[Explanation]:
-    """Return the meanings of the reasons of decisions, each once."""
+    """Return the meanings of the reasons of decisions, without duplicates."""
     reasons = dict.fromkeys(
         [decision.reason for decision in decisions if decision.reason.meaning or decision.reason.effect != "exact"]
     )

@@ -1,7 +1,7 @@
 """Rows of stages, schedules and runs.
 
-The counts of a stage are those of the graph as it stood when the stage ended. So a pass is judged by the difference of
-two rows, and a user's own pass gets these figures without counting anything.
+The counts of a stage describe the graph at its end. So the difference of two rows shows the effect of a pass, and a
+user-defined pass gets these figures without counting anything.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
-    """Return the uids of values that stay inside a kernel after ``position`` decisions, and are never written."""
+    """Return the uids of values that stay inside a kernel after ``position`` decisions and are never written."""
     kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 

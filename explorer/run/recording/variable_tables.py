@@ -1,9 +1,9 @@
-"""Variable tables: the names of the user's variables that values were assigned to, ``h`` of ``h = ex.tanh(w @ x)``.
+"""Variable tables: names of the user's variables to which values were assigned, ``h`` in ``h = ex.tanh(w @ x)``.
 
-A name is claimed only where the source leaves no doubt: all of the right-hand side, or a part of it that is written
-down (``a, b = x + 1, x + 2``), is one operator, one index, or one call of a function or layer that gives a single
-value; or it calls a traced function that returns a tuple (``q, k = heads(x)``); or a function of the user's, of the
-same name as the one whose ``return`` recorded the node.
+A name is used only if the source is unambiguous. The right-hand side, or an item of it in ``a, b = x + 1, x + 2``, must
+be one operator, one index, or one call of a function or layer with a single result; or it calls a traced function that
+returns a tuple (``q, k = heads(x)``); or it calls a user's function with the same name as the function whose ``return``
+recorded the node.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LATE = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 
 def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
-    """Return the variable of each node's value, by node id; a node that a pass put in the place of another has its."""
+    """Return the variable of each node's value, by node id; a node that replaced another node has its variable."""
     expressions: dict[tuple[object, ...], list[int]] = {}
-    """nodes recorded by one expression of the source, each time that it ran"""
+    """nodes recorded by one source expression, each time that it ran"""
     for number, node in enumerate(nodes):
         if node.operands and recording.nodes.born[number] < 0 and isinstance(node.code, (CodeType, CalledCode)):
             calls = [(id(code), at) for code, at in _calls(node.code)]
@@ -39,7 +39,7 @@ def variables(recording: Recording, nodes: Sequence[Expr]) -> dict[int, str]:
             expressions.setdefault(key, []).append(number)
     names: dict[int, str] = {}
     for numbers in expressions.values():
-        # In the order of recording, so that the last one is the one that the expression gives.
+        # In recording order, so that the last node is the expression's value.
         numbers.sort(key=lambda number: nodes[number].uid)
         node = nodes[numbers[-1]]
         assert isinstance(node.code, (CodeType, CalledCode))
@@ -61,13 +61,13 @@ def _calls(code: CodeType | CalledCode) -> tuple[tuple[CodeType, int], ...]:
 
 
 def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
-    """Return the variable that takes a value, through the functions that return it."""
+    """Return the variable to which a value is assigned, also through functions that return the value."""
     inner = function_code(code)
     for outer, instruction in _calls(code):
         if value.variable:
             break
         call = whole_value(outer, instruction)
-        # another name is that of a function that calls this one: its use of the value is unknown
+        # another name belongs to a function that calls this one, whose use of the value is unknown
         if call is None or call.callee != inner.co_name or inner.co_flags & _LATE:
             return ""
         value, inner = call, outer
@@ -75,9 +75,10 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
 
 
 def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Sequence[int]:
-    """Return which of the nodes that an expression recorded, in order, are its value.
+    """Return which of the nodes recorded by an expression, in order, are its value.
 
-    An operation records one node each time; a function made of several leaves the last one, unless it gives several.
+    An operation records one node each time. A function of several operations leaves the last node, unless it has
+    several results.
     """
     members = [nodes[number] for number in numbers]
     last = members[-1]
@@ -86,7 +87,7 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
     function = functions.get(value.callee)
     if isinstance(last.operation, Call):
         bodies = [node.operation.body for node in members if isinstance(node.operation, Call)]
-        # a list or a dict of one value is written as a structure
+        # a one-element list or dict is written as a structure
         is_value = all(body.name == value.callee and body.structure is None for body in bodies) or _is_layer_call(
             value, bodies
         )
@@ -99,9 +100,9 @@ def _results(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -
 
 
 def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
-    """Whether the one call of a layer with one output is the value: ``h = layer(x)``, and not ``list(map(layer, xs))``.
+    """Return whether a one-output layer's only call is the value: ``h = layer(x)``, not ``list(map(layer, xs))``.
 
-    The callee is a variable of any name, unless it is a function that may call a layer itself.
+    The callee is a variable with any name, unless it is a function that may itself call a layer.
     """
     if len(bodies) != 1 or value.callee in functions or hasattr(builtins, value.callee):
         return False
@@ -110,7 +111,7 @@ def _is_layer_call(value: WholeValue, bodies: Sequence[Body]) -> bool:
 
 
 def _parts(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> Iterator[tuple[int, str]]:
-    """Yield the outputs of a call that returns a tuple, and their variables: ``q, k = heads(x)``."""
+    """Yield the outputs of a call that returns a tuple, with their variables: ``q, k = heads(x)``."""
     members = [nodes[number] for number in numbers]
     calls = [node.operation for node in members if isinstance(node.operation, Call)]
     items = [(number, node.operation) for number, node in zip(numbers, members, strict=True)]
@@ -122,19 +123,19 @@ def _parts(value: WholeValue, numbers: Sequence[int], nodes: Sequence[Expr]) -> 
 
 
 def _last(numbers: Sequence[int], members: Sequence[Expr]) -> Sequence[int]:
-    """Return the last node, if the function's others lead to it: each is read by one of them."""
+    """Return the last node, if each of the function's other nodes is read by one of its nodes."""
     inner = {operand.uid for node in members for operand in node.operands}
     return numbers[-1:] if all(node.uid in inner for node in members[:-1]) else ()
 
 
 BUDGET = 24_000
-"""maximum characters of all texts of a recording; of longer ones, the recorded lines alone are kept"""
+"""maximum characters of all source texts of a recording; longer ones keep only the recorded lines"""
 _AROUND = 2
-"""lines kept before and after a recorded line outside of functions"""
+"""lines kept before and after a recorded line outside functions"""
 
 
 def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
-    """Return the texts around recorded lines, given by the file name of their code; a text that is gone is left out.
+    """Return the source around recorded lines, keyed by file name; sources that no longer exist are omitted.
 
     Only the base name of a file is kept.
     """
@@ -147,7 +148,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
             functions = _functions("".join(lines))
             wanted &= {number for recorded_line in numbers for number in _around(functions, recorded_line)}
         size = sum(len(lines[number - 1]) for number in wanted)
-        # Left out whole: half of a function would mislead. A later, smaller one may still fit.
+        # Omitted entirely, since half a function would mislead. A later, smaller one may still fit.
         if not wanted or size > left:
             continue
         left -= size
@@ -157,7 +158,7 @@ def source_texts(recorded: Mapping[str, set[int]]) -> list[SourceText]:
 
 
 def _around(functions: list[tuple[int, int]], number: int) -> Iterator[int]:
-    """Yield the lines of the innermost function around a line, without one a few lines before and after it."""
+    """Yield the lines of the innermost function around a line, or a few lines around it outside functions."""
     around = [(last - first, first, last) for first, last in functions if first <= number <= last]
     _, first, last = min(around, default=(0, number - _AROUND, number + _AROUND))
     yield from range(first, last + 1)

@@ -1,8 +1,8 @@
 """Runners on devices other than cpu, and copies between devices.
 
-A kernel there is a user's function, or a library's, that starts work and returns before it is done. So results of other
-devices are never placed in the cpu's arena, times are right only where a runner waits (`FinishAfter`), and memory is
-freed as soon as the last kernel that reads it has been started.
+A kernel there is a user's or a library's function that starts work and returns before it is done. So results on other
+devices are never stored in the cpu's arena, times are right only if a runner waits (`FinishAfter`), and memory is freed
+as soon as the last kernel that reads it has been started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
 def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
-    """Return a runner that copies a value from one device to another, the way that the first one knows."""
+    """Return a runner that copies a value from one device to another, by the first device's method."""
 
     def run(values: list[Any]) -> Any:
         memory = allocate(type_) if out is None else out
@@ -35,9 +35,9 @@ def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Run
 def run_on_device(
     operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType, out: Any = None
 ) -> Runner:
-    """Return a runner for an operation on another device; its kernel fills the memory it gets or returns its own.
+    """Return a runner for an operation on another device; its kernel fills the given memory or returns new memory.
 
-    A result with a place of its own, ``out``, is there after each run.
+    A result with assigned memory, ``out``, is in that memory after each run.
     """
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
@@ -55,7 +55,7 @@ def run_on_device(
 
 
 def kept_in(out: Any, result: Any, device: Device) -> Any:
-    """Return the memory of a result that has a place of its own, also where the kernel returned other memory."""
+    """Return the memory assigned to a result, filled with it even if the kernel returned other memory."""
     if result is not out:
         with device.switch_to_device():
             device.copy(result, out, device)
@@ -63,9 +63,9 @@ def kept_in(out: Any, result: Any, device: Device) -> Any:
 
 
 def check_shapes(operation: Operation, device: Device, results: Sequence[Any], shapes: list[Shape]) -> None:
-    """Raise DeclarationError where a kernel's results have other shapes than the operation infers.
+    """Raise DeclarationError if a kernel's results have other shapes than the operation infers.
 
-    In every run, since kernels of devices are users' code, and may choose their memory themselves.
+    Called in every run, since device kernels are user code and may allocate their results.
     """
     result_shapes = [tuple(part.shape) for part in results]
     if result_shapes != shapes:
@@ -77,7 +77,7 @@ def check_shapes(operation: Operation, device: Device, results: Sequence[Any], s
 
 
 class FreeAfter:
-    """Kernel after which values on other devices have had their last reader: their memory is released."""
+    """Kernel that releases values on other devices after their last reader."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
         self._runner = runner
@@ -85,7 +85,7 @@ class FreeAfter:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run, where the kernel knows it."""
+        """The operation that raised in the last run, if the kernel knows it."""
         return getattr(self._runner, "failed", None)
 
     def __call__(self, values: list[Any]) -> Any:
@@ -99,12 +99,12 @@ class FreeAfter:
 def freeing(
     runners: Sequence[tuple[Runner, int]], schedule: Schedule, slots: dict[int, int]
 ) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule such that values on other devices are dropped after their last reader.
+    """Return the runners of a schedule, which release values on other devices after their last reader.
 
-    They are in no arena that would be reused. ``slots`` are the values' by uid.
+    These values are not in an arena whose memory is reused. ``slots`` maps uids to slots.
     """
     owned: dict[int, list[int]] = {}
-    """uid of the owner of memory on another device → slots that refer to it"""
+    """uid of a memory owner on another device → slots that refer to its memory"""
     owner: dict[int, int] = {}
     freed: list[tuple[Runner, int]] = []
     for (runner, slot), kernel, placement in zip(runners, schedule.kernels, schedule.placements, strict=True):
@@ -113,14 +113,14 @@ def freeing(
             viewed = kernel.reads[0].uid if kernel.is_view and kernel.reads else result.uid
             owner[result.uid] = owner.get(viewed, viewed)
             owned.setdefault(owner[result.uid], []).append(slots[result.uid])
-        # All slots that refer to the memory, views too: one that were left would keep all of it alive.
+        # All slots that refer to the memory, including views, since a single remaining one would keep all of it alive.
         drops = [drop for node in placement.frees for drop in owned.pop(node.uid, ()) if node is not result]
         freed.append((FreeAfter(runner, drops) if drops else runner, slot))
     return freed
 
 
 class FinishAfter:
-    """Kernel that ends when its device has done the work, and not when the device was told to: so its time is right."""
+    """Kernel that ends when its device has finished the work, so that its time is right."""
 
     def __init__(self, runner: Runner, device: Device) -> None:
         self._runner, self._device = runner, device
@@ -128,7 +128,7 @@ class FinishAfter:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised in the last run, where the kernel knows it."""
+        """The operation that raised in the last run, if the kernel knows it."""
         return getattr(self._runner, "failed", None)
 
     def __call__(self, values: list[Any]) -> Any:
@@ -139,7 +139,7 @@ class FinishAfter:
 
 
 def finishing(runners: Sequence[tuple[Runner, int]], schedule: Schedule) -> list[tuple[Runner, int]]:
-    """Return the runners of a schedule such that those on devices other than cpu wait for them."""
+    """Return the runners of a schedule such that runners on devices other than cpu wait for them."""
     devices = [kernel.result.type.device for kernel in schedule.kernels]
     return [
         (runner if device is cpu else FinishAfter(runner, device), slot)
@@ -148,13 +148,13 @@ def finishing(runners: Sequence[tuple[Runner, int]], schedule: Schedule) -> list
 
 
 def devices_of(schedule: Schedule) -> list[Device]:
-    """Return the devices other than cpu that a schedule computes on, in the order of their first kernels."""
+    """Return the devices other than cpu that a schedule uses, in the order of their first kernels."""
     used = dict.fromkeys([kernel.result.type.device for kernel in schedule.kernels])
     return [device for device in used if device is not cpu]
 
 
 def finish(device: Device) -> None:
-    """Wait for a device; raises RunError where something that was started there has failed."""
+    """Wait for a device; raise RunError if work that was started on it has failed."""
     if not device.finish():
         raise RunError(
             f"the device {device.name} did not finish",

@@ -1,7 +1,7 @@
-"""Memory of a schedule: one arena on the cpu and views of it; results on other devices are allocated one by one.
+"""Memory of a schedule: one arena on the cpu and views of it; results on other devices are allocated separately.
 
-The plan has decided every offset; here they become arrays, once for each program. Nothing is cleared: a kernel writes
-all of its result before anybody reads it.
+The plan has chosen every offset; here they become arrays, once per program. Memory is not cleared, because a kernel
+writes its whole result before anything reads it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from explorer.record.reasons import bytes_text
 
 
 def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
-    """Allocate memory for a result on its device: an array, or a tuple of them."""
+    """Allocate memory for a result on its device: an array, or a tuple of arrays."""
     if isinstance(type_, TupleType):
         return tuple([part.device.empty(part.shape, part.dtype) for part in type_.parts])
     if not channels_last:
         return type_.device.empty(type_.shape, type_.dtype)
     n, c, h, w = type_.shape
-    # The shape stays (N, C, H, W); only strides say that the channels of a pixel lie together.
+    # The shape stays (N, C, H, W); only strides show that a pixel's channels are adjacent.
     return np.empty((n, h, w, c), type_.dtype).transpose(0, 3, 1, 2)
 
 
 def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
-    """Return a result's memory inside a block; several outputs follow one another, each aligned."""
+    """Return a result's memory inside a block; several outputs are consecutive, each aligned."""
     if isinstance(type_, TensorType):
         if channels_last:
             n, c, h, w = type_.shape
@@ -47,9 +47,9 @@ def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = Fa
 def grant(schedule: Schedule) -> None:
     """Check that the memory of a schedule is within the budget, before anything is allocated or read for it.
 
-    Raises BudgetError, which names the largest value, if the peak exceeds the budget.
+    Raise BudgetError, which names the largest value, if the peak exceeds the budget.
     """
-    # Leaves count, too: arrays of a file are read when the run begins.
+    # Leaves count too, since arrays of a file are read when the run begins.
     tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
     needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
     if needed <= budget.memory:
@@ -63,20 +63,20 @@ def grant(schedule: Schedule) -> None:
 class Memory:
     """Arena of the size that its schedule needs, or a slice of another schedule's scratch memory.
 
-    Raises RunError, which names the largest result, if the device does not have that much.
+    Raise RunError, which names the largest result, if the device does not have enough memory.
     """
 
     def __init__(self, schedule: Schedule, within: Array | None = None) -> None:
         self.arena: Array = _allocated(schedule) if within is None else within
 
     def result(self, kernel: Kernel, placement: Placement) -> Any:
-        """Return the memory of a kernel's result, an array or a tuple; None for a view, or if it allocates its own."""
+        """Return memory for a kernel's result, an array or a tuple; None for a view or a kernel that allocates it."""
         if placement.offset < 0:
             return None
         return placed(kernel.result.type, self.arena[placement.offset :], kernel.channels_last)
 
     def scratch(self, kernel: Kernel, placement: Placement) -> Array | None:
-        """Return a kernel's scratch memory, uninitialised and 64-byte aligned, for while it runs; None without need."""
+        """Return a kernel's uninitialized, 64-byte aligned scratch memory for its run; None if it needs none."""
         start = placement.scratch_offset
         return None if start < 0 else self.arena[start : start + kernel.cost.scratch]
 

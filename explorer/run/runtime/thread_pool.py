@@ -1,9 +1,9 @@
-"""Worker threads that share the tiles of a kernel, each with one thread of BLAS.
+"""Worker threads that share the tiles of a kernel, each with one BLAS thread.
 
-Executors and tiled kernels use it. A matrix product that BLAS shares among its own threads reads tiles that another
-core has just gathered, out of that core's cache; tiles that gather and multiply on one thread take half the time. There
-are as many workers as BLAS has threads, so that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl govern
-both. ``concurrent.futures`` would be shorter, but an interrupt inside it can leave a lock taken for good.
+Executors and tiled kernels use it. If BLAS shares a matrix product among its own threads, they read tiles that another
+core has just gathered, from that core's cache; tiles that are gathered and multiplied on one thread take half the time.
+There are as many workers as BLAS threads, so that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl
+control both. ``concurrent.futures`` would be shorter, but an interrupt inside it can leave a lock acquired forever.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from explorer.ops.control.recurrence import Recurrence
 from explorer.plan.schedule.schedule import Kernel
 
 _FLOPS, _BYTES = 1 << 23, 1 << 21
-"""work from which a kernel is shared among threads: waking one takes 50 µs"""
+"""work above which a kernel is shared among threads, since waking one takes 50 µs"""
 _PRODUCT = 1 << 21
-"""arithmetic operations from which BLAS shares a product among its threads: they save 10 µs of 30, when they are awake
-and no other program wants their processors; else a product of 30 µs takes milliseconds"""
+"""arithmetic operations above which BLAS shares a product among its threads; they save 10 µs of 30 if they are awake
+and no other program uses their processors, else a product of 30 µs takes milliseconds"""
 
 
 def worth_sharing(kernel: Kernel) -> bool:
@@ -38,14 +38,14 @@ def worth_sharing(kernel: Kernel) -> bool:
 
 
 def has_small_products(kernels: Sequence[Kernel]) -> bool:
-    """Whether kernels compute matrix products, each too small for several threads."""
+    """Return whether kernels compute matrix products, each too small for several threads."""
     flops = [_product_flops(kernel) for kernel in kernels if not kernel.constant]
     return 0 < max(flops, default=0) < _PRODUCT
 
 
 def _product_flops(kernel: Kernel) -> int:
-    """Return the arithmetic of a kernel that sums products of several operands, or of one step of a recurrence; else
-    0."""
+    """Return the operation count of a kernel that sums products of several operands, or of one step of a recurrence;
+    else 0."""
     for node in kernel.nodes:
         operation = node.operation
         if isinstance(operation, Recurrence):
@@ -56,26 +56,26 @@ def _product_flops(kernel: Kernel) -> int:
 
 
 class _Blas(AbstractContextManager[None]):
-    """Thread count of the BLAS that NumPy multiplies with: one inside ``with``, restored afterwards.
+    """Thread count of NumPy's BLAS: one inside ``with``, restored afterwards.
 
-    The count belongs to the process: the thread that enters first sets it and restores it; other threads inside
-    ``with`` share that setting. An interrupt at any point leaves the count as before, or so that the next ``with``
-    repairs it.
+    The count is global to the process. The thread that enters first sets it and restores it; other threads inside
+    ``with`` share that setting. After an interrupt at any point the count is restored, or the next ``with`` restores
+    it.
     """
 
     def __init__(self) -> None:
-        # Makes NumPy load its BLAS now: threadpoolctl sees loaded libraries only.
+        # Makes NumPy load its BLAS now, since threadpoolctl only sees loaded libraries.
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))
         self._controller = ThreadpoolController().select(user_api="blas")
         self._libraries = self._controller.lib_controllers
         self._before: list[int] = []
         self._owner: int | None = None
-        # Held for a few statements in which no tile runs and no other lock of explorer's is taken: there is no order.
+        # Held for a few statements without tiles or other locks of explorer, so there is no lock order.
         self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
-        """Return the number of BLAS threads, or of processors if BLAS does not report one."""
+        """Return the number of BLAS threads, or of processors if BLAS does not report it."""
         with self._lock:
             counts = self._counts() if self._owner is None else self._before
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -89,13 +89,13 @@ class _Blas(AbstractContextManager[None]):
         return [library.num_threads or 1 for library in self._libraries]
 
     def _limits(self) -> bool:
-        """Whether there were several threads: setting one anew takes as long as a dozen small kernels."""
+        """Whether BLAS had several threads; setting one again takes as long as a dozen small kernels."""
         return max(self._before, default=1) > 1
 
     def __enter__(self) -> None:
         try:
             self._take()
-        except BaseException:  # Python calls no __exit__ where __enter__ has failed
+        except BaseException:  # Python does not call __exit__ if __enter__ has failed
             self._give_back()
             raise
 
@@ -111,7 +111,7 @@ class _Blas(AbstractContextManager[None]):
     def __exit__(self, *_: object) -> None:
         try:
             self._give_back()
-        except BaseException:  # interrupted half-way: restoring again does no harm
+        except BaseException:  # interrupted half-way; restoring again is harmless
             self._give_back()
             raise
 
@@ -121,7 +121,7 @@ class _Blas(AbstractContextManager[None]):
                 if self._limits():
                     for library, count in zip(self._libraries, self._before, strict=True):
                         library.set_num_threads(count)
-                    # threadpoolctl lets one thread rule; after a ``with`` of its own another may.
+                    # threadpoolctl lets one thread control it; after its own ``with`` another thread may.
                     with self._controller.limit():
                         pass
                 self._owner = None
@@ -133,10 +133,10 @@ def _blas() -> _Blas:
 
 
 class SharedWork(Protocol):
-    """Work that idle threads can help with."""
+    """Work with which idle threads can help."""
 
     def help(self) -> object:
-        """Do the part of the work that is ready; raises nothing on a thread that is not interrupted."""
+        """Do the part of the work that is ready; raise nothing on a thread that is not interrupted."""
 
 
 class TileBatch:
@@ -145,7 +145,7 @@ class TileBatch:
     def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
         self.waiting = deque(tasks)
         self.begun: dict[object, None] = {}
-        """helpers that have begun"""
+        """helpers that have started"""
         self.ended: dict[object, BaseException | None] = {}
         """helpers that have ended → their failures"""
         self.wake: SimpleQueue[None] = SimpleQueue()
@@ -165,30 +165,29 @@ class TileBatch:
                 raise
 
     def help(self) -> BaseException | None:
-        """Run ``work`` on a helper thread; a failure is stored for the owner of the job, and returned."""
+        """Run ``work`` on a helper thread; store a failure for the owner of the job, and return it."""
         mine = object()
         failure: BaseException | None = None
         try:
-            # A dict, not a lock and a counter: one bytecode enters the helper, between whose parts no interrupt can
-            # come.
+            # A dict instead of a lock and a counter: one bytecode registers the helper, and no interrupt can split it.
             self.begun[mine] = None
-            with np.errstate(all="ignore"):  # as on the thread that asked
+            with np.errstate(all="ignore"):  # as on the calling thread
                 self.work()
         except BaseException as error:
             failure = error
         while True:
             try:
-                # An interrupt may have come before the helper was entered; the owner does not wait for it then.
+                # An interrupt may have come before the helper was registered; then the owner does not wait for it.
                 if mine in self.begun:
                     self.ended[mine] = failure
                 self.wake.put(None)
                 return failure
-            except KeyboardInterrupt as error:  # retried until the owner knows that this thread has ended
+            except KeyboardInterrupt as error:  # retry until the owner knows that this thread has ended
                 failure = error
 
 
 class TileQueue(Protocol):
-    """Threads of one run; those without a task help with its jobs."""
+    """Threads of one run; threads without a task help with its jobs."""
 
     def submit(self, job: TileBatch, helpers: int) -> None:
         """Ask up to ``helpers`` threads to help with a job."""
@@ -198,7 +197,7 @@ class TileQueue(Protocol):
 
 
 class _ThreadState(threading.local):
-    """Number of a thread, and the run that it takes part in."""
+    """Index of a thread, and the run in which it takes part."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -206,14 +205,14 @@ class _ThreadState(threading.local):
 
 
 thread_state = _ThreadState()
-"""state of the current thread: its number (0: not a worker), and the run that it takes part in"""
+"""state of the current thread: its index (0: not a worker), and the run in which it takes part"""
 
 
 class _Pool:
     """Worker threads that help with jobs.
 
-    Made of the simplest queues and threads: an interrupt inside those of ``threading`` and ``concurrent.futures``,
-    which are written in Python, can leave a lock taken for good.
+    Built from the simplest queues and threads, because an interrupt inside ``threading`` and ``concurrent.futures``,
+    which are written in Python, can leave a lock acquired forever.
     """
 
     def __init__(self) -> None:
@@ -221,13 +220,12 @@ class _Pool:
         self._threads = 0
 
     def wake(self, job: SharedWork, helpers: int) -> None:
-        """Wake up to ``helpers`` threads; fewer, or none, while the process is ending."""
-        with suppress(RuntimeError):  # no more threads can be started: the caller does the work alone
+        """Wake up to ``helpers`` threads; fewer, or none, while the process is exiting."""
+        with suppress(RuntimeError):  # no more threads can be started, so the caller does all the work
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
-        # One entry of the queue for each thread that may help; whoever comes too late finds no task, and goes back to
-        # sleep.
+        # One queue entry per thread that may help; a thread that comes too late finds no task, and sleeps again.
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 
@@ -248,7 +246,7 @@ def threads() -> int:
 
 
 def wake(work: SharedWork, helpers: int) -> None:
-    """Wake up to ``helpers`` workers as soon as they are free."""
+    """Wake up to ``helpers`` workers as soon as they are idle."""
     _pool().wake(work, helpers)
 
 
@@ -258,9 +256,9 @@ def single_threaded_products() -> AbstractContextManager[None]:
 
 
 def share(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run all tasks on this thread and on workers; the first failure stops the rest and is raised here.
+    """Run all tasks on this thread and on workers; the first failure stops the rest and is raised.
 
-    Returns, or raises, only when no task runs any more.
+    Return, or raise, only when no task is running.
     """
     blas = _blas()
     most = min(len(tasks), blas.threads)
@@ -286,17 +284,17 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
                     while len(job.begun) > len(job.ended):
                         job.wake.get()
                     break
-                except KeyboardInterrupt as error:  # retried: helpers may still write into our memory
+                except KeyboardInterrupt as error:  # retry, because helpers may still write into our memory
                     interrupt = error
     if interrupt is not None:
         raise interrupt
-    for failure in tuple(job.ended.values()):  # a copy: a late helper may add itself meanwhile
+    for failure in tuple(job.ended.values()):  # a copy, since a late helper may add itself meanwhile
         if failure is not None:
             raise failure
 
 
 def _forget() -> None:
-    """Forget the threads of the parent in a forked process: they do not exist there."""
+    """Forget the parent's threads in a forked process, in which they do not exist."""
     _pool.cache_clear()
     _blas.cache_clear()
 

@@ -1,7 +1,7 @@
-"""Timing: when each kernel of a run began and ended, and on which thread.
+"""Timing: start and end of each kernel of a run, and its thread.
 
-Executors take the times in every run, with one or two readings of a clock a kernel: nobody has to decide before a run
-whether its times will be looked at.
+Executors take the times in every run, with one or two clock readings per kernel, so that nobody has to decide before a
+run whether its times are needed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class Note(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Start and end of each kernel, by its number, in ns of one clock, and the conditions of the run."""
+    """Start and end of each kernel, by index, in ns of one clock, and the conditions of the run."""
 
     began: list[int]
     ended: list[int]
     threads: list[int]
-    """thread of each kernel: 0 is the caller, others are workers; empty if the caller ran all of them"""
+    """thread of each kernel: 0 is the caller, others are workers; empty if the caller ran all kernels"""
     warm: bool = False
     """whether the program had run before"""
     watched: bool = False
-    """whether an observer summarised values between kernels"""
+    """whether an observer summarized values between kernels"""
     notes: tuple[Note, ...] = ()
     """shown with the stage of the run"""
     of_work: bool = True
-    """whether kernels ended with their work; on a GPU they end when it was started, unless the run waited for each"""
+    """whether kernels ended with their work; on a GPU they end when work was started, unless the run waited for each"""
 
     @property
     def nanoseconds(self) -> int:

@@ -1,1 +1,1 @@
-"""Plans on workers of Dask: programs as bytes, pieces of them that a worker runs, and who runs which."""
+"""Plans on Dask workers: serialized programs, the pieces that each worker runs, and their distribution."""

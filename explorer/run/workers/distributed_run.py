@@ -1,8 +1,8 @@
-"""Spread runs: the pieces of a program on workers of Dask, and here; a worker that dies is made good.
+"""Distributed runs: the pieces of a program run on Dask workers and locally, and recover from lost workers.
 
-Every piece is a function of its values, so that whatever is lost with a worker is computed again: by Dask, where the
-values that it read are still on another worker, else by a run of all pieces anew. The values of the program's
-parameters stay here until the run has ended: nothing is lost when the scheduler goes away, but the run.
+Every piece is a function of its values, so that everything lost with a worker is computed again: by Dask, if the
+values that the piece read are still on another worker, else by another run of all pieces. The values of the program's
+parameters stay local until the run has ended, so the loss of the scheduler loses only the run.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from explorer.run.workers.workers import Workers
 
 _ATTEMPTS = 4
 _TICK = 0.25
-"""seconds between two looks at the scheduler while workers run"""
+"""seconds between two checks of the scheduler while workers run"""
 _SMALL = 1 << 14
-"""bytes of a leaf up to which it is sent to each reader by itself"""
+"""maximum bytes of a leaf that is sent separately to each reader"""
 _INLINE = 1 << 18
-"""bytes up to which values travel inside the message that starts a piece: one message less, by way of the scheduler"""
+"""maximum bytes of values inside the message that starts a piece, which saves a message, via the scheduler"""
 
 
 class Spread:
-    """Program with its bytes on workers; a run goes on where some of them are lost."""
+    """Program whose bytes are on workers; a run continues if some workers are lost."""
 
     def __init__(self, planned: Plan, workers: Workers) -> None:
         self.workers = workers
@@ -50,10 +50,10 @@ class Spread:
         self._distributions: dict[tuple[Network, bool], Distribution] = {}
         self._replica: Any = None
         self._resident: dict[int, tuple[Any, Any]] = {}
-        """uid of a tensor → its array and the future of it: an array that never changes is sent once"""
+        """uid of a tensor → its array and the array's future; an array that never changes is sent once"""
 
     def distribution(self, network: Network) -> Distribution:
-        """Return the pieces for workers, made once for each number of them."""
+        """Return the pieces for workers, computed once for each number of workers."""
         key = network, self.workers.always
         if key not in self._distributions:
             distribution = distribute(self._planned, network, self.workers.always)
@@ -67,9 +67,9 @@ class Spread:
         return self._distributions[key]
 
     def run(self, program: Program, names: list[str]) -> Timing:
-        """Run all pieces of a program of the plan on workers of some names, or those that there are when they are lost.
+        """Run all pieces of a program of the plan on the named workers, or on the remaining workers if some are lost.
 
-        Raises RunError where a kernel fails, or the scheduler is gone.
+        Raise RunError if a kernel fails or the scheduler is gone.
         """
         workers, home = self.workers, PieceRunner(program)
         nodes = sent_leaves(self._planned)
@@ -78,7 +78,7 @@ class Spread:
         for _ in range(_ATTEMPTS):
             attempt = _Attempt(home, workers, names, leaves, self._resident)
             sent = self.distribution(workers.network(names)).pieces
-            # Where too few are left nothing is sent: messages would take longer than they save.
+            # If too few workers are left, nothing is sent, because messages would take longer than they save.
             pieces = sent or all_at_home(self._planned)
             try:
                 if sent and self._replica is None:
@@ -90,7 +90,7 @@ class Spread:
                 workers.check(error)
                 workers.note_lost(names)
                 cause = error
-                self._replica = None  # sent anew: the last copy may have been there
+                self._replica = None  # sent again, since the last copy may have been lost
                 self._resident.clear()
                 names = workers.ready()
             finally:
@@ -135,14 +135,14 @@ class _Attempt:
         self._outcomes: dict[int, Outcome] = {}
         planned = home.program.planned
         self._tensors = {leaf.uid for leaf in sent_leaves(planned) if isinstance(whole_of(leaf, planned), Tensor)}
-        """uids of tensors and parts of them, whose elements never change"""
+        """uids of tensors and parts of tensors whose elements never change"""
         self._follow = current_callback()
         self._kernels = home.program.planned.schedule.kernels
         self.messages, self.bytes = 0, 0
         self.failed = True
 
     def run(self, pieces: tuple[Piece, ...], replica: Any) -> Timing:
-        """Run pieces as soon as the values that they read are there."""
+        """Run pieces as soon as the values that they read are available."""
         began = time_ns()
         run_name = uuid4().hex
         sent = self._send_leaves(pieces)
@@ -166,7 +166,7 @@ class _Attempt:
         return self._timing(pieces, began)
 
     def _send_leaves(self, pieces: tuple[Piece, ...]) -> dict[int, Any]:
-        """Send tensors, and values that several workers read, unless they have them; return their places by uid."""
+        """Send tensors, and values that several workers read, unless they are there; return their futures by uid."""
         lanes: dict[int, set[int]] = {}
         for piece in pieces:
             if piece.lane != HOME:
@@ -190,7 +190,7 @@ class _Attempt:
         return sent
 
     def _scatter(self, values: Mapping[int, Any], name: str | None) -> Any:
-        """Send values to a worker, or to all; return them as a future, or as they are where they are small."""
+        """Send values to one worker or to all; return a future, or the values themselves if they are small."""
         size = _bytes(values)
         count = len(self.names) if name is None else 1
         self.bytes += size * count
@@ -218,16 +218,16 @@ class _Attempt:
             replica,
             piece,
             sources,
-            # Dask takes equal keys for equal results, so that each run has names of its own.
+            # Dask treats results with equal keys as equal, so each run uses different keys.
             key=f"explorer-piece-{number}-{run_name}",
             workers=[self._name(piece.lane)],
-            # The named worker is a wish: where it dies, Dask runs the piece on another.
+            # The named worker is a preference: if it dies, Dask runs the piece on another worker.
             allow_other_workers=True,
             pure=False,
         )
 
     def _collect(self, numbers: Iterable[int]) -> None:
-        """Wait for pieces of workers, and fetch their outcomes."""
+        """Wait for pieces on workers, and fetch their outcomes."""
         numbers = [number for number in numbers if number not in self._outcomes]
         if not numbers:
             return
@@ -236,7 +236,7 @@ class _Attempt:
             outcomes = self._workers.client.gather([self._futures[number] for number in numbers])
         except self._workers.losses():
             raise
-        except Exception as error:  # a piece returns its kernels' failures: this is another one
+        except Exception as error:  # pieces return their kernels' failures, so this is a different error
             raise RunError(
                 f"a worker that could not run its piece: {type(error).__name__}: {error}",
                 rule="workers must have the packages and modules that the program's operations come from",
@@ -261,7 +261,7 @@ class _Attempt:
             self._follow(Progress("running", "on workers", done, len(self._kernels)))
 
     def _timing(self, pieces: tuple[Piece, ...], began: int) -> Timing:
-        """Return the times of all kernels on this process's clock; views made on workers have that of the beginning."""
+        """Return the times of all kernels by this process's clock; views created on workers have its start time."""
         offset, end = perf_counter_ns() - time_ns(), time_ns()
         timing = self._home.program.blank_timing()
         for index in range(len(timing.began)):
@@ -277,14 +277,14 @@ class _Attempt:
         return timing
 
     def release(self) -> None:
-        """Give up the pieces that have not ended."""
+        """Release the pieces that have not ended."""
         if self.failed and self._futures and not self._workers.is_lost:
             self._workers.client.cancel([*self._futures.values()], force=True)
         self._futures.clear()
 
 
 def _is_same(a: Array, b: Array) -> bool:
-    """Whether two arrays are one, or show the same elements of one."""
+    """Return whether two arrays are the same object, or show the same elements of one array."""
     if a is b:
         return True
     shown = a.base is not None and a.base is b.base and a.ctypes.data == b.ctypes.data
@@ -292,7 +292,7 @@ def _is_same(a: Array, b: Array) -> bool:
 
 
 def _run_piece(replica: Replica, piece: Piece, sources: list[Any]) -> Outcome:
-    """Run a piece, on a worker."""
+    """Run a piece on a worker."""
     from distributed import get_worker
 
     for source in sources:
@@ -307,19 +307,19 @@ def _bytes(values: Mapping[int, Any]) -> int:
 
 
 _PARTS = 4
-"""parts of one tensor up to which they are sent by themselves, each in a message"""
+"""maximum number of parts of one tensor that are sent separately, each in a message"""
 
 
 class Distribution(NamedTuple):
-    """Pieces in an order in which they can begin; none where everything stays here."""
+    """Pieces in an order in which they can begin; none if everything stays here."""
 
     pieces: tuple[Piece, ...]
     reason: str
-    """why the work is spread, or is not, as a sentence"""
+    """sentence that explains why the work is spread or not"""
 
 
 def distribute(planned: Plan, network: Network, always: bool = False) -> Distribution:
-    """Distribute a plan over workers; with ``always`` calls go to workers, whatever that costs."""
+    """Distribute a plan over workers; with ``always`` calls go to workers at any cost."""
     schedule = planned.schedule
     work = chain_tasks(
         schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)
@@ -340,7 +340,7 @@ def distribute(planned: Plan, network: Network, always: bool = False) -> Distrib
 
 
 def all_at_home(planned: Plan) -> tuple[Piece, ...]:
-    """Return all of a plan as one piece for the process that asks."""
+    """Return the whole plan as one piece for the calling process."""
     schedule = planned.schedule
     work = chain_tasks(schedule)
     kernels = tuple(sorted([index for indices in work.kernels for index in indices]))
@@ -353,9 +353,9 @@ def _at_home(kernel: Kernel, network: Network, always: bool) -> bool:
 
 
 def _away(kernel: Kernel, always: bool) -> bool:
-    """Whether a kernel may run on a worker: an effect must be seen here, and a device's memory is here.
+    """Return whether a kernel may run on a worker; effects and device memory belong to this process.
 
-    With ``always`` only calls do, and views of their results, of which less is sent than of the whole.
+    With ``always``, only calls may, and views of their results that are smaller than the whole.
     """
     values = (*kernel.nodes, *kernel.reads)
     is_sent = all(node.operation.pure for node in kernel.nodes) and all(value.type.device is cpu for value in values)
@@ -367,7 +367,7 @@ def _is_call(kernel: Kernel) -> bool:
 
 
 def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Piece]:
-    """Join tasks to pieces; see the module."""
+    """Join tasks to pieces; see the module docstring."""
     giver = {value: number for number, task in enumerate(work.tasks) for value in task.gives}
     piece_of: dict[int, int] = {}
     """task → piece"""
@@ -376,12 +376,12 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
     open_piece: dict[int, int] = {}
     """lane → its last piece"""
     known: dict[int, set[int]] = {}
-    """lane → pieces of other lanes that one of its pieces has waited for"""
+    """lane → pieces of other lanes for which one of its pieces has waited"""
     for number in assignment.order:
         lane = assignment.lanes[number]
         others = {piece_of[giver[value]] for value in work.tasks[number].reads if value in giver}
         remote = {piece for piece in others if assignment.lanes[tasks[piece][0]] != lane}
-        # Waiting for a piece of another lane is possible only at the beginning of a piece.
+        # A piece can wait for a piece of another lane only when it begins.
         if lane not in open_piece or not remote <= known.setdefault(lane, set()):
             open_piece[lane] = len(tasks)
             tasks.append([])
@@ -408,9 +408,9 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Replace parts of a tensor by the tensor, where they are many, or are no less to send than all of it."""
+    """Replace parts of a tensor by the tensor if there are many, or if the whole tensor is no larger."""
     parts: dict[int, list[Expr]] = {}
-    """uid of a tensor → the parts of it that are read"""
+    """uid of a tensor → its parts that are read"""
     for leaf in planned.schedule.leaves:
         if leaf.uid in reads and (whole := whole_of(leaf, planned)) is not leaf:
             parts.setdefault(whole.uid, []).append(leaf)
@@ -423,9 +423,9 @@ def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
 
 
 def _values_of_leaves(planned: Plan) -> dict[int, set[int]]:
-    """Return for each leaf, by uid, the leaves to send for it: itself, or those of which it is a view.
+    """Return for each leaf, by uid, the leaves to send for it: itself, or the leaves of which it is a view.
 
-    Constants are computed wherever they are read, so they stand for the values that they are computed of.
+    Constants are computed wherever they are read, so they are replaced by the values from which they are computed.
     """
     values: dict[int, set[int]] = {}
     schedule, sent = planned.schedule, {leaf.uid for leaf in sent_leaves(planned)}

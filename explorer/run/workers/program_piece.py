@@ -1,8 +1,8 @@
-"""Pieces of a program: some of its kernels, run in one go on one worker, with values from elsewhere.
+"""Pieces of a program: some of its kernels, run together on one worker, with values from elsewhere.
 
-Every worker holds the whole program with memory of its own, and runs the kernels of its pieces in the planned order.
-Memory is planned for that order, so a value that comes from elsewhere has its place free when a kernel that reads it
-begins, and keeps it until the last one has ended (plan/passes/buffers.py).
+Every worker has the whole program with its own memory, and runs the kernels of its pieces in planned order. Memory is
+planned for that order. So the memory of a value from elsewhere is free when a kernel that reads the value begins, and
+the value stays there until its last reader has ended (plan/passes/buffers.py).
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ from explorer.run.workers.serialization import receive
 
 
 class Piece(NamedTuple):
-    """Kernels that one lane runs in one go."""
+    """Kernels that one lane runs together."""
 
     lane: int
-    """0 is the process that asks, others are workers"""
+    """0 is the calling process, others are workers"""
     kernels: tuple[int, ...]
     """in the planned order"""
     needs: tuple[int, ...]
-    """pieces, by number, whose values it reads"""
+    """indices of the pieces whose values it reads"""
     reads: tuple[int, ...]
-    """uids of leaves that it reads: tensors, parts of them, and parameters"""
+    """uids of leaves that it reads: tensors, parts of tensors, and parameters"""
     gives: tuple[int, ...]
     """uids of values that other pieces read, or that are results"""
 
 
 class Values(dict[int, Any]):
-    """Values by uid on their way: aligned in memory where they arrive, since BLAS takes no others."""
+    """Values in transit, keyed by uid; aligned in memory on arrival, as BLAS requires."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _aligned, (dict(self),)
 
 
 class Outcome(NamedTuple):
-    """Result of a piece: values by uid, times of its kernels in ns since 1970, and who ran it."""
+    """Result of a piece: values by uid, times of its kernels in ns since 1970, and its worker."""
 
     values: Values
     began: list[int]
     ended: list[int]
     worker: str = ""
     failure: tuple[int, Exception] | None = None
-    """the kernel that failed, by number, and its error"""
+    """index of the failed kernel, and its error"""
 
 
 class PieceRunner:
-    """Program that runs pieces, with memory of its own."""
+    """Program that runs pieces, with its own memory."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -74,11 +74,11 @@ class PieceRunner:
         self._constants = [index for index, kernel in enumerate(schedule.kernels) if kernel.constant]
 
     def run(self, piece: Piece, sources: Iterable[Mapping[int, Any]], worker: str = "") -> Outcome:
-        """Run the kernels of a piece; ``sources`` hold the values that it reads, by uid. A failure is returned."""
+        """Run the kernels of a piece; ``sources`` contain the values that it reads, by uid. A failure is returned."""
         program, kernels = self.program, self.program.planned.schedule.kernels
         elsewhere = {uid: value for source in sources for uid, value in source.items()}
         outcome = Outcome(Values(), [], [], worker)
-        offset = time_ns() - perf_counter_ns()  # time_ns alone is coarser on some machines
+        offset = time_ns() - perf_counter_ns()  # time_ns itself is coarser on some machines
         index = -1
         try:
             with np.errstate(all="ignore"):
@@ -98,23 +98,23 @@ class PieceRunner:
                     uid = kernels[index].result.uid
                     there.add(uid)
                     if uid in piece.gives:
-                        # Copied at once: the next kernel may be planned into this memory.
+                        # Copied immediately, because the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
-            # Returned, not raised: the number of the kernel goes with it, and the error is raised where the user is.
+            # Returned, not raised, to include the kernel's index and to raise the error in the user's process.
             return outcome._replace(values=Values(), failure=(index, error))
         finally:
             program.forget()
         return outcome
 
     def store(self, uid: int, value: Any) -> None:
-        """Store a value that was computed elsewhere, in the memory where runners look for it if there is some."""
+        """Store a value that was computed elsewhere, in the memory where runners expect it, if any."""
         program, slot = self.program, self.program.slots[uid]
         memory = program.values[slot]
         if memory is value:
             return
         if memory is None and uid in program.fixed_memory and uid in self._views:
-            memory = program.runners[self._kernel_of[uid]][0](program.values)  # shows planned memory, always there
+            memory = program.runners[self._kernel_of[uid]][0](program.values)  # view of planned memory, always there
         if uid in program.fixed_memory and memory is not None:
             for place, part in zip(*[x if isinstance(x, tuple) else (x,) for x in (memory, value)], strict=True):
                 np.copyto(place, part)
@@ -122,7 +122,7 @@ class PieceRunner:
         program.values[slot] = value
 
     def _fetch(self, uid: int, elsewhere: Mapping[int, Any], there: set[int]) -> None:
-        """Make an operand available: from elsewhere, or computed again of operands that are."""
+        """Make an operand available: from elsewhere, or recomputed from available operands."""
         pending = [uid]
         while pending:
             uid = pending[-1]
@@ -146,7 +146,7 @@ class PieceRunner:
         self.program.values[slot] = runner(self.program.values)
 
     def finish(self, results: Mapping[int, Any]) -> None:
-        """Store results in the program, from which the caller takes them; leaves are among them."""
+        """Store results, including leaves, in the program, from which the caller takes them."""
         for uid in self._leaves:
             self.store(uid, results[uid])
         with np.errstate(all="ignore"):
@@ -156,7 +156,7 @@ class PieceRunner:
 
 
 class Replica:
-    """Program on a worker, made of its bytes when the first piece comes; a copy elsewhere begins with the bytes."""
+    """Program on a worker, created from its bytes for the first piece; a copy elsewhere starts from the bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -165,7 +165,7 @@ class Replica:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make a new lock: a program has one table of values."""
+        """Create a new lock, since a program has one table of values."""
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -187,17 +187,17 @@ def _aligned(values: dict[int, Any]) -> Values:
 
 
 def has_value(leaf: Expr) -> bool:
-    """Whether a leaf is a tensor or a parameter, and no described constant or view."""
+    """Return whether a leaf is a tensor or a parameter, and not a described constant or view."""
     return isinstance(leaf, Tensor) or isinstance(leaf.operation, Parameter)
 
 
 def sent_leaves(planned: Plan) -> list[Expr]:
-    """Return the leaves that can be sent: tensors, parameters, and views that show a part of one."""
+    """Return the leaves that can be sent: tensors, parameters, and views of a part of a tensor."""
     return [leaf for leaf in planned.schedule.leaves if has_value(leaf) or whole_of(leaf, planned) is not leaf]
 
 
 def whole_of(leaf: Expr, planned: Plan) -> Expr:
-    """Return the tensor of which a leaf shows a part; the leaf itself where it shows as much as its operand."""
+    """Return the tensor of which a leaf shows a part; the leaf itself if it shows all of its operand."""
     inputs = planned.graph.inputs
     shown = inputs[leaf.uid] if leaf.operation.view else ()
     if len(shown) != 1 or leaf.type.nbytes >= shown[0].type.nbytes:

@@ -1,9 +1,9 @@
-"""Programs as bytes: a finished plan is written here and read on a worker, which plans nothing anew.
+"""Serialized programs: a finished plan is written here and read on a worker, which does not plan again.
 
-Expressions refuse to be pickled, since a copy would have another identity. Here the whole graph of a plan travels, with
-its uids, which mean something inside that one plan alone, but without the values of its tensors. Each expression is
-written as a number, and its row, with the numbers of its operands, once next to them: so depth is no recursion, and
-cycles between bodies and calls no problem.
+Expressions refuse to be pickled, since a copy would have another identity. Here the whole graph of a plan is written,
+with its uids, which are valid only inside that plan, but without its tensors' values. Each expression is written as an
+index, and its row with its operands' indices is written once after them, so that depth needs no recursion, and cycles
+between bodies and calls are no problem.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from explorer.plan.schedule.schedule import Schedule
 
 @dataclass(slots=True)
 class ShippedGraph:
-    """Graph of a plan that was read: as much as running it needs."""
+    """Graph of a plan that was read, with only the parts that running it needs."""
 
     inputs: dict[int, tuple[Expr, ...]]
     constancy: dict[int, bool] = field(default_factory=dict)
 
     def resolve(self, node: Expr) -> Expr:
-        """Return the node: nothing is replaced any more."""
+        """Return the node itself, since nothing is replaced any more."""
         return node
 
 
 def ship(planned: Plan) -> bytes:
-    """Return a plan as bytes; raises PicklingError, TypeError or AttributeError for attributes that have no bytes."""
+    """Return a plan as bytes; raise PicklingError, TypeError or AttributeError for attributes without bytes."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # its base has no types
-        """Pickler of plans: expressions by number, graphs and bodies as far as running them needs."""
+        """Pickler that writes expressions as indices, and graphs and bodies as far as running them needs."""
 
         def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file, protocol=5)
@@ -71,21 +71,21 @@ def ship(planned: Plan) -> bytes:
     file = io.BytesIO()
     pickler = Pickler(file)
     pickler.dump(planned)
-    for node in pickler.nodes:  # grows meanwhile: rows name further nodes
+    for node in pickler.nodes:  # grows during the loop, since rows refer to further nodes
         operands = pickler.inputs.get(node.uid, ())
         pickler.dump((node.uid, node.operation, node.type, operands, node.label if isinstance(node, Tensor) else ""))
     return file.getvalue()
 
 
 def receive(data: bytes) -> Plan:
-    """Return the plan that ``ship`` wrote, in a process of the same user: it is trusted, as all that Dask sends is.
+    """Return the plan that ``ship`` wrote, in a process of the same user; the bytes are trusted, as with Dask.
 
-    Its tensors hold zeros: their values come with the pieces that read them.
+    Its tensors are zero, because their values arrive with the pieces that read them.
     """
     nodes: list[Expr] = []
 
     class Unpickler(pickle.Unpickler):
-        """Reader of numbers as expressions, made when they are first named and filled in when their row is read."""
+        """Unpickler that resolves indices to expressions, each created at its first reference and filled in later."""
 
         def persistent_load(self, key: tuple[int, bool]) -> Expr:
             number, is_tensor = key
@@ -95,18 +95,18 @@ def receive(data: bytes) -> Plan:
 
     unpickler = Unpickler(io.BytesIO(data))
     planned = unpickler.load()
-    for node in nodes:  # grows meanwhile, as it did when they were written
+    for node in nodes:  # grows during the loop, as when they were written
         node.uid, node.operation, node.type, node.operands, label = unpickler.load()
         node.scope, node.code, node.instruction = None, None, 0
         if isinstance(node, Tensor):
             node.name = label
-            # One zero, seen as a whole array: a worker allocates no memory for values that come with the pieces.
+            # A single zero, broadcast to the shape: a worker allocates no memory, since the pieces bring the values.
             node.storage = Storage(np.broadcast_to(np.zeros((), node.dtype), node.shape).view())
     return cast(Plan, planned)
 
 
 def _running_part(planned: Plan) -> ShippedGraph:
-    """Return the operands of all nodes of a schedule as they stand in the graph, and which of them are constant."""
+    """Return the current operands of all nodes of a schedule, and which nodes are constant."""
     schedule, graph = planned.schedule, planned.graph
     nodes = [*schedule.leaves, *[node for kernel in schedule.kernels for node in kernel.nodes]]
     inputs = {node.uid: graph.inputs[node.uid] for node in nodes}

@@ -1,7 +1,7 @@
-"""Workers of Dask that plans run on: processes of this machine, or those of a cluster at an address.
+"""Dask workers on which plans run: processes of this machine, or of a cluster at an address.
 
-They are opened by hand, as a block or for a session, and never by a plan: starting processes takes seconds. Dask does
-the messages, the scheduling of retries and the cluster; which kernels go where is decided here (distributed_run.py).
+They are opened explicitly, in a block or for a session, and never by a plan, because starting processes takes seconds.
+Dask handles the messages, retries and cluster; distributed_run.py decides which kernels run where.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from explorer.record.reasons import counted_text
 
 _FIX = "pip install 'explorer-graphs[dask]'"
 PATIENCE = 10.0
-"""seconds that a scheduler may be silent before a run is given up"""
+"""seconds without an answer of the scheduler after which a run is aborted"""
 _START = 60.0
-"""seconds that a process of this machine may take to start, or to end, however busy the machine is"""
+"""maximum seconds for a process of this machine to start or end, however busy the machine is"""
 
 
 @named_methods
 class Workers:
     """Workers that ``executor="dask"`` and ``ex.parallelize`` use while they are open.
 
-    A number makes so many processes on this machine, which nobody else can reach; an address is that of the scheduler
-    of a cluster of Dask, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
-    (µs) are the prices by which work is spread; the defaults are those of processes on one machine. Plans that are made
-    while they are open divide the members of ``ex.map`` over them where that pays.
+    A number starts as many processes on this machine, which nobody else can reach; an address refers to the scheduler
+    of a Dask cluster, whose workers must have explorer installed. ``bandwidth`` (MB/s), ``latency`` and ``overhead``
+    (µs) are the costs with which work is distributed; the defaults are for processes on one machine. Plans made while
+    workers are open divide calls of ``ex.map`` over them where that pays.
 
     >>> with ex.Workers(1, processes=False) as workers:
     ...     len(workers), float(ex.evaluate(ex.tensor(2.0) * 3.0, executor="dask"))
     (1, 6.0)
     """
 
-    _open: list[Workers] = []  # noqa: RUF012  # the stack of all that are open, in the process that opened them
+    _open: list[Workers] = []  # noqa: RUF012  # all open workers, in the process that opened them
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Workers:
         if isinstance(count, bool) or not isinstance(count, (int, str)) or (isinstance(count, int) and count < 1):
             raise OperandError(
                 f"ex.Workers({workers!r})",
-                rule="workers must be a number of 1 or more, or the address of a scheduler",
+                rule="workers must be a number of at least 1, or the address of a scheduler",
                 fix='ex.Workers(2), or ex.Workers("tcp://10.0.0.1:8786")',
             )
         distributed = _distributed()
@@ -71,27 +71,27 @@ class Workers:
         except (OSError, TimeoutError) as error:
             raise RunError(
                 f"the scheduler at {count!r}: {error or type(error).__name__}",
-                rule="a scheduler of Dask must answer at the address",
+                rule="a Dask scheduler must answer at the address",
                 fix="start one: dask scheduler",
             ) from error
         self.always = False
-        """whether calls are sent whatever that costs, as in training"""
+        """whether calls are sent at any cost, as in training"""
         self.lost: list[str] = []
         """addresses of workers that were lost while they had work"""
         self.address: str = self.client.scheduler.address
         renew_in_children(self)
-        # Last, when nothing can fail any more: plans use whatever stands in this list.
+        # Last, when nothing can fail any more, because plans use every entry of this list.
         self._open.append(self)
 
     def renew(self) -> None:
-        """Leave workers to the process that opened them."""
+        """Forget the workers in a forked process, since they belong to the process that opened them."""
         self._open.clear()
 
     def __len__(self) -> int:
         return len(self.names())
 
     def names(self) -> list[str]:
-        """Return the addresses of the workers that are there now, in a fixed order; raises StateError once closed."""
+        """Return the addresses of the current workers, in a fixed order; raise StateError once closed."""
         if self not in self._open:
             raise StateError(
                 f"the workers at {self.address}, which are closed",
@@ -101,38 +101,38 @@ class Workers:
         return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
 
     def network(self, names: list[str]) -> Network:
-        """Return the network of workers of some names, with the prices of its links."""
+        """Return the network of the named workers, with the costs of its links."""
         return Network(len(names), *self.prices)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the scheduler does not answer."""
+        """Return whether the scheduler does not answer."""
         return bool(self.client.status != "running")
 
     def check(self, cause: BaseException | None = None) -> None:
-        """Raise RunError where the scheduler does not answer."""
+        """Raise RunError if the scheduler does not answer."""
         if self.is_lost:
             raise RunError(
                 f"the scheduler at {self.address}, which does not answer",
-                rule="the scheduler must run until the workers are closed",
-                fix="open others: ex.Workers(…); values and parameters are those before this run",
+                rule="the scheduler must keep running until the workers are closed",
+                fix="open others: ex.Workers(…); values and parameters are unchanged by this run",
             ) from cause
 
     def losses(self) -> tuple[type[BaseException], ...]:
-        """Return the errors by which Dask says that workers, or the scheduler, are gone."""
+        """Return the errors with which Dask reports that workers, or the scheduler, are gone."""
         distributed = _distributed()
         errors = distributed.client.FutureCancelledError, distributed.scheduler.KilledWorker
         return (*errors, distributed.CancelledError, distributed.comm.CommClosedError, OSError, TimeoutError)
 
     def note_lost(self, names: list[str]) -> None:
-        """Note which of the workers that had work are gone."""
+        """Record which workers with work are gone."""
         there = self.names()
         self.lost += [name for name in names if name not in there]
 
     def ready(self) -> list[str]:
-        """Return the workers; wait for one where there is none, since Dask starts another for one that died.
+        """Return the workers; if there is none, wait for one, since Dask replaces a worker that died.
 
-        Raises RunError where the scheduler does not answer, or no worker comes.
+        Raise RunError if the scheduler does not answer, or no worker appears.
         """
         cause: BaseException | None = None
         names: list[str] = []
@@ -145,16 +145,16 @@ class Workers:
             cause = error
         if names:
             return names
-        # A scheduler that went away a moment ago has no workers either.
+        # A scheduler that has just stopped has no workers either.
         self.check(cause)
         raise RunError(
             f"the scheduler at {self.address}, which has no workers",
-            rule="a scheduler must have a worker",
+            rule="a scheduler must have at least one worker",
             fix=f"start one: dask worker {self.address}",
         ) from cause
 
     def wait_for(self, futures: list[Any], tick: float, tell: Callable[[], None]) -> None:
-        """Wait until futures have ended; raises one of ``losses()`` where the scheduler is gone for long."""
+        """Wait until futures have ended; raise one of ``losses()`` if the scheduler is gone for long."""
         distributed = _distributed()
         silent = 0.0
         while True:
@@ -169,7 +169,7 @@ class Workers:
                 tell()
 
     def scatter(self, values: list[Any], name: str | None) -> list[Any]:
-        """Send values to the worker of a name, or to all (None); return them as futures."""
+        """Send values to the named worker, or to all (None); return them as futures."""
         futures: list[Any] = self.client.scatter(
             values,
             workers=None if name is None else [name],
@@ -180,12 +180,12 @@ class Workers:
         return futures
 
     def close(self) -> None:
-        """End the connection, and the processes that were made for it."""
+        """Close the connection, and end the processes that were started for it."""
         if self in self._open:
             self._open.remove(self)
         self.client.close(timeout=PATIENCE)
         if self._cluster is not None:
-            # A process that Dask is just starting, in the place of one that died, is waited for, and then ended.
+            # Wait for a process that Dask is just starting as a replacement, then end it.
             self._cluster.close(timeout=_START)
 
     def __enter__(self) -> Self:
@@ -202,7 +202,7 @@ class Workers:
 
 
 def current() -> Workers:
-    """Return the workers opened last; raises StateError where none are open."""
+    """Return the workers opened last; raise StateError if none are open."""
     if not Workers._open:
         raise StateError(
             'executor="dask" without workers',
@@ -213,20 +213,20 @@ def current() -> Workers:
 
 
 def open_network() -> Network | None:
-    """Return the network of the workers opened last, as they are now; None without open workers or a scheduler."""
+    """Return the current network of the workers opened last; None without open workers or a scheduler."""
     if not Workers._open or Workers._open[-1].is_lost:
         return None
     workers = Workers._open[-1]
     try:
         return workers.network(workers.names())
-    except workers.losses():  # the run names the scheduler that is gone
+    except workers.losses():  # the run reports the missing scheduler
         return None
 
 
 def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
-    """Start workers on this machine; raises RunError where their processes do not start.
+    """Start workers on this machine; raise RunError if their processes do not start.
 
-    A process imports the user's script anew, so that one that opens workers at its top level opens them in each again.
+    A process imports the user's script again, so a script that opens workers at its top level does so in each process.
     """
     what = f"{counted_text(count, 'process')} of ex.Workers({count})"
     rule = "a script must open workers below its main guard, because each worker's process imports the script again"
@@ -240,7 +240,7 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
             processes=processes,
             protocol="tcp",
             host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # of its HTTP server, which None would open to all
+            dashboard_address="127.0.0.1:0",  # of its HTTP server, which would listen on all interfaces with None
             silence_logs=50,
         )
     except RuntimeError as error:

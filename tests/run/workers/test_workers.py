@@ -245,7 +245,7 @@ def test_workers_that_cannot_be_had_are_refused(monkeypatch: pytest.MonkeyPatch)
     for wrong in (0, -1, True, 2.5):
         with refused(ex.OperandError, "number of 1 or more"):
             ex.Workers(wrong)  # type: ignore[arg-type]
-    with refused(ex.RunError, "a scheduler of Dask must answer"):
+    with refused(ex.RunError, "a Dask scheduler must answer"):
         ex.Workers("tcp://127.0.0.1:9")
     monkeypatch.setitem(sys.modules, "distributed", None)
     with refused(ex.StateError, "distributed must be installed", "explorer-graphs[dask]"):

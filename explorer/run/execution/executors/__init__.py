@@ -1,4 +1,4 @@
-"""Executors: how a program is run."""
+"""Executors, which run programs."""
 
 from explorer.run.execution.executors.dag import run_async, run_dag
 from explorer.run.execution.executors.dask import run_dask, run_spread

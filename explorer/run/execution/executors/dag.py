@@ -1,8 +1,8 @@
-"""Independent kernels at the same time, on as many threads as BLAS has.
+"""Execution of independent kernels in parallel, on as many threads as BLAS has.
 
-The planner reserves memory for as many kernels at a time as an executor has lanes; here chains begin as soon as they
+The planner reserves memory for as many concurrent kernels as an executor has lanes. Here chains begin as soon as they
 can (kernel_dependencies.py, task_scheduler.py). Blocks of a single large kernel are shared in any case, also by
-``simple``: this executor is for graphs that are wide.
+``simple``, so this executor is for wide graphs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.run.runtime.timing import Timing
 
 
 def run_dag(program: Program, watch: Observer | None = None) -> Timing:
-    """Run execution chains as soon as their operands and memory are there, of the ready ones the first planned one.
+    """Run execution chains as soon as their operands and memory are available, in planned order among ready chains.
 
-    The values are those of ``run_simple``. Where fewer than two chains are worth a thread, or there is one thread, it
-    is that which runs. A kernel in pieces is shared with threads that have no chain; products use one thread of BLAS
-    each. A failure stops the rest: running kernels end, and the first one in the schedule is raised as RunError; an
-    interrupt leaves the program ready for another run. An observer is told on the thread that asked.
+    The values equal the values of ``run_simple``, which runs instead if there is one thread or fewer than two chains
+    are worth a thread. Idle threads share kernels in pieces; each matrix product uses one BLAS thread. After a failure,
+    running kernels finish, no others start, and the failure that is first in the schedule is raised as RunError. An
+    interrupt leaves the program ready for another run. An observer is called on the calling thread.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
@@ -39,7 +39,7 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
 def run_chains(
     program: Program, watch: Observer | None, tasks: Tasks, count: int, streams: list[int] | None = None
 ) -> Timing:
-    """Run the chains of a program on threads, in any order that ``tasks`` allows; ``streams`` has each chain's."""
+    """Run a program's chains on threads, in any order that ``tasks`` allows; ``streams`` has each chain's stream."""
     run = ChainRun(program, watch, current_callback(), streams)
     scheduler = run.scheduler = TaskScheduler(tasks, run.chain, count, None if run.follow is None else run.tell)
     try:
@@ -52,7 +52,7 @@ def run_chains(
 
 
 class ChainRun:
-    """The run of a program, with its times; steps are shown in the stream of their chain, else in their thread."""
+    """Run of a program, with its times; steps are shown in the stream of their chain, else in their thread."""
 
     scheduler: TaskScheduler
 
@@ -64,7 +64,7 @@ class ChainRun:
         self._kernels = program.planned.schedule.kernels
         self.timing = program.blank_timing()
         self._begun: deque[int] = deque()
-        """the kernels that have begun"""
+        """kernels that have begun"""
 
     def chain(self, number: int, thread: int) -> None:
         """Run the kernels of a chain."""
@@ -73,7 +73,7 @@ class ChainRun:
             if self.scheduler.stopped:
                 return False
             self._begun.append(index)
-            # On the calling thread alone: a user's callback need not be safe for threads.
+            # Only on the calling thread, because a user's callback need not be thread-safe.
             if self.follow is not None and not thread:
                 self.tell()
             return True
@@ -82,17 +82,17 @@ class ChainRun:
         self._program.run_at(number, self.timing, self._watch, lane, begins)
 
     def tell(self) -> None:
-        """Tell who follows where the run is."""
+        """Report progress to the progress callback."""
         assert self.follow is not None
         latest = self._kernels[self._begun[-1] if self._begun else 0]
         self.follow(Progress("running", latest.result.operation.label, len(self._begun), len(self._kernels)))
 
 
 def run_async(program: Program, watch: Observer | None = None) -> Timing:
-    """Run execution chains on streams, as many as BLAS has threads, each in an order assigned before the run.
+    """Run execution chains on as many streams as BLAS has threads, each in an order assigned before the run.
 
-    The values are those of ``run_simple``, which runs instead where fewer than two chains are worth a thread. Steps of
-    the recording say their stream in the place of the thread.
+    The values equal the values of ``run_simple``, which runs instead if fewer than two chains are worth a thread. Steps
+    of the recording name their stream instead of a thread.
     """
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
@@ -102,8 +102,7 @@ def run_async(program: Program, watch: Observer | None = None) -> Timing:
 
 
 def assigned(program: Program, count: int) -> tuple[list[int], Tasks]:
-    """Return the stream of each chain, and the chains' dependencies, among them those on the one before in its
-    stream."""
+    """Return the stream of each chain, and the chains' dependencies, including the previous chain of its stream."""
     chains, kernels = program.chains, program.planned.schedule.kernels
     needs, users = [*chains.tasks.needs], [[*following] for following in chains.tasks.users]
     before: list[list[int]] = [[] for _ in needs]

@@ -1,7 +1,7 @@
-"""Chains of kernels on workers of Dask, where that pays.
+"""Execution of kernel chains on Dask workers, where that pays.
 
-Whether work is sent is decided before each run: workers may have come or gone. What has been sent stays with the
-workers (`Spread`), by program, so that later runs send only what has changed.
+Whether to send work is decided before each run, since workers may come and go. Data that was sent stays on the workers
+(`Spread`), keyed by program, so that later runs send only changes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _spreads: WeakKeyDictionary[Program, Spread] = WeakKeyDictionary()
 
 
 def run_dask(program: Program, watch: Observer | None = None) -> Timing:
-    """Run chains on workers of Dask (``ex.Workers``), where messages cost less than they save, and else here.
+    """Run chains on Dask workers (``ex.Workers``) if messages cost less than they save, otherwise locally.
 
-    Steps of the recording say their worker in the place of the thread, 0 where a kernel ran here. The stage of
-    the run says why work was sent or not, how much, and which workers were lost.
+    Steps of the recording name their worker instead of a thread, 0 for kernels that ran locally. The stage of the run
+    reports why work was sent or not, how much was sent, and which workers were lost.
     """
     return run_spread(program, watch, current())
 

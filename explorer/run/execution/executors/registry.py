@@ -1,7 +1,7 @@
-"""The table of executors, and how users add theirs.
+"""Table of executors, to which users can add their own.
 
-EvalPlan and Net look executors up by name. A user's executor is a function and no subclass: all that it needs is the
-program. Since nobody has tested it, every run of it is checked: each kernel once, with its times.
+EvalPlan and Net look executors up by name. A user's executor is a function rather than a subclass, since it needs only
+the program. Every run of a user's executor is checked: each kernel must run once, with its times.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ from explorer.run.runtime.timing import Timing
 
 
 class Executor(Protocol):
-    """A function that runs all kernels of a program once, in an order of its own, and returns their times.
+    """Function that runs all kernels of a program once, in an order that it chooses, and returns their times.
 
-    The program, which no other thread runs meanwhile, offers:
+    The program, which no other thread runs meanwhile, provides:
 
-    - ``runners``: by the number of the kernel, a function of the table of values and the slot of its result.
-      ``program.run_kernel(index, timing, observer)`` calls one, stores its value, notes its times in what
-      ``program.blank_timing()`` gave, and calls the observer;
-    - ``values``: the table that all kernels read and write. Operands are in it before a run; results stay in it for
-      the caller, which reads them by ``take()``: an executor never calls it;
-    - ``chains``: the order that must be kept. ``chains.kernels[c]`` are kernels that run one after the other, by
-      ``program.run_at(c, timing, observer)``, which returns whether all of them ran; ``chains.is_chain_start(index)``
-      tells the first of them. ``chains.runtime_parent_count(c)`` is the number of chains that chain ``c`` waits for,
-      ``chains.tasks.users[c]`` are those that wait for it. Waiting is for values and for memory that is used again: in
-      any order that keeps to it every kernel reads the values that it would read in the planned order, 0, 1, 2, …,
-      which is always allowed;
+    - ``runners``: by kernel index, a function of the table of values and the slot of its result.
+      ``program.run_kernel(index, timing, observer)`` calls one, stores its value, records its times in the result of
+      ``program.blank_timing()``, and calls the observer;
+    - ``values``: the table that all kernels read and write. Operands are in it before a run. Results stay in it for
+      the caller, which reads them with ``take()``; an executor never calls ``take()``;
+    - ``chains``: the required order. ``chains.kernels[c]`` are kernels that run in sequence with ``program.run_at(c,
+    timing, observer)``, which returns whether all of them ran; ``chains.is_chain_start(index)`` returns whether a
+    kernel is the first. ``chains.runtime_parent_count(c)`` is the number of chains that chain ``c`` waits for,
+    ``chains.tasks.users[c]`` are the chains that wait for it. Chains wait for values and for memory that is reused: in
+    any order that respects them, every kernel reads the same values as in the planned order 0, 1, 2, …, which is always
+    allowed;
     - ``planned.schedule``: the planner's decisions. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
-      in µs), ``levels``, ``chains`` and ``placements`` stand at the same numbers.
+      in µs); ``levels``, ``chains`` and ``placements`` have the same indices.
 
-    A kernel that fails raises RunError, which names operation and line; the executor lets it pass, and returns or
-    raises only when no kernel runs any more on any thread. The same holds for an interrupt (Ctrl-C). Whatever is
-    raised, the caller then drops the values of the run (``forget()``), so that the program can be run again. Floating
-    point events are values: NumPy's warnings are off on the calling thread, and must be turned off
+    A kernel that fails raises RunError, which names the operation and its line. The executor must not catch it, and
+    must return or raise only when no kernel is running on any thread. The same holds for an interrupt (Ctrl-C). After
+    any exception the caller drops the values of the run (``forget()``), so that the program can be run again.
+    Floating-point events are values: NumPy's warnings are off on the calling thread, and must be turned off
     (``np.errstate(all="ignore")``) on threads that an executor starts.
 
     Example: see ``ex.register_executor``.
     """
 
     def __call__(self, program: Program, observer: Observer | None, /) -> Timing:
-        """Run all kernels; ``observer``, where there is one, is told of each before and after it runs."""
+        """Run all kernels; call the methods of ``observer``, if it is not None, before and after each kernel."""
 
 
 class RegisteredExecutor(NamedTuple):
-    """An executor, and the number of kernels at a time that memory is planned for unless a plan says so."""
+    """Executor, and the number of concurrent kernels that memory is planned for unless a plan overrides it."""
 
     run: Executor
     lanes: int
 
 
 ExecutorName: TypeAlias = Literal["simple", "dag", "async", "dask"]
-"""executors of explorer itself"""
+"""built-in executors"""
 EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
     "executor",
     {
@@ -77,13 +77,13 @@ EXECUTORS: Registry[str, RegisteredExecutor] = Registry(
         "dask": RegisteredExecutor(run_dask, 1),
     },
 )
-"""by name; lanes are the same on every machine, so that plans are"""
+"""keyed by name; lanes are the same on every machine, so that plans are too"""
 
 
 def run_program(name: str, program: Program, observer: Observer | None, wait: bool) -> Timing:
-    """Run a program by the executor of a name; with ``wait`` a kernel ends when its device has done the work.
+    """Run a program with a named executor; with ``wait`` a kernel ends when its device has finished the work.
 
-    An interrupt is raised as such, even where a kernel made an error of it.
+    An interrupt is raised as such, even if a kernel turned it into an error.
     """
     program.wait_for_devices(wait)
     handled = sys.exc_info()[1]
@@ -97,7 +97,7 @@ def run_program(name: str, program: Program, observer: Observer | None, wait: bo
 
 
 def executors() -> dict[str, str]:
-    """Return the work of each executor, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``.
+    """Return a description of each executor by name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``.
 
     >>> [name for name in ex.executors() if name in ("simple", "dag")]
     ['simple', 'dag']
@@ -109,8 +109,8 @@ def executors() -> dict[str, str]:
 def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
     """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
 
-    ``lanes`` is the number of kernels that may run at a time: the planner then keeps so many apart in memory. Raises
-    DeclarationError for a name that is taken, unless ``replace`` is True, and for a value that cannot be called.
+    ``lanes`` is the number of kernels that may run in parallel; the planner gives so many kernels separate memory.
+    Raise DeclarationError for a name that is taken, unless ``replace`` is True, and for an object that is not callable.
 
     >>> def in_planned_order(program, observer):
     ...     timing = program.blank_timing()
@@ -137,7 +137,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 
 
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
-    """Run a user's executor, and see that all kernels ran; a run that failed leaves no value."""
+    """Run a user's executor, and check that all kernels ran; a failed run leaves no values."""
     try:
         with np.errstate(all="ignore"), single_threaded_products() if program.single_threaded else nullcontext():
             timing = run(program, observer)
@@ -149,7 +149,7 @@ def _run_checked(name: str, run: Executor, program: Program, observer: Observer 
 
 
 def _check_timing(name: str, timing: Any, kernels: int) -> None:
-    """Raise StateError where an executor's times are not those of every kernel."""
+    """Raise StateError if an executor does not return the times of every kernel."""
     if not isinstance(timing, Timing):
         raise StateError(
             f"the executor {name!r} returned a {type(timing).__name__}",
@@ -163,7 +163,7 @@ def _check_timing(name: str, timing: Any, kernels: int) -> None:
             rule="an executor must return one beginning and one end for each kernel",
             fix="timing = program.blank_timing()",
         )
-    # A reading of the clock is never 0: that is what `blank_timing` wrote.
+    # A clock reading is never 0, which `blank_timing` wrote.
     missing = [index for index, end in enumerate(timing.ended) if not end]
     if missing:
         raise StateError(

@@ -1,7 +1,7 @@
-"""One kernel after the other, in the scheduled order.
+"""Execution of kernels in sequence, in scheduled order.
 
-The default, and the executor by which the others are measured: its loop calls runners and stores what they return.
-After two runs on one thread even that is replaced by a list of bound calls (``BoundRun`` in program.py).
+This executor is the default and the reference for the others. Its loop calls runners and stores their results. After
+two runs on one thread a list of bound calls (``BoundRun`` in program.py) replaces even that loop.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from explorer.run.runtime.timing import Timing
 def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     """Run all kernels.
 
-    Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
-    rest and is raised as RunError; an interrupt leaves the program ready for another run.
+    Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the run
+    and is raised as RunError; an interrupt leaves the program ready for another run.
     """
     follow = current_callback()
     times: list[int] = []
@@ -46,7 +46,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     except BaseException:
         program.forget()
         raise
-    # A kernel begins when the one before has ended: one reading of the clock serves as both.
+    # A kernel begins when the previous one ends, so one clock reading serves as both.
     return Timing(times[:-1], times[1:], [])
 
 
@@ -64,7 +64,7 @@ def _run(program: Program, times: list[int]) -> None:
 
 
 def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
-    """The time of who watches and who follows is not counted."""
+    """Run all kernels with an observer and a progress callback, whose time is excluded."""
     values, kernels = program.values, program.planned.schedule.kernels
     watching = 0
     times.append(perf_counter_ns())
