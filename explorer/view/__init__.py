@@ -1,1 +1,1 @@
-"""Views of recordings: widgets, pictures, pages and text. They import explorer.record only."""
+"""Views of recordings: widgets, pictures, pages and text; they import only explorer.record."""

@@ -1,4 +1,4 @@
-"""Text metrics: advance widths of DejaVu Sans, the widest of the fonts of views, and the room beside texts."""
+"""Text metrics: advance widths of DejaVu Sans, the widest of the views' fonts, and the space next to text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import unicodedata
 from functools import lru_cache
 
 FAMILY = '"DejaVu Sans", Verdana, system-ui, sans-serif'
-"""font stack of every view; text is measured in its widest font, so that it fits in any of them"""
+"""font stack of every view; text is measured in its widest font, so that it fits in all of them"""
 
 # px next to edges and nodes; the front end gets them from payload/script_bundle.py.
 PORT_CHARACTER, PORT_BESIDES = 5, 12
-"""width of a character of a port's name, and the room beside the name"""
+"""width of a character of a port name, and the space next to the name"""
 LEVEL = 24
-"""difference of height of the ends of an edge, up to which it counts as level: names of ports lie along it"""
+"""height difference of an edge's ends up to which it counts as level, so that port names are drawn along it"""
 NUMBER_BESIDES = 4
-"""between a number and the place that it stands left of: one digit fits inside the border of a box around it"""
+"""px between a number and the item to its right; one digit fits inside the border of a box around the item"""
 
 # Thousandths of an em for U+0020 to U+007E.
 _REGULAR = (
@@ -54,7 +54,7 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 @lru_cache(maxsize=8192)
 def shorten(text: str, limit: float, size: float, bold: bool = False) -> str:
-    """Return the text, or as much of its beginning and end around "…" as is at most ``limit`` px wide."""
+    """Return the text, or its beginning and end joined by "…" so that it is at most ``limit`` px wide."""
     if len(text) <= 400 and width(text, size, bold) <= limit:
         return text
     room = limit - width("…", size, bold)

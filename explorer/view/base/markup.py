@@ -1,4 +1,4 @@
-"""XML and HTML elements as text: every attribute and text is escaped and put on one line."""
+"""XML and HTML elements as strings; every attribute and text is escaped and put on one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from explorer.record.escape import visible
 
 
 class Markup(str):
-    """Text that is markup already, and is not escaped again."""
+    """String that is already markup, and is not escaped again."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Colours of every view, light and dark: static pictures, pages and the front end take theirs from here."""
+"""Colours of every view, light and dark, for static pictures, pages and the front end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _VERDICTS_DARK = {
     "new": "#4fd1a1", "new-bg": "#12302a", "bad": "#ff8a7a", "bad-bg": "#35191a", "warn": "#f5b26b",
     "warn-bg": "#2c2014",
 }  # fmt: skip
-"""colours of decisions and of differences: a new part, one that is gone or wrong, one that is changed"""
+"""colours of decisions and differences: added, removed or wrong, and changed"""
 
 _LINES_LIGHT = ("#2f6fdf", "#c4650c", "#13845f", "#b0307e", "#6d56d8", "#8a7000", "#0d8296", "#b53a32")
 _LINES_DARK = ("#7ea8ff", "#f0a15c", "#52cfa0", "#f08cc6", "#b3a0ff", "#d8bf4a", "#57c8db", "#ff9185")
-"""colours of source lines, in turn; static/data/source_lines.js counts them"""
+"""colours of source lines, used cyclically; static/data/source_lines.js has the same number"""
 
 
 def _lines(colours: tuple[str, ...]) -> dict[str, str]:
@@ -66,19 +66,19 @@ def front_end_colours() -> str:
 
 
 def page_colours(scope: str) -> str:
-    """Return the CSS of a page's font and colours (``--font``, ``--ink`` …), light or dark as the system is."""
+    """Return the CSS of a page's font and colours (``--font``, ``--ink`` …), light or dark like the system."""
     light, dark = map(_variables, (_FRONT_LIGHT, _FRONT_DARK))
     return f"{scope}{{--font:{FAMILY};{light}}}@media (prefers-color-scheme:dark){{{scope}{{{dark}}}}}\n"
 
 
 RuleSet: TypeAlias = Literal["marks", "declined", "labels"]
-"""rules that not every picture needs: of differences from another graph, of edges declined to fuse, of edges' labels"""
+"""optional rules: differences from another graph, edges whose fusion was declined, edge labels"""
 
 
 def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:
     """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
 
-    ``further`` names the rules that the picture needs besides those of all pictures.
+    ``further`` names rules that the picture needs in addition to the common ones.
     """
     at = f"#{scope}"
     light, dark = (

@@ -1,4 +1,4 @@
-"""Comparison as HTML: two pictures and text without scripts, and a page of both players that works from disk."""
+"""Comparison as HTML: two pictures and text without scripts, and an offline page with both players."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 19
 
 
 def html(comparison: Comparison) -> str:
-    """Return both graphs side by side with marked differences, and the text below, as HTML without a script.
+    """Return both graphs side by side with marked differences, with the text below, as HTML without scripts.
 
-    Shows the recorded graphs if they differ, else the final ones.
+    Show the recorded graphs if they differ, else the final graphs.
     """
     positions = (comparison.before.end, comparison.after.end) if comparison.nodes.equal else (0, 0)
     marks = differences(comparison, positions)
@@ -40,16 +40,16 @@ def html(comparison: Comparison) -> str:
         element(
             "pre",
             *[Markup(element("span", line) + "\n") for line in text(comparison).splitlines()],
-            # Pages of nbconvert break words, and give what is no output of a terminal the font of prose.
+            # Pages of nbconvert break words, and use the body font for output other than terminal output.
             style="white-space:pre-wrap;word-break:normal;font-family:monospace",
         ),
     )
 
 
 def page_html(comparison: Comparison, *, theme: str = "auto") -> str:
-    """Return a complete HTML page of both recordings side by side; it loads nothing, and its policy forbids it to.
+    """Return a complete HTML page of both recordings side by side; it loads nothing, and its policy forbids loading.
 
-    Raises ValueError for a theme that does not exist.
+    Raise ValueError for an unknown theme.
     """
     recordings = comparison.before, comparison.after
     drawings = [draw(recording) for recording in recordings]

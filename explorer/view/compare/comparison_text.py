@@ -1,7 +1,7 @@
 """Comparison as text: counts, nodes, decisions, kernels and weights that differ.
 
-The text is canonical, so that it can be kept and compared: nodes are named by labels and places in the source, and
-times are left out unless asked for. Long lists are cut, after equal lines have become one.
+The text is canonical, so that it can be stored and compared: nodes are named by labels and source lines, and times are
+omitted unless requested. Equal lines are merged, then long lists are cut.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from explorer.view.export.decision_lines import decision_lines
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
-"""maximum number of rows of each difference"""
+"""maximum number of rows per difference"""
 _MEMBERS = 6
 """maximum number of named nodes of a kernel, and kernels of a group"""
 
 
 def text(comparison: Comparison, *, measured: bool = False) -> str:
-    """Return the comparison as text; it is canonical unless ``measured`` asks for the times of runs too."""
+    """Return the comparison as text, which is canonical unless ``measured`` adds the times of runs."""
     lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
     for name, pair in comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
@@ -98,7 +98,7 @@ def _node(recording: Recording, node: int) -> str:
 
 
 def _gathered(lines: list[str]) -> list[str]:
-    """Merge equal lines into one, at the first of them, with their number."""
+    """Merge equal lines into the first of them, with their count."""
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
 
 

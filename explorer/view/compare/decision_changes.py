@@ -1,8 +1,8 @@
 """Differences between the decisions of two plans, one line each: ``fuse · add, line 3: was ✓ …, now ✗ …: …``.
 
-Both sides are lines (view/export/decision_lines.py) and not recordings, because one side may only be a text that a
-notebook keeps, or a file of codes and facts. Pairs are looked for in this order: equal lines; the same decision at
-another line, then at another place; another decision of the same rule, then of the same stage, at the same place.
+Both sides are lines (view/export/decision_lines.py) rather than recordings, because one side may be text stored in a
+notebook, or a file of codes and facts. Pairs are matched in this order: equal lines; the same decision at another line,
+then at another location; another decision of the same rule, then of the same stage, at the same location.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from explorer.view.export.decision_lines import MARKS, DecisionLine, read_line
 _LISTED = 40
 """maximum number of listed differences"""
 _REST = 20
-"""maximum number of listed lines that are not about decisions"""
+"""maximum number of listed lines that are not decisions"""
 
 _CONTEXT = 3
-"""words shown on either side of those that differ"""
+"""equal words shown before and after differing ones"""
 
 _WORDS = re.compile(r"`[^`]*`|\S+")
-"""words of a sentence; a quoted name or chain of operations is one"""
+"""words of a sentence; a quoted name or a chain of operations is one word"""
 _QUOTED = re.compile(r"`([^`]*)`")
 _COST = re.compile(r"\s*[\d.]+ (µs|ms|s) ")
 """beginning of a line in the report of costs (view/export/cost_report.py)"""
@@ -33,25 +33,25 @@ _LINES = re.compile(r"(, ([^,]* )?line \d+)?( and .*)?$")
 
 
 class Stated(NamedTuple):
-    """Decision of one side: the line that it is compared by, and how a reader is told its place and reason."""
+    """Decision of one side: the line by which it is compared, and its location and reason for readers."""
 
     line: DecisionLine
     place: str
     sentence: str
     facts: Mapping[str, str] | None = None
-    """facts by their labels, where a side is kept as facts and has no sentence"""
+    """facts by label, if a side is stored as facts and has no sentence"""
 
 
 _Pairs: TypeAlias = list[tuple[Stated, Stated]]
 
 
 def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
-    """Return the decisions of lines; those that share a line are returned one by one."""
+    """Return the decisions of lines; decisions that share a line are returned separately."""
     return [Stated(line._replace(times=1), line.place, line.sentence) for line in lines for _ in range(line.times)]
 
 
 def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
-    """Return a line for each decision that only one side took, or took otherwise, by stage; none if all are equal."""
+    """Return a line per decision that differs or exists on one side only, by stage; an empty list if all are equal."""
     stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([row.line.stage for row in (*before, *after)]))}
     _, before, after = _paired(before, after, lambda row: row.line)
     other_lines, before, after = _paired(before, after, lambda row: row.line._replace(place=_name(row)))
@@ -60,7 +60,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     by_stage, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row)))
     compared = by_rule + by_stage
     reworded = [pair for pair in compared if _decision(pair[0]) == _decision(pair[1])]
-    # Lost and declined decisions come first; one with a new number in its sentence, or taken elsewhere, explains less.
+    # Lost and declined decisions come first; a decision with other numbers or at another location explains less.
     lines = [
         *[(new, _changed(old, new)) for old, new in compared if (old, new) not in reworded],
         *[(old, f"{_heading(old)}: was {_decision(old)} ({old.sentence}), now there is none") for old in before],
@@ -84,7 +84,7 @@ def text_changes(before: str, after: str) -> list[str]:
     """Return the differences between two canonical texts: their decisions, or, if these are equal, other lines."""
     sides = [text.splitlines() for text in (before, after)]
     decisions = [list(filter(None, map(read_line, lines))) for lines in sides]
-    # The report of costs repeats what was declined: its lines count where a text has no others.
+    # The cost report repeats declined decisions, so its lines count only if a text has no others.
     if any(_COST.match(line.stage) is None for lines in decisions for line in lines):
         decisions = [[line for line in lines if _COST.match(line.stage) is None] for lines in decisions]
     differences = changes(*map(stated, decisions))
@@ -97,7 +97,7 @@ def text_changes(before: str, after: str) -> list[str]:
 def _paired(
     before: Sequence[Stated], after: Sequence[Stated], key: Callable[[Stated], Hashable]
 ) -> tuple[_Pairs, list[Stated], list[Stated]]:
-    """Pair decisions with equal keys in order; return the pairs, and the rest of both sides."""
+    """Pair decisions with equal keys in order; return the pairs, and the remaining decisions of both sides."""
     waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for number, new in enumerate(after):
         waiting[key(new)].append(number)
@@ -112,7 +112,7 @@ def _paired(
 
 
 def _name(decision: Stated) -> str:
-    """Return the place of a decision without lines, which any edit above moves, and without further places."""
+    """Return the location of a decision without lines, which edits above change, and without further locations."""
     return _LINES.sub("", decision.line.place)
 
 
@@ -137,7 +137,7 @@ def _declined_first(decisions: Sequence[Stated]) -> list[Stated]:
 
 
 def _reworded(old: Stated, new: Stated) -> str:
-    """Return the line of a decision that is taken as before: the words of its reason that are others now."""
+    """Return the line of an unchanged decision, with the words of its reason that differ."""
     if old.facts is not None and new.facts is not None:
         parts = _other_facts(old.facts, new.facts)
     else:
@@ -151,7 +151,7 @@ def _reworded(old: Stated, new: Stated) -> str:
 
 
 def _other_words(before: list[str], now: list[str]) -> list[str]:
-    """Return both sides of a sentence where its words differ; what is equal is left out but for a few words around."""
+    """Return both sides of a sentence where its words differ, with a few equal words around them."""
     matcher = SequenceMatcher(None, before, now, autojunk=False)
     blocks = matcher.get_opcodes()
     sides: tuple[list[str], list[str]] = ([], [])
@@ -170,14 +170,14 @@ def _other_words(before: list[str], now: list[str]) -> list[str]:
 
 
 def _chain(decision: Stated) -> list[str]:
-    """Return the operations that a decision is about, where it names a chain of them."""
+    """Return the operations that a decision is about, if it names a chain of them."""
     facts = decision.facts or {}
     texts = [facts["operations"]] if "operations" in facts else _QUOTED.findall(decision.sentence)
     return next((text.split(" → ") for text in texts if " → " in text), [])
 
 
 def _exchanged(before: list[str], now: list[str]) -> tuple[list[str], list[str]]:
-    """Return the operations that only one of two chains has; none where one is cut off, or there are no two."""
+    """Return the operations in only one of two chains; empty if a chain is cut off, or there are not two."""
     if not before or not now or "…" in (before[-1], now[-1]):
         return [], []
     old, new = Counter(before), Counter(now)
@@ -185,7 +185,7 @@ def _exchanged(before: list[str], now: list[str]) -> tuple[list[str], list[str]]
 
 
 def _other_facts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return the facts that differ, each with both of its values."""
+    """Return the facts that differ, each with both values."""
     names = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
     return [f"{name}: was {before.get(name, 'absent')}, now {now.get(name, 'absent')}" for name in names]
 

@@ -36,7 +36,7 @@ def title(recording: Recording) -> str:
 
 
 def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[int, int]:
-    """Return the initial steps of two views: at the recorded graphs if they differ, else at the ends of both plans."""
+    """Return the initial steps of two views: the recorded graphs if they differ, else the ends of both plans."""
     stages = comparison.before.stages
     planned = [end for stage, end in zip(stages, stage_ends(comparison.before), strict=True) if stage.kind != "run"]
     before = planned[-1] if planned and comparison.nodes.equal else 0
@@ -44,12 +44,12 @@ def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[i
 
 
 def option_text(value: Any) -> str:
-    """Format an option: names separated by commas, nothing if there are none."""
+    """Format an option; names are separated by commas, and "" means none."""
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def paired(comparison: Comparison) -> dict[str, Any]:
-    """Return the JSON data with which two views show a comparison."""
+    """Return the JSON data from which two views show a comparison."""
     counterparts, changed = comparison.counterparts, comparison.nodes.changed
     steps = partners(comparison)
     data = {
@@ -78,13 +78,13 @@ def paired(comparison: Comparison) -> dict[str, Any]:
 
 
 _LEAST = 0.05
-"""smallest difference in percent that is shown"""
+"""smallest percentage difference that is shown"""
 _TIMES = 10
-"""ratio from which on a factor is shown instead of a percentage"""
+"""ratio above which a factor is shown instead of a percentage"""
 
 
 class Count(NamedTuple):
-    """Count as text; "–" if a side has none, and a difference of "" if there is none."""
+    """Count as text; "–" if a side has no count, and a difference of "" if the counts are equal."""
 
     name: str
     before: str
@@ -93,7 +93,7 @@ class Count(NamedTuple):
 
 
 def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
-    """Return the counts as text, for those that a side has; times of runs only if ``measured``."""
+    """Return the counts available on either side as text; times of runs only if ``measured``."""
     counts = []
     for name, (before, after) in comparison.counts.items():
         if (before is not None or after is not None) and (measured or name != "measured_us"):
@@ -136,23 +136,23 @@ def _difference(name: str, before: float | None, after: float | None) -> str:
 
 
 FEW = 3
-"""nodes that read something else are folded if there are more; also the number of rows that a folded one names"""
+"""number of nodes that read something else above which they are folded; also the rows that a fold names"""
 RENAMED = "="
-"""sign of renamed nodes, which differ in nothing else"""
+"""sign of renamed nodes, which have no other difference"""
 
 
 class Fold(NamedTuple):
-    """Nodes before that differ in one way, each with its row of text."""
+    """Nodes of the first graph that differ in the same way, each with a row of text."""
 
     sign: str
     phrase: str
-    """words about them, after their number: ``renamed``"""
+    """phrase after the number of nodes: ``renamed``"""
     nodes: tuple[int, ...]
     rows: tuple[str, ...]
 
     @property
     def title(self) -> str:
-        """Words for several of them: ``4 nodes renamed``."""
+        """Phrase for several nodes: ``4 nodes renamed``."""
         return f"{len(self.nodes):,} node{'s' * (len(self.nodes) > 1)} {self.phrase}"
 
     @property
@@ -164,7 +164,7 @@ class Fold(NamedTuple):
 
 
 def folds(comparison: Comparison) -> list[Fold]:
-    """Return the folded differences of a comparison that has any."""
+    """Return the folded differences of a comparison; an empty list if it has none."""
     nodes, before, after = comparison.nodes, comparison.before, comparison.after
     folded = []
     if len(nodes.rewired) > FEW:

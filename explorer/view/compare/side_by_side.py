@@ -1,7 +1,7 @@
-"""Two views of two plans side by side; each follows the other.
+"""Two synchronized views of two plans, side by side.
 
-Views are tied twice: in the page, which moves the other view at once, and here, for what a cell sets. `from_page` keeps
-the two apart, or each change would come back to the page that made it.
+Views are synchronized twice: in the page, which updates the other view immediately, and here, for changes from a cell.
+`from_page` distinguishes the two, since each change would otherwise return to the page that made it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from explorer.view.widget.widget import GraphView
 
 
 class TiedView(GraphView):
-    """One of two tied views."""
+    """One of two synchronized views."""
 
     from_page = False
-    """whether it applies a message of a page, which has moved the other view itself"""
+    """whether it is applying a message from a page, which has already updated the other view"""
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply the state that a page sent."""
+        """Apply the state sent by a page."""
         self.from_page = True
         try:
             super().set_state(sync_data)
@@ -39,9 +39,9 @@ class TiedView(GraphView):
 class SideBySide(NotebookWidget):
     """Views ``before`` and ``after`` of a comparison, with their differences.
 
-    Pan, zoom, steps, selections and open boxes are synchronised. ``tied`` selects how steps are: "nodes" goes to the
-    same decision and to the kernel that computes the same nodes, "steps" to the step with the same number in the same
-    stage, "off" unties the views.
+    Pan, zoom, steps, selections and open boxes are synchronised. ``tied`` selects how steps are synchronised: "nodes"
+    goes to the same decision and to the kernel that computes the same nodes, "steps" to the step with the same number
+    in the same stage, and "off" does not synchronise them.
     """
 
     before = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
@@ -68,7 +68,7 @@ class SideBySide(NotebookWidget):
 
     @property
     def parts(self) -> list[ipywidgets.Widget]:
-        """Both views, too."""
+        """Both views, in addition."""
         return [*super().parts, *self.before.parts, *self.after.parts, self.before, self.after]
 
     def _take(self, comparison: Comparison) -> str:
@@ -78,7 +78,7 @@ class SideBySide(NotebookWidget):
         return json.dumps(paired(comparison), separators=(",", ":"))
 
     def update(self, comparison: Comparison) -> None:
-        """Show a newer comparison of the same plans, for instance after their runs; steps and selections are kept."""
+        """Show a newer comparison of the same plans, for example after their runs; steps and selections are kept."""
         self._following = True
         try:
             self.before.update(comparison.before)
@@ -92,7 +92,7 @@ class SideBySide(NotebookWidget):
         if self._following or view.from_page or self.tied == "off":
             return
         side = int(view is self.after)
-        # What follows is observed, too: without the flag the follower would lead back.
+        # The following changes are observed too; without the flag the other view would update this one again.
         follower = (self.after, self.before)[side]
         self._following = True
         try:

@@ -1,7 +1,7 @@
-"""Mapping of steps between two recordings, so that two views step together.
+"""Mapping of steps between two recordings, which synchronizes two views.
 
-Two plans of one program seldom take the same steps: one pass decides more, kernels come in another order. So each step
-has a partner on the other side, computed once for both directions, and stepping never waits for a search.
+Two plans of one program seldom have the same steps, since passes decide differently and kernels change order. So each
+step has a partner on the other side, computed once for both directions, and stepping never waits for a search.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.replay.steps import stage_ends, stage_kernels
 
 Tie: TypeAlias = Literal["nodes", "steps", "off"]
-"""How two views are tied: by nodes they show the same decision, or the kernel that computes the same nodes; by steps
-they show the step of the same number in the same stage."""
+"""How two views are synchronized: "nodes" shows the same decision, or the kernel that computes the same nodes; "steps"
+shows the step with the same number in the same stage."""
 TIES: tuple[Tie, ...] = get_args(Tie)
 
 
@@ -27,7 +27,7 @@ class StageSteps:
         self.starts = [0, *self.ends[:-1]]
         self.number = {stage.name: number for number, stage in reversed(list(enumerate(recording.stages)))}
         self.kernels = stage_kernels(recording)
-        """for each stage, the kernels that it picks or runs, in the order of its steps"""
+        """for each stage, the kernels that it orders or runs, in step order"""
         self._places = [{kernel: place for place, kernel in enumerate(kernels)} for kernels in self.kernels]
 
     def first_kernel(self, stage: int) -> int:
@@ -36,15 +36,15 @@ class StageSteps:
         return self.starts[stage] + row.last - row.first
 
     def kernel_step(self, stage: int, kernel: int) -> int:
-        """Return the step of a stage at which a kernel is picked or run, or −1."""
+        """Return the step of a stage at which a kernel is ordered or run, or −1."""
         place = self._places[stage].get(kernel, -1)
         return self.first_kernel(stage) + place + 1 if place >= 0 else -1
 
 
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
-    """Map each step to the one with its number in the stage of the same name; without such a stage, to the last end.
+    """Map each step to the same-numbered step of the stage with the same name, or to the end of the last common one.
 
-    The only step of a recording without decisions and kernels is its end, and maps to the end.
+    The only step of a recording without decisions and kernels is its end, which maps to the other end.
     """
     if own.ends[-1:] in ([], [0]):
         return [*(others.ends[-1:] or [0])]
@@ -59,15 +59,15 @@ def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
         else:
             mapped += [here] * count
         missing = other < 0 if count else missing
-    if missing:  # the remaining stages have no steps here, so all of them have ended
+    if missing:  # the remaining stages have no steps here, so all of them are complete
         mapped[-1] = here
     return mapped
 
 
 def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows: tuple[int, ...]) -> list[int]:
-    """Map each step to that of the same decision, or of the kernel with the same nodes, else to the previous one.
+    """Map each step to the same decision, or to the kernel with the same nodes, else to the previous partner.
 
-    ``same`` maps decisions, and ``follows`` kernels, to the other side. The last step of a stage maps to the last one.
+    ``same`` maps decisions, and ``follows`` kernels, to the other side. The last steps of a stage map to each other.
     """
     mapped = by_steps(own, others)
     for number, stage in enumerate(own.recording.stages):
@@ -95,7 +95,7 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
 
 
 def partners(comparison: Comparison) -> dict[str, tuple[list[int], list[int]]]:
-    """Return for each way of tying: the step after for every step before, and the step before for every step after."""
+    """Return for each mode of synchronization the partner after every step before, and before every step after."""
     before, after = StageSteps(comparison.before), StageSteps(comparison.after)
     back = {other: number for number, other in comparison.decisions.items()}
     return {

@@ -11,14 +11,14 @@ from explorer.view.model.decision_facts import NOT_RUN
 from explorer.view.model.stage_texts import machine_text
 
 _LISTED = 20
-"""declined decisions that are listed at most"""
+"""maximum number of listed declined decisions"""
 
 
 def costs(recording: Recording) -> str:
-    """Return the declined decisions with the time that each may cost; "" if nothing was declined.
+    """Return the declined decisions with the estimated time that each costs; "" if nothing was declined.
 
-    Each is named as in the lines of decisions, which say why. Times estimate how much longer the schedule takes than if
-    the rule had been applied; they cannot be added up.
+    Each is named as in the lines of decisions, which contain the reasons. The times estimate how much longer the
+    schedule takes than if the rule had been applied; they cannot be added up.
     """
     declined = recording.declined
     if not declined:
@@ -39,7 +39,7 @@ def _line(recording: Recording, decision: Decision) -> str:
 
 
 def gains(recording: Recording) -> str:
-    """Return the measured time of each batch and the estimates that it was decided on; "" without a run or batches.
+    """Return each batch's measured time and the estimates behind the decision; "" without a run or batches.
 
     Batches computed by one kernel share a line.
     """

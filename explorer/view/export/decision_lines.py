@@ -1,9 +1,9 @@
-"""Lines of decisions in texts: each names its stage, its verdict, where it is, its rule, why, and its code.
+"""Lines of decisions in texts, each with its stage, verdict, location, rule, reason and code.
 
     fuse ✗ block / matmul, line 3 · Epilogue: `matmul` is not fused with …, because … [other_consumers] ×2
 
-The canonical text, comparisons, and the plugin for pytest have the same lines. The plugin only has texts, those that a
-notebook keeps, so lines are read back here, too.
+The canonical text, comparisons and the pytest plugin use the same lines. The plugin only has texts, which notebooks
+store, so lines are also parsed here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HEAD = re.compile(r"(?P<stage>[^·✓✗]+) (?P<mark>[✓✗]) ")
 _RULE = re.compile(r" · (?P<rule>\w+): ")
 _RULE_ALONE = re.compile(r"(?P<rule>\w+): ")
 _TAIL = re.compile(r" \[(?P<code>[^\[\]]*)\](?: ×(?P<times>\d{1,3}(?:,\d{3}){0,2}))?$")
-"""parts of a line; one pattern for all of it would take a time that grows with the cube of a hostile name"""
+"""parts of a line; a single pattern would take cubic time for a hostile name"""
 
 
 class DecisionLine(NamedTuple):
-    """Line of a text about one decision, or about several equal ones in a row."""
+    """Line of a text about one decision, or about several equal consecutive decisions."""
 
     stage: str
     mark: str
@@ -61,7 +61,7 @@ def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
 
 
 def _numbers(recording: Recording, decision: Decision) -> str:
-    """Return what an applied decision does to numbers, as a sentence after its reason; "" where the bits stay."""
+    """Return how an applied decision affects the numbers, as a sentence after its reason; "" if bits are unchanged."""
     if decision.verdict == "applied":
         for row in recording.explanations:
             if row.numerics and (row.code, row.reason) == (decision.code, decision.reason):
@@ -70,14 +70,14 @@ def _numbers(recording: Recording, decision: Decision) -> str:
 
 
 def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[DecisionLine]:
-    """Return the lines of decisions; consecutive ones for the same reason share the line of the first."""
+    """Return the lines of decisions; consecutive decisions with the same reason share the line of the first."""
     lines = [decision_line(recording, decision) for decision in decisions]
     alike = itertools.groupby(lines, lambda line: line._replace(place=""))
     return [next(same)._replace(times=1 + len(list(same))) for _, same in alike]
 
 
 def read_line(line: str) -> DecisionLine | None:
-    """Return the decision that a line is about; None for a line about something else."""
+    """Parse the line of a decision; return None for any other line."""
     head, tail = _HEAD.match(line), _TAIL.search(line)
     if head is None or tail is None:
         return None

@@ -1,4 +1,4 @@
-"""DOT export: the graph at one position in Graphviz's language."""
+"""DOT export: the graph at one position in the DOT language."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPERATION = {"shape": "box", "style": "rounded", "color": "#8f9aad"}
 def to_graphviz(recording: Recording, position: int | None = None, *, body: int = 0) -> graphviz.Digraph:
     """Return the graph at a position (None: the end) with fused kernels as clusters.
 
-    Node names are node ids; labels are escaped. Raises ValueError outside 0 … ``recording.end``.
+    Node names are node ids; labels are escaped. Raise ValueError for a position outside 0 … ``recording.end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -29,7 +29,7 @@ def to_graphviz(recording: Recording, position: int | None = None, *, body: int 
     for node in shown:
         label = _literal(recording.label(node)) + r"\n" + _literal(recording.named_type_text(node))
         style = _LEAF if nodes.kind[node] in ("leaf", "input", "constant") else _OPERATION
-        # Graphviz reads a label between angle brackets as HTML, and names come from files.
+        # Graphviz parses a label between angle brackets as HTML, and names come from files.
         digraph.node(str(node), graphviz.nohtml(label), **style)
     drawn = set(shown)
     for number, (group, members) in enumerate(state.groups):

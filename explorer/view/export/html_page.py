@@ -1,7 +1,7 @@
-"""HTML export: one file that works from disk, with the player, its data, and a picture for readers without scripts.
+"""HTML export: a single offline file with the player, its data, and a picture for readers without scripts.
 
-The page loads nothing: script, style sheet and data are in it, so that it works from disk, in an e-mail, and behind a
-policy that forbids other origins.
+The page contains its script, style sheet and data and loads nothing, so that it works from disk, in an e-mail, and
+under a policy that forbids other origins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from explorer.view.picture.svg import svg
 
 
 def image(picture: str, label: str) -> Markup:
-    """Return a picture as an HTML image that loads nothing: sanitizers that remove SVG elements keep it."""
+    """Return a picture as an HTML image that loads nothing, since sanitizers that remove SVG elements keep images."""
     data = base64.b64encode(picture.encode()).decode()
     return element("img", src=f"data:image/svg+xml;base64,{data}", alt=label, style="max-width:100%;height:auto")
 
@@ -36,11 +36,11 @@ _LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
 _TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
 
 _ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart", "label"), "middle"), "number": "end"}
-"""class of a text → its anchor in the style sheet"""
+"""CSS class of a text element → its anchor"""
 
 
 def plain(picture: Markup) -> Markup:
-    """Add attributes to the shapes and texts of a picture so that it is legible without styles."""
+    """Add attributes to the shapes and texts of a picture, so that it is legible without styles."""
     return Markup(re.sub(r"<(rect|path|circle|polygon|text)(?=[ >/])([^>]*)", _with_attributes, picture))
 
 
@@ -65,13 +65,13 @@ takeFallback(document.getElementById("explorer"));
 """
 
 _UNSEEN = "position:absolute;width:1px;height:1px;margin:0;overflow:hidden;clip-path:inset(50%)"
-"""style of a heading for screen readers: the view shows the title in its own way"""
+"""style of a heading for screen readers only, since the view shows the title itself"""
 FILLS = "--ex-least:0px !important}#explorer .ex-height-bar{display:none}"
-"""end of a style whose views have their height from the window: readers cannot drag it"""
+"""end of a style for views whose height follows the window, so that readers cannot drag it"""
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important;" + FILLS
 
 _TURNED = 20_000
-"""nodes up to which a page holds both directions: of 100,000 the second one takes 3 s and 0.9 MB"""
+"""maximum nodes of a page with both directions; for 100,000 the second direction takes 3 s and 0.9 MB"""
 
 
 def html(
@@ -85,9 +85,9 @@ def html(
 ) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading.
 
-    The page opens at a position, or where ``start`` says: step, selection and open boxes as in the fragment of the
-    page's address (``step=12&node=softmax``), which names them too once a reader moves. Its graph flows in the
-    ``direction`` "down" or "right"; a page of at most 20,000 nodes holds the other one as well.
+    The page opens at ``position``, or at the state in ``start``: step, selection and open boxes, written as in the
+    fragment of the page's address (``step=12&node=softmax``), which the page updates as a reader navigates. Values flow
+    in the ``direction`` "down" or "right"; a page of at most 20,000 nodes contains both directions.
     """
     with gc_paused():
         drawing = draw(recording, check_direction(direction))
@@ -103,8 +103,8 @@ def html(
 def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
     """Return a page of the front end with data, the code that starts it, and a fallback.
 
-    The fallback is all that readers see without scripts, or if a server's policy blocks scripts and styles. The script
-    finds the data in the element ``explorer-data`` and draws into the element ``explorer``.
+    Readers see only the fallback without scripts, or if a server's policy blocks scripts and styles. The script finds
+    the data in the element ``explorer-data`` and draws into the element ``explorer``.
     """
     data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
     code = script() + _CLEAR + start
@@ -129,12 +129,12 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
 
 
 def content_policy(code: str) -> str:
-    """Return a policy that allows only this script of a page, by its digest, and the page's own styles and pictures."""
+    """Return a policy that allows only this page's script, identified by its digest, and its own styles and images."""
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def inline_json(data: str) -> str:
-    """Encode JSON so that no text in it can close the script element or fail to be encoded."""
+    """Encode JSON so that no string in it can close the script element or fail to be encoded."""
     return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda match: f"\\u{ord(match[0]):04x}", data)

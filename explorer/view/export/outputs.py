@@ -1,12 +1,12 @@
-"""Outputs of notebooks: ``ex.outputs`` says, for all cells, which parts are stored with the widget and the text."""
+"""Notebook outputs: ``ex.outputs`` selects which parts all cells store along with the widget and the text."""
 
 from __future__ import annotations
 
 
 class Outputs:
-    """Parts of a view's output; each can be left out, by ``ex.outputs.pictures = False`` in the first cell.
+    """Parts of a view's output; each can be omitted with ``ex.outputs.pictures = False`` in the first cell.
 
-    Raises TypeError for a value that is not a bool, AttributeError for another name.
+    Raise TypeError for a value that is not a bool, AttributeError for another name.
     """
 
     __slots__ = ("pictures", "png", "views")
@@ -15,7 +15,7 @@ class Outputs:
         self.pictures = True
         """the static picture, as SVG and as an image, for readers without this package"""
         self.png = False
-        """the picture as PNG in place of SVG, which LaTeX and PDF need; by the package resvg-py"""
+        """the picture as PNG instead of SVG, as LaTeX and PDF need; requires the package resvg-py"""
         self.views = True
         """the stored view, which JupyterLab steps through without a kernel"""
 

@@ -1,9 +1,9 @@
-"""Text export: one line per decision, one per kernel; equal programs and options give equal text.
+"""Text export: one line per decision and per kernel; equal programs and options give equal text.
 
-``print(plan.explain())``, the command line, notebooks and readers without widgets use it. It is canonical, free of
-addresses, paths and measured values, so that two texts can be compared with diff; a table library would wrap lines by
-terminal width. Decisions come first, and lines that change with any of them, such as counts and fingerprint, come last:
-tools that show where two texts begin to differ then show the decision.
+``print(plan.explain())``, the command line, notebooks and readers without widgets use it. It is canonical, without
+addresses, paths and measured values, so that diff can compare two texts; a table library would wrap lines at the
+terminal width. Decisions come first, and lines that change with any of them, such as counts and the fingerprint, come
+last, so that tools that show the first difference between two texts show the decision.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _SCOPES, _DEPTH = 40, 2
 _LAYERS = 60
 """maximum number of lines about layers in the short text"""
 _WHOLE = 400
-"""number of decisions and kernels up to which the short text lists all of them"""
+"""maximum number of decisions and kernels that the short text lists completely"""
 _FIRST, _LAST = 24, 8
-"""beyond that, how many are listed at the beginning and at the end of each stage and of the schedule"""
+"""number listed at the beginning and end of each stage and of the schedule if there are more"""
 _Row = TypeVar("_Row")
 
 
 def text(recording: Recording, *, short: bool = False) -> str:
-    """Return the canonical text of a recording, free of addresses, times, paths and measured values.
+    """Return the canonical text of a recording, without addresses, times, paths and measured values.
 
-    The ``short`` text lists the first and last decisions of each stage, and kernels, if there are many.
+    The ``short`` text lists only the first and last decisions of each stage, and kernels, if there are many.
     """
     kernels = recording.schedule.kernels if recording.schedule else ()
     cut = short and len(recording.decisions) + len(kernels) > _WHOLE
@@ -69,7 +69,7 @@ def _decision_lines(recording: Recording, decisions: Sequence[Decision], cut: bo
 
 
 def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], what: str) -> list[str]:
-    """Return the lines of rows; of many only those of the first and last ones, so that no others are composed."""
+    """Return the lines of rows; if there are many, only those of the first and last rows, for speed."""
     hidden = len(rows) - _FIRST - _LAST
     if hidden <= 0:
         return lines(rows)
@@ -85,14 +85,14 @@ def _stage_line(recording: Recording, stage: Stage) -> str:
 
 
 def _scope_lines(recording: Recording) -> list[str]:
-    """List the totals of scopes that have weights, inner ones indented."""
+    """List the totals of scopes that have weights, with inner scopes indented."""
     totals = of_scopes(recording)
     inside: dict[int, list[int]] = {}
     for row, scope in enumerate(recording.scopes):
         if totals[row].parameters and scope.kind != "top":
             inside.setdefault(scope.parent, []).append(row)
     outermost = [row for row, scope in enumerate(recording.scopes) if scope.kind == "top"]
-    # Reversed, since the last one is taken first.
+    # Reversed, since the stack is popped from its end.
     pending = [(row, 0) for top in reversed(outermost) for row in reversed(inside.get(top, ()))]
     lines = []
     while pending:
@@ -107,7 +107,7 @@ def _scope_lines(recording: Recording) -> list[str]:
 
 
 def _layer_lines(recording: Recording, short: bool) -> list[str]:
-    """List the layers with order, policies and gradients; the short text only the first ones."""
+    """List the layers with order, policies and gradients; the short text lists only the first."""
     lines = [f"  {line}" for line in layer_lines(recording.layers)]
     if short and len(lines) > _LAYERS:
         lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more: print(layer.describe()) has them all"]
@@ -148,7 +148,7 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
 
 
 def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
-    """Return the line of a kernel, which is ``number`` in the schedule, from 1."""
+    """Return the line of a kernel, whose 1-based position in the schedule is ``number``."""
     names = [recording.named_label(node) for node in kernel.nodes[:8]]
     names += ["…"] if len(kernel.nodes) > 8 else []
     row = recording.nodes.source[kernel.nodes[-1]]

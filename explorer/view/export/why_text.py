@@ -1,4 +1,4 @@
-"""Answers to "why?" as text: the history of a node, with facts and fate, and the decisions about two nodes."""
+"""Answers to "why?" as text: a node's history with facts and final state, and the decisions about two nodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.tree.scopes import scope_path
 
 _KERNELS = 8
-"""maximum number of listed kernels that compute a node together with others"""
+"""maximum number of listed kernels that compute a node along with others"""
 
 
 def why(recording: Recording, node: int) -> str:
-    """Return the history of a node as text: its decisions with facts, the declined ones in order, and its final state.
+    """Return the history of a node as text: all its decisions in order, with facts, and its final state.
 
-    Raises ValueError for an id that the recording does not have.
+    Raise ValueError for an id that is not in the recording.
     """
     if not 0 <= node < len(recording.nodes):
         raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(recording.nodes) - 1}")
@@ -34,7 +34,7 @@ def why(recording: Recording, node: int) -> str:
 def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
     """Return the history of an operator's nodes as one text, as ``why`` does for a node.
 
-    Each decision and each kernel is listed once; nodes that no decision is about share the last line.
+    Each decision and each kernel is listed once; nodes without decisions share the last line.
     """
     if len(nodes) == 1:
         return why(recording, nodes[0])
@@ -44,7 +44,7 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
         *_decision_lines(recording, nodes),
     ]
     ends: dict[str, list[str]] = {}
-    """line about the fate of a node → the nodes that it is about"""
+    """line about the final state of a node → the nodes that it describes"""
     silent = []
     for node in nodes:
         if decisions_about(recording, node):
@@ -62,9 +62,9 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
 
 
 def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ("", "")) -> str:
-    """Return the decisions about two nodes, or about two operators' nodes, as text; without one, what became of each.
+    """Return the decisions about two nodes, or two operators, as text; if there is none, the history of each.
 
-    ``names`` are those by which a reader asked, empty for nodes. Raises ValueError for an unknown id.
+    ``names`` are the names that the reader used, empty for nodes. Raise ValueError for an unknown id.
     """
     count = len(recording.nodes)
     if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
@@ -81,7 +81,7 @@ def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], 
 
 
 def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
-    """List the lines and scopes that nodes were recorded in, each once."""
+    """List the lines and scopes in which nodes were recorded, without duplicates."""
     sources = [recording.sources[row] for node in nodes if (row := recording.nodes.source[node]) >= 0]
     scopes = [" / ".join(scope_path(recording, node)) for node in nodes]
     lines = [f"recorded at {source.place}: {source.text.strip()}" for source in sources]
@@ -93,7 +93,7 @@ def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
 
 
 def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
-    """List the known functions that nodes are parts of: ``part of GELU of x: 5 operations, the last is multiply``."""
+    """List the known functions that contain nodes: ``part of GELU of x: 5 operations, the last is multiply``."""
     label, lines = recording.label, []
     for row in recording.compositions:
         if not nodes.isdisjoint(row.members):
@@ -106,7 +106,7 @@ def _compositions(recording: Recording, nodes: Set[int]) -> list[str]:
 def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
     """List the decisions about nodes in order, each with its facts.
 
-    Where a whole plan's memory is planned, the facts are those of the plan, and are left out.
+    The facts of the stage that plans the memory of a whole plan describe the plan, and are omitted.
     """
     lines = []
     for number in sorted({number for node in nodes for number in decisions_about(recording, node)}):
@@ -118,15 +118,15 @@ def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
 
 
 def _line(recording: Recording, decision: Decision) -> DecisionLine:
-    """Return the line of a decision with the module of its rule; where it is, the heading says."""
+    """Return the line of a decision with the module of its rule; the heading contains the location."""
     line = decision_line(recording, decision)
-    # Without the line number: an edit above a rule would change every text that mentions it.
+    # Without the line number, since an edit above a rule would change every text that mentions the rule.
     module = re.sub(r":\d+$", "", decision.location)
     return line._replace(place="", rule=f"{line.rule} ({module})" if module else line.rule)
 
 
 def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
-    """List the facts of a decision; for a batch that ran, estimates are marked as such."""
+    """List the facts of a decision; for a measured batch, estimates are marked."""
     labels = fact_labels(decision)
     lines = [
         f"      {labels[name]}: {fact_text(name, value, recording.label)}" for name, value in decision.facts.items()

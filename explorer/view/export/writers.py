@@ -1,7 +1,7 @@
-"""Writers of a recording: the ending of a file's name chooses a page, a picture, a graph, text or data.
+"""Writers of a recording; the file extension chooses a page, a picture, a graph, text or data.
 
-``view.save`` and ``explorer show`` write through explorer/save_view.py, which chooses from this table. A writer imports
-its own part when it is called, because a page needs the whole front end and text needs none of it.
+``view.save`` and ``explorer show`` write through explorer/save_view.py, which uses this table. A writer imports its
+dependencies when it is called, because a page needs the whole front end and text needs none of it.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from explorer.view.replay.steps import position_at
 
 @dataclass(frozen=True)
 class ViewState:
-    """State of a view that a file repeats, as it was when a reader saved it."""
+    """State of a view that a file reproduces, as it was when a reader saved the file."""
 
     theme: str = "auto"
     step: int | None = None
     """step of the view; None is the first one for a page, and the last one for a picture"""
     stage: str = ""
-    """name of the stage of the step: the last step before a stage, with its name, shows it as a whole"""
+    """name of the stage of the step; the last step before a stage, with this name, shows the stage as a whole"""
     selected: int = -1
     open_boxes: Collection[int] | None = None
     """open boxes; None leaves the choice to the layout"""
     overlays: tuple[HeatMetric, ...] = ()
-    """numbers laid over the graph of a page"""
+    """overlays of a page's graph"""
     direction: str = "down"
-    """where values flow: "down" or "right" """
+    """flow direction of values: "down" or "right" """
     depth: int | None = None
-    """boxes are open down to this depth, instead of ``open_boxes``: at 0 none is"""
+    """boxes are open down to this depth, instead of ``open_boxes``; 0 closes all boxes"""
     edge_types: bool = False
-    """whether a picture writes the types of values next to edges; a page does so near"""
+    """whether a picture writes value types next to edges; a page does so when zoomed in"""
 
     def position(self, recording: Recording) -> int:
-        """Return the number of decisions taken at the step; None is the end."""
+        """Return the number of decisions taken at the step; a step of None means the end."""
         return recording.end if self.step is None else position_at(recording, self.step, self.stage)
 
     def address(self) -> str:
-        """Return the state as the fragment of a page's address, which static/controls/view_address.js reads."""
+        """Return the state as the fragment of a page's address, which static/controls/view_address.js parses."""
         boxes = None if self.open_boxes is None else ",".join(map(str, sorted(self.open_boxes)))
         parts = {
             "stage": self.stage or None,
@@ -104,4 +104,4 @@ WRITERS: Mapping[str, Callable[[Recording, ViewState], str | bytes]] = {
     ".txt": _text,
     ".json": _json,
 }
-"""ending of a file's name → its writer; text and data hold all steps, whichever the view shows"""
+"""file extension → its writer; text and data contain all steps, whichever step the view shows"""

@@ -1,1 +1,1 @@
-"""Folding of large graphs: repeated and parallel parts become boxes."""
+"""Folding of large graphs, which turns repeated and parallel parts into boxes."""

@@ -1,8 +1,8 @@
-"""Boxes of produced nodes: what a pass puts between the nodes of the program has the room of one box until it is there.
+"""Boxes of produced nodes, which reserve the space of one closed box until a pass produces the nodes.
 
-A pass that joins products, say, produces their joined weights, the product and what both are computed from. Each has a
-place of its own, since nothing replaces it; left loose, these places would keep the nodes of the program apart from the
-first picture on. A box of which no node has been produced yet takes the room of one closed box.
+A pass that joins products, for example, produces joined weights, the joined product and their operands. These nodes
+replace nothing, so each has its own slot; without a box these slots would separate the program's nodes from the first
+picture on. A box of which no node has been produced yet takes the space of one closed box.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import contractible
 
 LEAST = 8
-"""minimum number of connected produced nodes that get a box: a reader sees fewer side by side with what was recorded"""
+"""minimum number of connected produced nodes that get a box; fewer are shown next to recorded nodes"""
 
 
 def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put connected nodes that passes produced next to recorded ones of a box, in places of their own, into a box."""
+    """Put connected produced nodes that are next to recorded nodes of a box, in their own slots, into a box."""
     born = recording.nodes.born
     loose = {slot for slot, members in enumerate(slots.nodes) if born[members[0]] >= 0}
     loose = {slot for slot in loose if tree.boxes[tree.box_of[slot]].kind != "batch"}
@@ -30,7 +30,7 @@ def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
             continue
         holder, members = tree.box_of[group[0]], set(group)
         left = [item for item in tree.boxes[holder].items if item.table == "box" or item.number not in members]
-        if not left:  # what was inlined into a call
+        if not left:  # nodes inlined for a call
             continue
         first = min(born[slots.nodes[slot][0]] for slot in group)
         stage = recording.stages[recording.decisions[first].stage].name
@@ -41,7 +41,7 @@ def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
 
 
 def _connected(loose: set[int], slots: Slots, tree: Tree) -> list[list[int]]:
-    """Return the connected sets of some slots, each of one box, in order."""
+    """Return the connected sets of some slots, each within one box, in order."""
     joined: defaultdict[int, list[int]] = defaultdict(list)
     for producer, consumer in slots.edges:
         if producer in loose and consumer in loose and tree.box_of[producer] == tree.box_of[consumer]:
@@ -54,7 +54,7 @@ def _connected(loose: set[int], slots: Slots, tree: Tree) -> list[list[int]]:
             continue
         group = [first]
         seen.add(first)
-        # The list grows while it is walked, so that all that is connected is reached without recursion.
+        # The list grows during the loop, so that all connected slots are reached without recursion.
         for slot in group:
             group += (new := [other for other in dict.fromkeys(joined[slot]) if other not in seen])
             seen.update(new)

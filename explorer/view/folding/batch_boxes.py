@@ -1,8 +1,7 @@
-"""Batch boxes: the nodes created by batching are put into boxes next to the members that they replace.
+"""Batch boxes, which contain the nodes created by batching, next to the nodes that they replace.
 
-Batched nodes have no scope of their own, since no line of the program created them; drawn loose, they would be
-scattered among the members. Boxes are rewritten through one index of contents, so that a thousand batches take linear
-time.
+Batched nodes have no scope, since no line of the program created them, so they would be scattered among the nodes that
+they replace. A single index of contents is used to rewrite the boxes, so that a thousand batches take linear time.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from explorer.view.tree.topological import contractible
 
 
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put the nodes of each batch, and those that use its rows unchanged, into one box.
+    """Put the nodes of each batch, and nodes that use its rows unchanged, into one box.
 
-    Edges of nodes that exist only between two passes are ignored: members that are stacked again would form a cycle.
+    Edges of nodes that exist only between two passes are ignored, since results stacked again would form a cycle.
     """
     all_batches = batches(recording)
     if not all_batches:
@@ -48,7 +47,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         if 0 < len(passing) < len(items):
             inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
             transient.update([slot for _, slot in passing])
-        # In topological order, in which boxes keep their items everywhere.
+        # In topological order, which boxes preserve everywhere.
         held = [*contents.of(box), *inside]
         contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
         contents.add(holder, BoxItem("box", box))
@@ -58,7 +57,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
 
 
 def _batch_box(tree: Tree, holder: int, items: list[BoxItem], batched: list[Batch]) -> int:
-    """Return the box of some batches: the single box among the items, that of the batched call, or a new one."""
+    """Return the box of some batches: the only box among the items, the batched call's box, or a new one."""
     boxes = [index for table, index in items if table == "box"]
     if len(boxes) == 1:
         (box,) = boxes
@@ -71,7 +70,7 @@ def _batch_box(tree: Tree, holder: int, items: list[BoxItem], batched: list[Batc
 
 
 def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
-    """Put nodes that exist only between two passes into a box, so that they take no space from the others."""
+    """Put nodes that exist only between two passes into a box, so that they take no space from other nodes."""
     names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
     label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     box = len(tree.boxes)
@@ -81,14 +80,14 @@ def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: l
 
 
 def _label(batched: list[Batch]) -> str:
-    """Return the name of a batch as the plan shows it: ``mlp ×1000``."""
+    """Return the name of a batch as shown by the plan: ``mlp ×1000``."""
     names = [batch.label for batch in batched]
     name = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     return f"{name} ×{len(batched[0].members)}"
 
 
 def _joined(all_batches: list[Batch], produced: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
-    """Merge batches of operations that read each other's whole results; batches of calls have boxes already."""
+    """Merge batches of operations that read each other's whole results; batches of calls already have boxes."""
     of = {slot: number for number, own in enumerate(produced) for slot in own}
     first = list(range(len(all_batches)))
 
@@ -114,7 +113,7 @@ def _joined(all_batches: list[Batch], produced: list[set[int]], around: list[int
 
 
 def _without_cycles(joined: list[list[int]], produced: list[set[int]], slots: Slots) -> list[list[int]]:
-    """Take apart batches that are connected through other nodes, too: as one box they would read themselves."""
+    """Separate batches that are also connected through other nodes, since as one box they would read themselves."""
     groups = [[slot for number in numbers for slot in produced[number]] for numbers in joined]
     return [
         part
@@ -153,7 +152,7 @@ def _outermost(tree: Tree, slots: set[int]) -> list[BoxItem]:
 
 
 class _Contents:
-    """Contents of boxes while items are moved; a move takes time in proportion to the items moved."""
+    """Contents of boxes while items are moved; a move takes time proportional to the number of items moved."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -176,7 +175,7 @@ class _Contents:
         self._tree.boxes[inner.number].parent = box
 
     def take(self, items: list[BoxItem]) -> None:
-        """Remove items from their boxes, and boxes that become empty from theirs."""
+        """Remove items from their boxes, and boxes that become empty from their parents."""
         tree = self._tree
         holders = [tree.box_of[index] if table == "slot" else tree.boxes[index].parent for table, index in items]
         for item, box in zip(items, holders, strict=True):
@@ -194,7 +193,7 @@ class _Contents:
 
 
 def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:
-    """Return the last node in a slot or a box; nodes are numbered in topological order."""
+    """Return the last node in a slot or a box; node ids are in topological order."""
     last, inside = -1, [item]
     while inside:
         table, index = inside.pop()

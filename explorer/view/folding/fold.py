@@ -1,7 +1,7 @@
 """Folding: long, repeated or oversized parts of a graph become boxes that open on demand.
 
-Runs once per recording, after the scopes of the program have become boxes: people's own structure comes first, and only
-boxes that still contain too much are folded. Graph clustering would also find groups, but not ones that have a name.
+Runs once per recording, after the scopes of the program have become boxes: the user's structure has priority, and only
+boxes that still contain too much are folded. Graph clustering would also find groups, but they would have no names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.view.tree.topological import contractible, levels, ordered
 FEW = 6
 """maximum number of equal boxes shown side by side in a repeat or stack"""
 PARTS = 40
-"""maximum number of parts that a large box is cut into"""
+"""maximum number of parts into which a large box is cut"""
 
 
 class Joined(NamedTuple):
@@ -38,11 +38,11 @@ class Joined(NamedTuple):
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
 ROW = 16
-"""minimum number of leaves of several types with the same readers to fold: more in a row are wider than a page"""
+"""minimum number of folded leaves of several types with the same readers; more in a row are wider than a page"""
 ALIKE = 3
 """minimum number of equal neighbours in a repeat or a stack"""
 PAIR = 4
-"""minimum operations of a box from which two in a row are a repeat"""
+"""minimum operations of a box of which two in a row are a repeat"""
 MOST = 150
 """maximum number of items of a box"""
 FOLDED = ("stack", "part")
@@ -57,7 +57,7 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     gather_produced(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
-    # The outermost boxes are inside no other, so their structure is never compared.
+    # The outermost boxes are not inside other boxes, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
     if new_boxes := stack_pieces(folder, edges, recorded):
@@ -94,11 +94,11 @@ class _Folder:
         return self.slots.nodes[slot][0]
 
     def is_leaf(self, item: BoxItem) -> bool:
-        """Whether an item is an input value of the program."""
+        """Return whether an item is an input value of the program."""
         return item.table == "slot" and self.leaf[item.number]
 
     def join(self, box: int, joined: Sequence[Joined]) -> None:
-        """Put each group of items into a box of its own, at the place of its first member."""
+        """Put each group of items into a new box, at the position of its first item."""
         items = self.tree.boxes[box].items
         inside: dict[int, int] = {}
         for group in joined:
@@ -110,7 +110,7 @@ class _Folder:
             elif members[0].table == "box" and group.kind != "block":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
-        # fromkeys keeps the first place of each: a new box stands where its first member stood.
+        # fromkeys keeps the first occurrence, so a new box replaces its first item.
         kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
         if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
             # A box that contains only a repeat becomes that repeat.
@@ -125,7 +125,7 @@ class _Folder:
         self._blocks += len(boxes)
 
     def common(self, items: list[BoxItem]) -> str:
-        """Return a common name for equal items: their shared name, or the first and the last one."""
+        """Return a common name for equal items: their shared name, or the first and last names."""
         nodes, boxes = self.recording.nodes, self.tree.boxes
         first, last = (
             boxes[index].label.split(" / ")[0] if table == "box" else nodes.label[self.first(index)]
@@ -136,7 +136,7 @@ class _Folder:
         return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
 
     def _keep_first(self, box: int, members: list[BoxItem]) -> None:
-        """Show the first of many equal boxes and hide the others behind one more click; show all if they are few."""
+        """Show the first of many equal boxes and hide the others in another box; show all if they are few."""
         if len(members) <= FEW:
             return
         label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
@@ -152,7 +152,7 @@ class _Folder:
     def _split_chain(self, box: int, members: list[BoxItem], label: str) -> None:
         """Split a chain into nested chains that are short enough to read."""
         parts = members
-        # Half as many again may stay: cutting 45 into 40 and 5 would hide little.
+        # Up to half as many more may stay, since cutting 45 into 40 and 5 would hide little.
         while len(parts) > PARTS + PARTS // 2:
             groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]
             parts = []
@@ -184,7 +184,7 @@ class _Folder:
         self._ordered: dict[int, tuple[list[BoxItem], Edges, list[int]]] = {}
 
     def blocks(self, edges: list[Edges]) -> list[int]:
-        """Put repeated blocks without a scope of their own into boxes; return these."""
+        """Put repeated blocks without a scope into boxes; return these."""
         new: list[int] = []
         for box in self.tree.postorder():
             items = self.tree.boxes[box].items
@@ -205,12 +205,12 @@ class _Folder:
         return new
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
-        """Whether a block is part of a plain chain, which is folded as a chain."""
+        """Return whether a block is part of a plain chain, which is folded as a chain."""
         inside = [items[index] for index in block]
         return all(table == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for table, slot in inside)
 
     def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
-        """Find long runs of operations: each is read only by the next, which reads only it or repeats its operation."""
+        """Find long runs of operations, each read only by the next, which reads only it or repeats its operation."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
@@ -219,7 +219,7 @@ class _Folder:
             slot, reader = items[tail].number, items[head].number
             if self.readers[slot] != 1 or head in fed:
                 continue
-            # A sum of many terms is a chain, too: each step reads the one before and one value more.
+            # A sum of many terms is also a chain, since each step reads the previous step and one more value.
             if self.operands[reader] == 1 or self.operations[slot] == self.operations[reader]:
                 follower[tail] = head
                 fed.add(head)
@@ -238,9 +238,9 @@ class _Folder:
         return runs
 
     def stacks(self, items: list[BoxItem], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find equal calls, or equal boxes, on one level, none of which reads another.
+        """Find equal calls, or equal boxes, on one level that do not read each other.
 
-        Items recorded by the program are kept apart from those that passes produced.
+        Recorded items are kept separate from items that passes produced.
         """
         taken = {member for group in joined for member in group.members}
         candidates = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
@@ -257,7 +257,7 @@ class _Folder:
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_written(self, item: BoxItem) -> bool:
-        """Whether the program recorded an item, or any node inside it."""
+        """Return whether the program recorded an item, or any node inside it."""
         pending = [item]
         while pending:
             table, index = pending.pop()
@@ -271,7 +271,7 @@ class _Folder:
         return item.table == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find many leaves of one type, or very many of any, with the same readers, or read only by stacks."""
+        """Find many leaves of one type, or very many of any type, with the same readers, or read only by stacks."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
@@ -285,9 +285,8 @@ class _Folder:
         alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
             structure, label = built[leaf]
-            # The members that read it are visible inside the stacks.
-            # Weights of stacked members are read by one member each, of which only the first is seen: they fold by
-            # name.
+            # The readers are visible inside the stacks. Weights of stacked items are each read by one item, of which
+            # only the first is visible, so they fold by name.
             is_spread = reading <= stacked and spread[structure, label] >= CHAIN
             key = (structure, label, frozenset[int]()) if is_spread else (structure, "", frozenset(reading))
             alike.setdefault(key, []).append(leaf)
@@ -301,7 +300,7 @@ class _Folder:
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in map(sorted, groups)]
 
     def _is_many(self, item: BoxItem) -> bool:
-        """Whether an item is a box of many equal items, or of a batch of such items."""
+        """Return whether an item is a box of many equal items, or of a batch of such items."""
         return self._is_batch(item) or (item.table == "box" and self.tree.boxes[item.number].kind == "stack")
 
     def _is_batch(self, item: BoxItem) -> bool:
@@ -310,14 +309,14 @@ class _Folder:
     def repeats(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find runs of equal boxes each of which reads the previous one."""
         taken = {member for group in joined for member in group.members}
-        # Items read by only some members may lie between stacks.
+        # Items read by only some of the stacked items may be between stacks.
         taken |= {index for index, item in enumerate(items) if self._is_many(item) and not self._is_batch(item)}
         follower: dict[int, int] = {}
         heads: set[int] = set()
         for tail, head in edges:
             if min(tail, head) < 0 or items[tail].table != "box" or items[head].table != "box":
                 continue
-            # A repeat is a path: a box with two equal readers, or two equal operands, belongs to none.
+            # A repeat is a path, so a box with two equal readers, or two equal operands, belongs to none.
             equal = self.structure.of(items[tail]) == self.structure.of(items[head])
             if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
                 follower[tail] = head
@@ -332,20 +331,20 @@ class _Folder:
             if len(members) >= self._least(items[start]):
                 label = self.common([items[member] for member in members])
                 runs.append(Joined("repeat", label, members))
-        # A member may read the one before through other items, too: as one box they would read themselves.
+        # A box may also read the previous one through other items; as one box they would read themselves.
         groups = [group.members for group in (*joined, *runs)]
         are_one = contractible(len(items), edges, groups)[len(joined) :] if runs else []
         return list(compress(runs, are_one))
 
     def _least(self, item: BoxItem) -> int:
-        """Return the minimum number of equal items to fold: more for operators of a file, which are small and named."""
+        """Return the minimum number of equal items to fold, which is higher for named, small operators of a file."""
         if item.table == "slot":
             return ALIKE
         box = self.tree.boxes[item.number]
         return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
 
     def _works(self, box: Box) -> bool:
-        """Whether a box contains enough operations; each operator of a file counts once."""
+        """Return whether a box contains enough operations; each operator of a file counts once."""
         count, inside = 0, list(box.items)
         while inside and count < PAIR:
             item = inside.pop()
@@ -361,7 +360,7 @@ class _Folder:
         items = self.tree.boxes[box].items
         known = self._ordered.get(box)
         leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
-        # The order was found when repeated blocks were looked for; it still holds if nothing was folded since.
+        # The order comes from the search for repeated blocks, and is still valid if nothing was folded since.
         places = known[2] if known and known[:2] == (items, edges) else ordered(len(items), edges, leaves)
         order = [items[place] for place in places]
         pending = [(box, order, 1)]
@@ -370,7 +369,7 @@ class _Folder:
             if len(members) <= MOST:
                 self.tree.hold(holder, members)
                 continue
-            # Few parts of many nodes: too many parts would have to be cut again.
+            # Few parts with many nodes each, because too many parts would have to be cut again.
             size = max(-(-len(members) // PARTS), MOST // 3)
             parts = []
             for start in range(0, len(members), size):
@@ -391,10 +390,10 @@ _Pieces = list[list[BoxItem]]
 
 
 def stack_pieces(joiner: _Folder, edges: _Edges, recorded: _Edges) -> list[int]:
-    """Stack equal operations and equal subgraphs in every box; return the new boxes, each after those inside it.
+    """Stack equal operations and equal subgraphs in every box; return the new boxes, inner boxes first.
 
-    Recorded items and produced items are compared separately: ``recorded`` are the edges in every box between items
-    that the program recorded, ``edges`` all of them.
+    Recorded items and produced items are compared separately: ``recorded`` are each box's edges between recorded items,
+    ``edges`` all its edges.
     """
     tree = joiner.tree
     stacked = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
@@ -419,14 +418,14 @@ def _find(joiner: _Folder, box: int, edges: _Edges, recorded: _Edges) -> list[_P
     lines = [(source.where, source.line) for source in joiner.recording.sources]
 
     def does(place: int) -> tuple[int, tuple[str, int] | None]:
-        """Return the key of an item: items recorded at different lines are not repetitions, whoever called these."""
+        """Return the key of an item; items recorded at different lines are not repetitions, whatever their callers."""
         row = nodes.source[first[place]]
         return joiner.structure.of(items[place]), lines[row] if row >= 0 else None
 
     written = {place for place, node in first.items() if nodes.born[node] < 0}
     sets = alike(len(items), recorded[box], written, does)
     sets += alike(len(items), edges[box], first.keys() - written, does)
-    # A few equal operations on one level are chance; if most are equal, the program repeats them.
+    # A few equal operations on one level are a coincidence; if most are equal, the program repeats them.
     if 2 * sum(len(pieces) * len(pieces[0]) for pieces in sets) < len(first):
         sets = [pieces for pieces in sets if len(pieces[0]) > 1]
     return [[[items[place] for place in piece] for piece in pieces] for pieces in sets]
@@ -437,7 +436,7 @@ def _flat(pieces: _Pieces) -> list[BoxItem]:
 
 
 def _stack(joiner: _Folder, box: int, pieces: _Pieces) -> BoxItem:
-    """Put equal subgraphs into one box: the first is shown, the others operation by operation."""
+    """Put equal subgraphs into one box, which shows the first one and the others operation by operation."""
     names = [joiner.operations[slot] for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))

@@ -1,8 +1,8 @@
-"""Isomorphic subgraphs that are independent of each other, so that they can be drawn as one stack.
+"""Independent isomorphic subgraphs, which can be drawn as one stack.
 
 Equal operations on one level form a class, such as the first product of a thousand samples. If each operation of a
-class is read by exactly one of another, the two classes are joined, and so on: each sample becomes one subgraph.
-General subgraph isomorphism would be too slow; classes by level take linear time.
+class is read by exactly one operation of another class, the two classes are joined, and so on, until each sample is one
+subgraph. General subgraph isomorphism would be too slow; classes by level take linear time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from explorer.view.tree.topological import contractible, levels
 FEWEST = 8
 """minimum number of equal operations, or subgraphs, in a set"""
 _SHARE = 16
-"""a value read by at least this fraction of a class is a weight shared by its members, not a sample"""
+"""a value read by at least this fraction of a class is a shared weight, not a sample"""
 
 _Edges = Sequence[tuple[int, int]]
 
@@ -42,7 +42,7 @@ def alike(
         inside = set(numbers)
         rules = [edge for (tail, _), links in paired.items() if tail in inside for edge in links]
         pieces = _components([item for number in numbers for item in classes[number]], rules)
-        # Pieces with one item of each class are equal subgraphs; others mix them, so that only single items are equal.
+        # Pieces with one item of each class are equal subgraphs; other pieces mix them, so only single items are equal.
         if all(len(piece) == len(numbers) for piece in pieces):
             sets.append(pieces)
         else:
@@ -71,7 +71,7 @@ def _classes(
         for item in members:
             for tail in reads.get(item, ()):
                 readers[tail] = readers.get(tail, 0) + 1
-        # A value that many members read is shared by them; one that a few read is their own input.
+        # A value read by many items is shared by them; a value read by a few is their own input.
         least = max(FEWEST, len(members) // _SHARE)
         parted: dict[tuple[int, ...], list[int]] = {}
         for item in members:
@@ -88,7 +88,7 @@ def _is_bijection(edges: _Edges, tails: Sequence[int], heads: Sequence[int]) -> 
 
 
 def _components(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected components, each in ascending order, by their first member."""
+    """Return the connected components, each in ascending order, sorted by their first item."""
     neighbours: dict[int, list[int]] = {vertex: [] for vertex in vertices}
     for tail, head in edges:
         neighbours[tail].append(head)
@@ -110,7 +110,7 @@ def _components(vertices: Iterable[int], edges: Iterable[tuple[int, int]]) -> li
 
 
 def _without_cycles(count: int, edges: _Edges, sets: list[list[list[int]]]) -> list[list[list[int]]]:
-    """Split subgraphs whose operations are connected through outside items: as one box they would read themselves."""
+    """Split subgraphs whose operations are connected through outside items, since one box would read itself."""
     while any(len(pieces[0]) > 1 for pieces in sets):
         are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in sets])
         kept: list[list[list[int]]] = []
@@ -119,7 +119,7 @@ def _without_cycles(count: int, edges: _Edges, sets: list[list[list[int]]]) -> l
                 kept.append(pieces)
             else:
                 kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
-        # Nothing was split: no subgraph reads itself through others any more.
+        # Nothing was split, so no subgraph reads itself through other items any more.
         if len(kept) == len(sets):
             break
         sets = kept

@@ -35,7 +35,7 @@ def repeated(
     leaves: Collection[int],
     structure: Structure,
 ) -> list[list[list[int]]]:
-    """Return series of equal blocks, as indices of ``items``; a leaf belongs to the block that alone reads it.
+    """Return series of equal blocks, as indices of ``items``; a leaf belongs to the only block that reads it.
 
     ``order`` lists the items topologically.
     """
@@ -64,7 +64,7 @@ def repeated(
             blocks.append(operations[first:end])
         series.append(blocks)
     flat = [block for blocks in series for block in blocks]
-    # A weight that two blocks share belongs to neither, else the blocks would read each other.
+    # A weight shared by two blocks belongs to neither, since the blocks would otherwise read each other.
     for leaf, reading in readers.items():
         inside = {block_of[position] for position in reading}
         if len(inside) == 1 and inside != {-1}:
@@ -93,7 +93,7 @@ def _segments(
     segments, first, alive = [], 0, 0
     for position in range(len(operations)):
         alive += (last_use[position] >= 0) - dying[position]
-        # More than one live value: a cut would separate values that belong together, such as a residual and its sum.
+        # With more than one live value, a cut would separate related values, such as a residual and its sum.
         if alive > 1 and position + 1 < len(operations):
             continue
         key = tuple(
@@ -114,7 +114,7 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
     series, start = [], 0
     while start < len(values):
         later = following[values[start]]
-        # Positions were entered from the last one, so the last of the list is this segment itself.
+        # Positions were entered from the end, so the last in the list is this segment itself.
         later.pop()
         best = (0, 0, 0)
         for other in later[: -_TRIED - 1 : -1]:
@@ -125,7 +125,7 @@ def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
             times = (end - start) // period
             operations = segments[start + period - 1].end - segments[start].first
             if operations >= (_OPERATIONS if times > 2 else _PAIR) and times > 1:
-                # The most segments, and of equal ones the shortest period: four blocks, not two pairs of blocks.
+                # Prefer the most segments, then the shortest period: four blocks rather than two pairs of blocks.
                 best = max(best, (times * period, -period, times))
         if best[2]:
             series.append((start, -best[1], best[2]))

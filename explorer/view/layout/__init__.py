@@ -1,1 +1,1 @@
-"""Coordinates: of each box alone, and of open boxes composed."""
+"""Coordinates of each box, and of open boxes composed together."""

@@ -1,7 +1,7 @@
-"""Places every box alone, with its child boxes closed: each layout is small, and equal boxes are laid out once.
+"""Layout of each box with its child boxes closed, so that layouts are small and equal boxes are laid out once.
 
-Pictures and payloads ask for the boxes that they show; others are never laid out. A layout of the whole graph at once
-takes longer than linear time, and would have to be computed anew for each box that is opened.
+Pictures and payloads request the boxes that they show; others are never laid out. Laying out the whole graph at once
+would take more than linear time, and would have to be repeated for each box that is opened.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from explorer.view.tree.slots import source
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
 GROUP_TITLE = 8
-"""further px above the items of an open box whose values flow to the right, for titles of groups"""
+"""additional px above the items of an open box whose values flow to the right, for group titles"""
 SIGN = 16
-"""px of the icon before the title of an open box"""
+"""px of the icon to the left of the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
-"""cost limits of dot, in items and levels that edges span: per recording, per box, and per recording before parts made
-by cutting are laid out plainly. At the limit the worst box measured took 0.2 s; beyond it, minutes. The limits count
-instead of measuring time, so that every machine draws the same picture."""
+"""cost limits of dot, in items plus levels that edges span: per recording, per box, and per recording before parts
+made by cutting use the plain layout. At the limit the worst measured box took 0.2 s; beyond it, minutes. The limits
+count work instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
-"""items up to which a graph is laid out whole; of a larger graph, items laid out at first (others when opened)"""
+"""maximum items of a graph that is laid out completely; number of items initially laid out for a larger graph"""
 
 
 Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -46,7 +46,7 @@ Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class BoxLayout:
-    """Layout of one open box with all child boxes closed, in px, in its own frame, in which values flow down."""
+    """Layout of one open box with all child boxes closed, in px, in the box's frame, in which values flow down."""
 
     size: tuple[int, int]
     ports: tuple[tuple[int, ...], tuple[int, ...]]
@@ -55,11 +55,11 @@ class BoxLayout:
     """x, y, width, height of each item"""
     ranks: list[int]
     routes: list[list[int]]
-    """control points of each of the box's edges, in the order of ``Model.ports.edges``; none for a plain curve"""
+    """control points of each of the box's edges, in the order of ``Model.ports.edges``; empty for a plain curve"""
     labels: list[EdgeLabel] = field(default_factory=list)
 
     def x(self, item: int, side: int, port: int) -> int:
-        """Return the middle of an item, or for the border (−1) one of its ports."""
+        """Return the x coordinate of an item's middle, or for the border (−1) of one of its ports."""
         return self.ports[side][port] if item < 0 else self.places[item][0] + self.places[item][2] // 2
 
 
@@ -68,7 +68,7 @@ SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tupl
 
 
 def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[SpecialEdge]:
-    """Yield the edges of a box that are no plain curves between their ends, or have names there."""
+    """Yield the edges of a box that are not plain curves between their ends, or have names at their ends."""
     none = ("", "")
     for (tail, head, out, into), route in zip(model.ports.edges[box], layout.routes, strict=True):
         names = model.port_names.get((box, tail, head, out, into), none) if model.port_names else none
@@ -77,7 +77,7 @@ def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[Special
 
 
 class Layouts(Sequence[BoxLayout]):
-    """Layouts of a model's boxes, each computed at the first request and then kept."""
+    """Layouts of a model's boxes, each computed on first access and then cached."""
 
     def __init__(self, model: Model, engine: LayoutEngine | None = None, direction: Direction = "down") -> None:
         self.direction = direction
@@ -90,13 +90,13 @@ class Layouts(Sequence[BoxLayout]):
         self._ranked = _by_importance(model)
         self._choosing = self._choices()
         self._simple: dict[int, bool] = {}
-        # Browser messages may arrive on a thread of their own.
+        # Browser messages may arrive on another thread.
         self._lock = threading.RLock()
         renew_in_children(self)
 
     def renew(self) -> None:
         """Recreate in a forked process the state that a thread of its parent may have been changing."""
-        # A generator that another thread was inside of cannot be entered again.
+        # A generator that another thread was executing cannot be resumed.
         self._choosing, self._simple = self._choices(), {}
         self._lock = threading.RLock()
 
@@ -115,7 +115,7 @@ class Layouts(Sequence[BoxLayout]):
         with self._lock:
             number = outer = range(len(self))[box]
             path = []
-            while outer >= 0 and outer not in self._placed:  # the ancestors of a placed box are placed, too
+            while outer >= 0 and outer not in self._placed:  # the ancestors of a placed box are also placed
                 path.append(outer)
                 outer = self._model.tree.boxes[outer].parent
             for outer in reversed(path):
@@ -123,7 +123,7 @@ class Layouts(Sequence[BoxLayout]):
             return self._placed[number]
 
     def opened(self) -> set[int]:
-        """Return the boxes that are open at first, with those around them."""
+        """Return the boxes that are initially open, with their ancestors."""
         boxes = self._model.tree.boxes
         chosen: set[int] = set()
         for index, box in enumerate(boxes):
@@ -134,7 +134,7 @@ class Layouts(Sequence[BoxLayout]):
         return chosen
 
     def at_once(self) -> set[int]:
-        """Choose the boxes laid out at first: all of a graph that is not large, else the first ones."""
+        """Choose the boxes laid out initially: all of a graph that is not large, else the first ones."""
         sizes = [len(box.items) for box in self._model.tree.boxes]
         if sum(sizes) <= _WHOLE:
             return set(range(len(sizes)))
@@ -146,7 +146,7 @@ class Layouts(Sequence[BoxLayout]):
         }
 
     def next_to_open(self) -> list[int]:
-        """Return the closed boxes that a reader meets first, from the top down, up to the items laid out at first."""
+        """Return the closed boxes nearest the top, from the top down, up to the initial layout's item limit."""
         boxes, opened = self._model.tree.boxes, self.opened()
         met = sorted(
             (rank, index)
@@ -167,7 +167,7 @@ class Layouts(Sequence[BoxLayout]):
         layout, routes = self._known[graph], self._known[graph].routes
         edges = self._model.ports.edges[box]
         if len(graph.edges) < len(edges):
-            # Edges between the same items share a route; those that pass through places have none.
+            # Edges between the same items share a route; edges that pass through items have none.
             known = dict(zip(graph.edges, routes, strict=True))
             routes = [known.get(_ends(edge), []) for edge in edges]
         top = 0 if box in self._model.tree.bodies else TITLE
@@ -176,7 +176,7 @@ class Layouts(Sequence[BoxLayout]):
         return replace(layout, routes=routes, labels=labels)
 
     def _order(self, box: int) -> Order:
-        """Return the order of a box's ports; the box around it is placed."""
+        """Return the port order of a box whose parent is placed."""
         counts, parent = self._model.ports.counts[box], self._model.tree.boxes[box].parent
         if parent < 0 or counts == (1, 1):
             return tuple(range(counts[0])), tuple(range(counts[1]))
@@ -190,13 +190,13 @@ class Layouts(Sequence[BoxLayout]):
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
-        """Choose the boxes that take dot too long; important boxes get dot first, equal ones are paid once."""
+        """Choose the boxes for which dot is too slow; important boxes get dot first, equal boxes count once."""
         simple: dict[LayoutGraph, bool] = {}
         spent = 0
         for box in self._ranked:
             graph = self._graph(box)
             if graph not in simple and spent + len(graph.sizes) + len(graph.edges) > _BUDGET:
-                simple[graph] = True  # the least that it could cost
+                simple[graph] = True  # its minimum cost
             if graph not in simple:
                 price = cost(graph)
                 path = self._model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
@@ -207,12 +207,12 @@ class Layouts(Sequence[BoxLayout]):
 
 
 def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
-    """Order the ports of the boxes in a box by where their edges come from, left to right, so that they do not cross.
+    """Order the ports of the boxes in a box by the x of their edges' other ends, so that edges do not cross.
 
-    Boxes with one port on each side are left out.
+    Boxes with one port on each side are omitted.
     """
     arriving: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
-    """item → x of the edges at each of its ports at the top, and at the bottom"""
+    """item → x of the edges at each of its top ports, and at each of its bottom ports"""
     boxes: dict[int, int] = {}
     for item, (table, index) in enumerate(model.tree.boxes[parent].items):
         if table == "box" and (counts := model.ports.counts[index]) != (1, 1):
@@ -233,7 +233,7 @@ def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
 
 
 def _by_importance(model: Model) -> list[int]:
-    """Order the boxes: open ones first, then from the outside in."""
+    """Order the boxes: open boxes first, then from the outermost to the innermost."""
     order = model.tree.postorder()[::-1]
     depth: dict[int, int] = {-1: -1}
     for box in order:
@@ -259,13 +259,13 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
 
 
 def _ends(edge: tuple[int, int, int, int]) -> tuple[int, int]:
-    """Return the ends of an edge in a LayoutGraph, in which only ports of the border are told apart."""
+    """Return the ends of an edge in a LayoutGraph, which distinguishes only the border's ports."""
     tail, head, out, into = edge
     return -1 - out if tail < 0 else tail, -1 - into if head < 0 else head
 
 
 def _title(model: Model, box: int) -> int:
-    """Return the width needed for the title of an open box; that of a batch includes its gain."""
+    """Return the width needed for the title of an open box; a batch's title includes its gain."""
     if box in model.tree.bodies:
         return 0
     name, *_, last = model.box_texts[box]
@@ -274,13 +274,13 @@ def _title(model: Model, box: int) -> int:
 
 
 def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direction) -> BoxLayout:
-    """Move the engine's result into the frame of the open box: padding around it, the title strip above."""
+    """Move the engine's result into the frame of the open box, with padding around it and the title above."""
     (wide, high), strip = placed.size, 0 if outermost else TITLE
     if direction == "down":
         dx, dy = PADDING + max(0, graph.title - wide) // 2, PADDING + strip
         size = (wide + 2 * dx, high + PADDING + dy)
     else:
-        # The engine's own room for titles of groups is at their left here.
+        # The engine reserves space for group titles to the left of the groups.
         dx = PADDING + strip + GROUP_TITLE * (not outermost)
         dy = PADDING + max(0, graph.title - high) // 2
         size = (wide + PADDING + dx, high + 2 * dy)
@@ -319,19 +319,19 @@ class PlacedModel:
 
 
 def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
-    """Build the model of a recording; boxes are laid out when they are first needed."""
+    """Build the model of a recording; boxes are laid out on first access."""
     with gc_paused():
         model = build_model(recording)
         return PlacedModel(model, Layouts(model, direction=direction))
 
 
 _Span: TypeAlias = tuple[int, float]
-"""positions after the first number, up to the second one"""
+"""positions after the first number, up to and including the second"""
 _ALWAYS = float("inf")
 
 
 class PassingEdges:
-    """Finds the edges of a model's boxes that pass through places."""
+    """Finder of edges of a model's boxes that pass through items."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -341,7 +341,7 @@ class PassingEdges:
         return {old: (decision, new) for decision, old, new in self._model.recording.substitutions}
 
     def of(self, box: int) -> set[tuple[int, int]]:
-        """Return the edges of a box whose ends are joined by a trunk, too, none of whose items stands while they do."""
+        """Return the edges of a box whose ends a trunk also joins, without any item of it present while they exist."""
         edges = self._model.edges[box]
         straight = trunk(len(self._model.tree.boxes[box].items), edges)
         behind = dict(straight)
@@ -359,7 +359,7 @@ class PassingEdges:
         return passing
 
     def _meet(self, box: int, path: list[int]) -> bool:
-        """Tell whether an item inside a path is in use while its ends are joined; True where that is not known."""
+        """Return whether an item inside a path exists while its ends are joined; True if that is unknown."""
         inside = [self._slots(box, item) for item in path]
         if not all(inside):
             return True
@@ -372,7 +372,7 @@ class PassingEdges:
         )
 
     def _used(self, slots: list[int], readers: list[int]) -> Iterator[_Span]:
-        """Yield the positions at which the nodes of some slots stand; removed ones stand while they are read."""
+        """Yield the positions at which the nodes of some slots exist; removed nodes exist while they are read."""
         last = max((until for _, until in self._edge_spans(slots, readers)), default=-1)
         nodes = self._model.recording.nodes
         for node in [node for slot in slots for node in self._model.slots.nodes[slot]]:
@@ -380,7 +380,7 @@ class PassingEdges:
             yield begin, end if nodes.gone[node] < 0 else min(end, last)
 
     def _slots(self, box: int, item: int) -> list[int]:
-        """Return the slots of an item; none of the border, and of a box with boxes inside."""
+        """Return the slots of an item; empty for the border, and for a box that contains boxes."""
         if item < 0:
             return []
         table, index = self._model.tree.boxes[box].items[item]
@@ -396,8 +396,8 @@ class PassingEdges:
             after, until = self._span(node)
             for operand in recording.nodes.operands[node]:
                 begin, read = float(after), operand
-                # An operand may be replaced several times while its reader stands: each stretch between two
-                # replacements is asked for by itself.
+                # An operand may be replaced several times while its reader exists, so each interval between two
+                # replacements is checked separately.
                 while begin < until:
                     decision, successor = self._replaced.get(read, (_ALWAYS, read))
                     if slots.of[source(recording, read)] in producers:

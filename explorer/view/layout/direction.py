@@ -1,7 +1,7 @@
-"""Direction of a picture: values flow down, or to the right.
+"""Direction of a picture, in which values flow down or to the right.
 
-Graphs are laid out and composed in one frame, in which they flow down; a picture that flows to the right has both axes
-exchanged, once on the way in, for the sizes of items, and once on the way out. Long pictures are not folded
+Graphs are laid out and composed in one frame, in which values flow down. For a picture that flows to the right both
+axes are exchanged, once on input, for the sizes of items, and once on output. Long pictures are not folded
 (assets/decisions/0019).
 """
 
@@ -15,7 +15,7 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
 
 def check_direction(direction: str) -> Direction:
-    """Return a direction; raises ValueError for another text."""
+    """Return a valid direction; raise ValueError for any other string."""
     for known in DIRECTIONS:
         if direction == known:
             return known

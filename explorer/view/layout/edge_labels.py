@@ -1,7 +1,7 @@
-"""Labels of edges, where there is room for them: the type of the value, next to the middle of the edge.
+"""Edge labels with the type of the value, next to the middle of the edge if there is space.
 
-Room is found once, in a box whose child boxes are closed. It stays free when some are opened: the axes are stretched,
-which moves everything apart, and a label stays at its point of the edge.
+Space is found once, in a box whose child boxes are closed. It remains free when some are opened, because stretching the
+axes moves everything apart, and a label keeps its point on the edge.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from explorer.view.model.labels import PORT
 from explorer.view.model.picture_model import Model
 
 HEIGHT, ASIDE = 12, 5
-"""px of a label, and between it and its edge; payload/script_bundle.py tells them to the front end"""
+"""px of a label, and between it and its edge; payload/script_bundle.py passes them to the front end"""
 _APART, _SHEET = 3, 5
-"""px between a label and everything else, and of the sheet behind a closed box"""
+"""px between a label and everything else, and of the sheet drawn under a closed box"""
 _Rect = tuple[int, int, int, int]
 """left, top, right, bottom"""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeLabel:
-    """Room for the label of an edge (item to item, −1 the border) that carries the value of one slot."""
+    """Space for the label of an edge (item to item, −1 for the border) with the value of one slot."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class EdgeLabel:
     point: tuple[int, int]
     """middle of one of the edge's curves, in the frame of the box"""
     side: int
-    """1 to the right of the edge, or above it where values flow to the right; −1 on the other side"""
+    """1 to the right of the edge, or above it if values flow to the right; −1 on the other side"""
     slot: int
 
 
@@ -46,7 +46,7 @@ def edge_labels(
     routes: list[list[int]],
     frame: _Rect,
 ) -> list[EdgeLabel]:
-    """Return the labels of a box's edges, for which there is room inside a frame; each value has one."""
+    """Return the labels of a box's edges for which a frame has space; each value has one."""
     sheets = [_SHEET * (table == "box") for table, _ in model.tree.boxes[box].items]
     taken = _Taken([_around(place, sheet, direction) for place, sheet in zip(places, sheets, strict=True)])
     for members in model.groups[box]:
@@ -55,12 +55,12 @@ def edge_labels(
     labels, said = [], set()
     for (start, end, out, into), route in zip(model.ports.edges[box], routes, strict=True):
         slot = _slot(model, box, start, end, out)
-        # Beyond the border the edge goes on, and has its label there.
+        # Beyond the border the edge continues, and has its label there.
         if slot < 0 or end < 0 or (start, slot) in said or not route:
             continue
         wide = label_width(model, slot)
         for (x, y), side in _candidates(exchanged(route, direction)):
-            # With its point: an item beside both stays beside both.
+            # With its point, since an item next to both remains next to both.
             rect = _with_point(x, y, label_rect(x, y, side, wide, direction))
             if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and taken.free(rect):
                 taken.add(rect)
@@ -78,7 +78,7 @@ def label_width(model: Model, slot: int) -> int:
 
 
 def _slot(model: Model, box: int, start: int, end: int, port: int) -> int:
-    """Return the slot whose value an edge carries; −1 for several, and for a value that enters the box."""
+    """Return the slot whose value an edge carries; −1 for several values, and for a value that enters the box."""
     if start < 0:
         return -1
     table, index = model.tree.boxes[box].items[start]
@@ -86,7 +86,7 @@ def _slot(model: Model, box: int, start: int, end: int, port: int) -> int:
 
 
 def label_rect(x: int, y: int, side: int, wide: int, direction: Direction) -> _Rect:
-    """Return the room of a label of some width at a point of an edge."""
+    """Return the rectangle of a label with a given width at a point of an edge."""
     if direction == "right":
         middle = y - side * (ASIDE + HEIGHT // 2)
         return x - wide // 2, middle - HEIGHT // 2, x + wide // 2, middle + HEIGHT // 2
@@ -114,7 +114,7 @@ def _around(place: list[int], sheet: int, direction: Direction) -> _Rect:
 
 
 def _title(members: list[_Rect]) -> _Rect:
-    """Return the room for the title above the outline of a kernel."""
+    """Return the rectangle for the title above a kernel's outline."""
     left, right = min(rect[0] for rect in members), max(rect[2] for rect in members)
     top = min(rect[1] for rect in members)
     return left - 10, top - 28, right + 10, top - 10

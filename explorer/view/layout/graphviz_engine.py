@@ -1,7 +1,7 @@
-"""Layout engines: a graph of sized items in, coordinates out; dot, from Graphviz, runs in a WebAssembly sandbox.
+"""Layout engine that runs Graphviz's dot in a WebAssembly sandbox, from sized items to coordinates.
 
-WebAssembly gives the same bytes on every machine, and a crash or endless loop of dot on hostile input stays inside. The
-engine never sees a name from a file: items are numbered, and their texts are drawn by the views.
+WebAssembly gives the same bytes on every machine, and contains a crash or endless loop of dot on hostile input. The
+engine never receives a name from a file: items have indices, and the views draw their texts.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Place
 from explorer.view.tree.topological import ranks
 
 _CROP = 34
-"""px of a rank between the border and the first items that an edge does not need"""
+"""px of a rank between the border and the first items, if no edge needs it"""
 _STIFF = 64
-"""weight of an edge of a trunk; dot gives a pair of points of a long edge 8"""
+"""weight of a trunk's edge; dot gives a pair of points of a long edge 8"""
 _NARROW, _CROWDED = 10, 8
-"""px between edges in crowded graphs, and the ratio of edges, counted on each rank, to items that makes one crowded"""
+"""px between edges in crowded graphs, and the ratio of edges, counted per rank, to items that makes one crowded"""
 
 _KEPT = 20_000
-"""items and edges of the graphs whose layouts are kept: as many as dot lays out of four large recordings"""
+"""items and edges of the graphs whose layouts are cached: as many as dot lays out for four large recordings"""
 
 
 class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
     """WebAssembly session with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
     forked = False
-    """whether this process was forked: wasmtime's compiler threads do not exist in it"""
+    """whether this process was forked, so that wasmtime's compiler threads do not exist"""
 
     def __init__(self) -> None:
         config = wasmtime.Config()
         config.parallel_compilation = not self.forked
-        # Without a writable cache (no home directory, a read-only one) every process compiles anew.
+        # Without a writable cache (no home directory, or a read-only one) every process compiles again.
         with contextlib.suppress(wasmtime.WasmtimeError):
             config.cache = True
         self.wasm_path = PACKAGE_WASM_PATH
@@ -55,22 +55,22 @@ class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
 class Dot:
     """Graphviz's dot: layered, few crossings, the same bytes on every machine.
 
-    The last layouts are kept: a cell that runs again, or a view that shows a newer run, asks for the same ones.
+    The most recent layouts are cached, since a repeated cell, or a view of a newer run, requests the same ones.
     """
 
     def __init__(self) -> None:
         self._session: _Session | None = _Session()
         self._kept: OrderedDict[LayoutGraph, Placed] = OrderedDict()
-        """layouts by their graphs, the one that was asked for last at the end"""
+        """layouts keyed by their graphs, least recently used first"""
         self._kept_size = 0
         self._lock = threading.Lock()
         self._left: list[_Session | None] = []
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Open a new session in a forked process; a thread of its parent may be inside the old one."""
+        """Open a new session in a forked process, since a thread of its parent may be using the old one."""
         _Session.forked = True
-        # Kept, so that it is never closed here: its threads do not exist in this process.
+        # Kept so that it is never closed here, because its threads do not exist in this process.
         self._left.append(self._session)
         self._session = None
         self._kept, self._kept_size = OrderedDict(), 0
@@ -103,8 +103,8 @@ def dot() -> Dot:
 
 
 def dot_text(graph: LayoutGraph) -> str:
-    """Return a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
-    # dot keeps edges that pass a rank as far apart as items, so the spacing is added to the items instead.
+    """Return a graph in the DOT language; all names are numbers, so that no text from a file reaches Graphviz."""
+    # dot separates edges that pass a rank as far as items, so the spacing is added to the items instead.
     gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
     lines = [
         "digraph {",
@@ -144,7 +144,7 @@ def dot_text(graph: LayoutGraph) -> str:
 
 
 def cost(graph: LayoutGraph) -> int:
-    """Count the items, and one more for each rank that an edge passes: dot orders all of these."""
+    """Count the items, plus one for each rank that an edge passes, since dot orders all of these."""
     rank = ranks(len(graph.sizes), graph.edges)
     last = max(rank, default=0) + 1
     ends = ((rank[tail] if tail >= 0 else -1, rank[head] if head >= 0 else last) for tail, head in graph.edges)
@@ -163,7 +163,7 @@ def _port(side: str, end: int) -> str:
 
 
 def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
-    """Return the coordinates in dot's answer, in px and with y down; dot counts in points, with y up."""
+    """Return the coordinates in dot's output, in px with y down; dot uses points with y up."""
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
     top -= _CROP if used[0] else 0
@@ -180,7 +180,7 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
         names[entry["_gvid"]] = entry["name"]
         if "pos" in entry:
             where[entry["name"]] = point(entry["pos"])
-    # Invisible edges come back, too, so routes are found by their ends.
+    # Invisible edges are returned too, so routes are found by their ends.
     routes: dict[tuple[str, str], list[int]] = {}
     for edge in answer.get("edges", ()):
         points = [point(text) for text in edge["pos"].split(";")[0].split()]
@@ -203,13 +203,13 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
 
 
 _SPREAD, _CORNER, _FLAT = 18, 12, 8
-"""px between the ends of edges at a node, at most, and free at its corners, which are round; and of a flat curve"""
+"""maximum px between the ends of edges at a node, px free at its round corners, and px of a flat curve"""
 _NEAR = 16
-"""px between a cut of a curve and its ends, at least"""
+"""minimum px between a cut of a curve and its ends"""
 _STUB = 24
-"""px of the handle at an end of a curve at a box, at least"""
+"""minimum px of the handle at an end of a curve at a box"""
 _FREE, _SAMPLES = 6, 24
-"""px that a bent curve stays to the side of items, and the parts of it that are looked at"""
+"""px between a bent curve and items, and the number of parts of it that are checked"""
 
 
 def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> list[list[int]]:
@@ -223,9 +223,9 @@ def finished(graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[li
 
 
 def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Spread the ends of edges at a node: operands arrive side by side, in the order they come from.
+    """Spread the ends of edges at a node: operands arrive side by side, in the order of their origins.
 
-    A trunk arrives in the middle, and the others next to it.
+    A trunk arrives in the middle, and the other edges next to it.
     """
     straight = trunk(len(graph.sizes), graph.edges)
     arriving: dict[int, list[int]] = {}
@@ -257,7 +257,7 @@ def _straighten(graph: LayoutGraph, items: _Items, routes: list[list[int]]) -> N
             longer = min(route[-3], max(route[-1] - _STUB, route[-7]))
             if longer != route[-3] and not items.are_met([*route[-8:-3], longer, *route[-2:]]):
                 route[-3] = longer
-        # Control points that reach past the ends of their curve would swing out when an axis is stretched.
+        # Control points beyond the ends of their curve would swing out when an axis is stretched.
         for first in range(1, len(route) - 6, 6) if graph.boxes else ():
             top, bottom = route[first], route[first + 6]
             if bottom - top > _FLAT:
@@ -266,9 +266,9 @@ def _straighten(graph: LayoutGraph, items: _Items, routes: list[list[int]]) -> N
 
 
 def _bend(items: _Items, routes: list[list[int]]) -> None:
-    """Bend wide curves that are vertical at both ends, of which dot draws most as a slanted line, where there is room.
+    """Bend wide curves with vertical ends, most of which dot draws as slanted lines, if there is space.
 
-    Their handles are half as long as they are high, unless the curve would then lie over an item.
+    Their handles are half as long as the curve is high, unless the curve would then overlap an item.
     """
     for route in routes:
         for first in range(0, len(route) - 2, 6):
@@ -280,18 +280,18 @@ def _bend(items: _Items, routes: list[list[int]]) -> None:
 
 
 class _Items:
-    """Places of the items of a graph, to be asked whether a curve lies over one."""
+    """Positions of the items of a graph, for checks whether a curve overlaps an item."""
 
     def __init__(self, graph: LayoutGraph, centres: list[tuple[int, int]]) -> None:
         self.rects = sorted(
             (y - high // 2, y + high // 2, x - wide // 2 - _FREE, x + wide // 2 + _FREE)
             for (x, y), (wide, high) in zip(centres, graph.sizes, strict=True)
         )
-        """top, bottom, left and right of each, from the top"""
+        """top, bottom, left and right of each item, sorted by top"""
         self.highest = max((bottom - top for top, bottom, _, _ in self.rects), default=0)
 
     def are_met(self, curve: list[int]) -> bool:
-        """Whether a curve that leads down, of four points, lies over an item, or near the side of one."""
+        """Return whether a downward curve of four points overlaps an item, or is close to its side."""
         x0, y0, x1, y1, x2, y2, x3, y3 = curve
         low, high = min(x0, x1, x2, x3), max(x0, x1, x2, x3)
         first = bisect_left(self.rects, (y0 - self.highest,))
@@ -308,7 +308,7 @@ class _Items:
 
 
 def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
-    """Return the heights at which the stretching of the axis begins and ends when boxes are opened, near ones once."""
+    """Return the heights where stretching the axis begins and ends when boxes are opened, without near duplicates."""
     heights = {centres[box][1] + side * graph.sizes[box][1] // 2 for box in graph.growing for side in (-1, 1)}
     cuts: list[int] = []
     for height in sorted(heights):
@@ -320,8 +320,8 @@ def _cuts(graph: LayoutGraph, centres: list[tuple[int, int]]) -> list[int]:
 def _cut(route: list[int], cuts: list[int]) -> list[int]:
     """Cut the curves of a route that passes by boxes where these begin and end, and make it vertical there.
 
-    An axis that is stretched moves control points; a curve over both stretched and unstretched parts would be drawn
-    through the boxes that it passes by.
+    Stretching an axis moves control points; a curve over both stretched and unstretched parts would be drawn through
+    the boxes that it passes.
     """
     points = list(zip(route[::2], route[1::2], strict=True))
     for cut in cuts:
@@ -340,10 +340,10 @@ def _cut(route: list[int], cuts: list[int]) -> list[int]:
 
 
 def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
-    """Return the control points of the two parts into which a height cuts a curve that leads down."""
+    """Return the control points of the two parts into which a height cuts a downward curve."""
     low, high = 0.0, 1.0
     y0, y1, y2, y3 = (float(y) for _, y in curve)
-    # Twenty halvings find the parameter to a millionth, far below a pixel; only the height of the cut decides.
+    # Twenty bisections find the parameter to a millionth, far below a pixel; only the height of the cut matters.
     for _ in range(20):
         middle = (low + high) / 2
         before, between, after = y0 + middle * (y1 - y0), y1 + middle * (y2 - y1), y2 + middle * (y3 - y2)
@@ -356,7 +356,7 @@ def _parts(curve: list[tuple[int, int]], height: int) -> list[tuple[int, int]]:
 
 
 def _halves(curve: list[tuple[int, int]], share: float) -> list[tuple[float, float]]:
-    """Cut a curve in two at a share of its length, by de Casteljau's construction."""
+    """Cut a curve in two at a fraction of its parameter, by de Casteljau's construction."""
     rows: list[list[tuple[float, float]]] = [[(float(x), float(y)) for x, y in curve]]
     while len(rows[-1]) > 1:
         rows.append([(a + share * (c - a), b + share * (d - b)) for (a, b), (c, d) in pairwise(rows[-1])])

@@ -1,4 +1,4 @@
-"""Layout engines: a graph of sized items in, their coordinates out; and the plain engine, which takes linear time."""
+"""Interface of layout engines, from sized items to coordinates, and the plain engine, which takes linear time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class LayoutGraph:
     sizes: tuple[tuple[int, int], ...]
     """width and height of each item in px"""
     boxes: frozenset[int]
-    """items that are boxes: edges meet at the middle of their top and bottom"""
+    """items that are boxes, whose edges meet at the middle of their top and bottom"""
     edges: tuple[tuple[int, int], ...]
-    """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
+    """(from item, to item); −1 − p is port p of the border, at the top as a start and at the bottom as an end"""
     groups: tuple[tuple[int, ...], ...] = ()
     """items kept together, below a title"""
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """ports at the top and at the bottom, from left to right"""
     growing: frozenset[int] = frozenset()
-    """boxes that are much larger when they are open: routes around them are prepared for it"""
+    """boxes that are much larger when they are open, so that routes around them are prepared for it"""
     title: int = 0
     """width in px of the title above everything"""
 
@@ -40,9 +40,9 @@ class Placed:
     size: tuple[int, int]
     centres: list[tuple[int, int]]
     routes: list[list[int]]
-    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; none for a plain curve"""
+    """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them; empty for a plain curve"""
     ports: tuple[list[int], list[int]]
-    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one on each side"""
+    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one per side"""
 
 
 class LayoutEngine(Protocol):
@@ -54,7 +54,7 @@ class LayoutEngine(Protocol):
 
 
 class Layered:
-    """Layered layout: ranks by longest path, each ordered by the mean position of its neighbours."""
+    """Layered layout, with ranks by longest path, each ordered by the mean position of its neighbours."""
 
     def place(self, graph: LayoutGraph) -> Placed:
         """Lay out a graph from top to bottom."""
@@ -78,7 +78,7 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
     for row in rows:
         for index, item in enumerate(row):
             place[item] = (index + 0.5) / len(row)
-    # A chain has nothing to sort: the common case of the graphs that come here.
+    # A chain, the most common graph here, has nothing to sort.
     if max(map(len, rows), default=0) == 1:
         return
     for sweep in range(_SWEEPS):
@@ -92,7 +92,7 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
             }
             row.sort(key=wish.__getitem__)
             for index, item in enumerate(row):
-                # A share of the row, not a number: neighbours stand in rows of other lengths.
+                # A fraction of the row rather than an index, since neighbours are in rows of other lengths.
                 place[item] = (index + 0.5) / len(row)
 
 
@@ -119,23 +119,23 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
 
 
 def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
-    """Put a single port in the middle, several ones above the items they lead to, in order; ``ends`` are (port, x)."""
+    """Put a single port in the middle, several above the items that they lead to; ``ends`` are (port, x)."""
     if len(order) == 1:
         return [wide // 2]
     reached = [[x for port, x in ends if port == number] for number in range(len(order))]
-    # Where ports are and which port is where are taken apart: ports keep the order that the outer graph gave them, even
-    # if the items they lead to stand otherwise.
+    # Positions are separate from the ports' order, which the outer graph has set, even if the items that they lead to
+    # are in another order.
     xs = sorted(sum(positions) // len(positions) for positions in reached)
     return [xs[order.index(port)] for port in range(len(order))]
 
 
 def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the edges of the trunks of a graph: at most one into each item, and one out of it.
+    """Return the edges of the trunks of a graph, at most one into each item and one out of it.
 
-    ``edges`` are those of a LayoutGraph, of which negative ends are ports of the border. An edge belongs to a trunk if
-    its producer is deeper than every other producer of its reader, and more items follow behind its reader than behind
-    every other reader of its producer. So the only producer and the only reader of each other share a trunk, and
-    operands of equal depth stand symmetrically.
+    ``edges`` are the edges of a LayoutGraph, with negative ends for the border's ports. An edge belongs to a trunk if
+    its producer is deeper than every other producer of its reader, and more items follow its reader than every other
+    reader of its producer. So the only producer and the only reader of each other share a trunk, and operands of equal
+    depth are placed symmetrically.
     """
     down = ranks(count, edges)
     up = ranks(count, [(head, tail) for tail, head in edges])
@@ -145,7 +145,7 @@ def trunk(count: int, edges: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def _only_deepest(edges: Iterable[tuple[int, int]], depths: Sequence[int]) -> dict[int, int | None]:
-    """Return for the first end of each edge the other end that is deeper than all others, None where several are."""
+    """Map the first end of each edge to its deepest other end, or to None if several are equally deep."""
     deepest: dict[int, int | None] = {}
     most: dict[int, int] = {}
     for end, other in edges:

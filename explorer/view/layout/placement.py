@@ -1,8 +1,8 @@
-"""Composition: absolute positions of everything visible when some boxes are open; view_payload.py states the rule.
+"""Composition: absolute positions of all visible items with given open boxes; view_payload.py specifies the rule.
 
 Static pictures use it; scene/placement.js is its counterpart in the browser, and tests/browser/test_same_picture.py
-holds both against each other. Boxes are laid out alone and composed by
-stretching axes, instead of being laid out together, so that opening one never reorders the items around it.
+compares the two. Boxes are laid out separately and composed by stretching axes, rather than laid out together, so that
+opening a box never reorders the items around it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from explorer.view.tree.box_tree import Segment as SegmentKey
 
 Rect = tuple[int, int, int, int]
 _MOVED = 16
-"""px by which an end moves aside, at a port of an opened box, from which on the edge next to it follows"""
+"""px by which an end moves sideways, at a port of an opened box, above which the adjacent edge follows"""
 _STRAIGHT = 0.98
-"""cosine of the angle between two curves, 11°, up to which a joint looks smooth"""
+"""cosine of the maximum angle between two curves, 11°, at which a joint looks smooth"""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Part of an edge inside one open box; items are numbered in that box, −1 is its border."""
+    """Part of an edge inside one open box; items have indices in that box, and −1 is its border."""
 
     box: int
     start: int
@@ -36,17 +36,17 @@ class Segment:
     """whether it ends at a node or a closed box"""
     ports: tuple[int, int] = (0, 0)
     names: tuple[str, str] = ("", "")
-    """names of the layers' ports at its ends"""
+    """names of the layers' ports at both ends"""
 
     @property
     def key(self) -> SegmentKey:
-        """Box, items and ports, as ``Paths.segments`` yields them."""
+        """Box, items and ports, as yielded by ``Paths.segments``."""
         return self.box, self.start, self.end, *self.ports
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Label of an edge inside one open box, at a point and on a side of it, and the slot whose type it tells."""
+    """Label of an edge inside one open box: its point, its side, and the slot whose type it shows."""
 
     box: int
     start: int
@@ -72,15 +72,15 @@ class Scene:
     boxes: dict[int, Rect] = field(default_factory=dict)
     """visible boxes, open and closed, each after its ancestors"""
     ports: dict[int, tuple[list[int], list[int]]] = field(default_factory=dict)
-    """for each open box, the distances of its ports at the top and at the bottom from its left side, or of those at the
-    left and at the right from its top"""
+    """for each open box, the distances of its top and bottom ports from its left side, or of its left and right ports
+    from its top"""
     labels: list[Label] = field(default_factory=list)
     segments: list[Segment] = field(default_factory=list)
-    """segments with a route, or at a named port; others are plain segments"""
+    """segments with a route or at a named port; other segments are plain"""
 
 
 class _Axis:
-    """Monotone piecewise linear map of one axis, steeper where opened items need room."""
+    """Monotone piecewise linear map of one axis, steeper where opened items need space."""
 
     def __init__(self, needs: Iterable[tuple[float, float, float]]) -> None:
         wanted = [(start, start + length, want / length) for start, length, want in needs if want > length > 0]
@@ -98,7 +98,7 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Open:
-    """Open box, composed, in its own frame."""
+    """Composed open box, in its own frame."""
 
     size: tuple[float, float]
     ports: tuple[list[float], list[float]]
@@ -111,7 +111,7 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
     """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}
-    # From the inside out: a box is as large as its contents.
+    # From the innermost outwards, since a box is as large as its contents.
     for box in reversed(visible):
         composed[box] = _compose_box(model, layouts[box], box, composed)
     size = composed[outermost].size
@@ -143,13 +143,13 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
 
 
 def _flowing(rect: Rect, direction: Direction) -> Rect:
-    """Return a rectangle of a picture that flows down as one of a picture that flows in a direction, or back."""
+    """Convert a rectangle between a picture that flows down and one that flows in a direction."""
     x, y, wide, high = rect
     return rect if direction == "down" else (y, x, high, wide)
 
 
 def _px(value: float) -> int:
-    """Round to the next pixel, halves up, as browsers do."""
+    """Round to the nearest pixel, halves up, as browsers do."""
     return floor(value + 0.5)
 
 
@@ -178,9 +178,9 @@ def plain_segment(
 
 
 def _settle(points: list[int], end: int, near: int, joint: int, far: int, other: int) -> None:
-    """Move the joint next to an end that has moved aside, with its handles, between that end and the next joint.
+    """Move the joint next to an end that has moved sideways, with its handles, between that end and the next joint.
 
-    The numbers are places of x. The edge would swing out to where its end was, and back.
+    The arguments are x positions. The edge would otherwise swing to the previous position of its end, and back.
     """
     low, high = sorted((points[end], points[other]))
     by = min(max(points[joint], low), high) - points[joint]
@@ -191,9 +191,9 @@ def _settle(points: list[int], end: int, near: int, joint: int, far: int, other:
 
 
 def _smooth(points: list[int]) -> None:
-    """Turn the handles at each joint of two curves into one line, where stretching or a moved end has bent them.
+    """Align the handles at each joint of two curves, if stretching or a moved end has bent them.
 
-    Handles keep their lengths, unless they would reach past the heights of their curves' other ends.
+    Handles keep their lengths, unless they would extend beyond the heights of their curves' other ends.
     """
     for joint in range(6, len(points) - 2, 6):
         x, y = points[joint], points[joint + 1]
@@ -215,7 +215,7 @@ def _smooth(points: list[int]) -> None:
 
 
 def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> bool:
-    """Whether a segment ends at a node or a closed box."""
+    """Return whether a segment ends at a node or a closed box."""
     if end < 0:
         return False
     table, index = model.tree.boxes[box].items[end]
@@ -223,9 +223,9 @@ def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> b
 
 
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
-    """List the visible open boxes, from the outside in."""
+    """List the visible open boxes, outermost first."""
     visible_boxes = [outermost]
-    # Grows while it is visited: boxes inside open ones come behind them.
+    # Grows during the loop: boxes inside open ones are appended.
     for box in visible_boxes:
         visible_boxes += [i for table, i in model.tree.boxes[box].items if table == "box" and i in is_open]
     return visible_boxes
@@ -253,13 +253,13 @@ def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, 
 
 
 def _entry(child: _Open) -> float:
-    """Return the distance of the port where values enter an open box from its left side; of several, its middle."""
+    """Return the distance from an open box's left side to its input port, or to its middle if it has several."""
     tops = child.ports[0]
     return tops[0] if len(tops) == 1 else child.size[0] / 2
 
 
 def _halves(place: list[int], child: _Open) -> list[tuple[float, float, float]]:
-    """Return the needs of an opened item to the left and to the right of where values enter it."""
+    """Return the space that an opened item needs to the left and to the right of its input port."""
     half = place[2] / 2
     return [(place[0], half, _entry(child)), (place[0] + half, half, child.size[0] - _entry(child))]
 
@@ -293,8 +293,8 @@ def _segments(
         count = len(points) - 1
         moved: list[int] = []
         for k, (x, y) in enumerate(points):
-            # The ends follow the items that they touch, with the control points beside them, so that edges still leave
-            # and arrive vertically. The others stay beside the items that they pass, and go on as smoothly as before.
+            # The ends follow the items that they touch, along with adjacent control points, so that edges still leave
+            # and arrive vertically. Other points stay next to the items that they pass, and remain as smooth as before.
             shift_x, shift_y = first if k <= 1 else last if k >= count - 1 else (0, 0)
             moved.append(_px(origin[0] + x + shift_x))
             moved.append(_px(origin[1] + y + shift_y))

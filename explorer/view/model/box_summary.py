@@ -1,6 +1,6 @@
 """Summaries of closed boxes: their steps in order, or their most frequent operations.
 
-Models ask for the texts of all boxes at once, since a box is summarized by the steps of those inside it.
+Models request the texts of all boxes together, since a box is summarized by the steps of its inner boxes.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 
 def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
-    """Return a summary of every box, safe to show and short enough; "" if the name says it already."""
+    """Return a safe, short summary of every box; "" if the name already contains it."""
     summarizer = _BoxSummarizer(recording, slots, tree)
     return [summarizer.text(box) for box in range(len(tree.boxes))]
 
 
 class _BoxSummarizer:
-    """Summaries of boxes, from the inside out."""
+    """Builder of summaries, inner boxes first."""
 
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
@@ -58,7 +58,7 @@ class _BoxSummarizer:
         return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
 
     def _of(self, box: Box) -> list[str]:
-        """List the first and last steps of a box; for equal items, those of one."""
+        """List the first and last steps of a box; for equal items, the steps of one."""
         if box.count > 1:
             table, index = box.items[0]
             while table == "box" and self._boxes[index].kind == "part":
@@ -92,24 +92,24 @@ class _BoxSummarizer:
 
     def _step(self, slot: int, inlined: bool = False) -> list[str]:
         members = self._slots.nodes[slot]
-        # A call created by a pass and inlined again is described by its body, and so is a mapped one.
+        # A call created by a pass and inlined again is described by its body, as is a mapped call.
         recorded = self._nodes.born[members[0]] < 0 and not inlined
         node = members[0] if recorded else counted(self._recording, members)
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
     def _is_call(self, item: BoxItem) -> bool:
-        """Whether an item is the place of a mapped call, where the last operation of its body stands once inlined."""
+        """Return whether an item is the slot of a mapped call, replaced by its body's last operation once inlined."""
         return item.table == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
 
     def _is_gone(self, table: str, index: int) -> bool:
-        """Whether nothing of a batch is left in a slot, or in the slots of a box, at the end."""
+        """Return whether no node of a batch is left at the end, in a slot or in the slots of a box."""
         slots = (
             [index] if table == "slot" else [item.number for item in self._boxes[index].items if item.table == "slot"]
         )
         return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
-        """Return the type of an operator of a file; for an expression, that of its costliest operation."""
+        """Return the type of an operator of a file; for an expression, its costliest operation's type."""
         known = _TYPE.fullmatch(box.type)
         if known:
             return known[1]

@@ -1,4 +1,4 @@
-"""Facts of decisions in words: the same on paper, in the panel and in comparisons."""
+"""Facts of decisions as text, the same in exports, in the panel and in comparisons."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_RUN = (
 
 
 def is_measured(decision: Decision) -> bool:
-    """Tell whether the plan ran and the decision's batch was measured, so that its prices are marked as estimates."""
+    """Return whether the plan ran and the decision's batch was measured, so that its costs are marked as estimates."""
     return "measured_us" in decision.facts
 
 
@@ -29,7 +29,7 @@ def fact_labels(decision: Decision) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _labels(names: tuple[str, ...], measured: bool) -> dict[str, str]:
-    """Label facts without their units, which stand with the values, unless two would have one label."""
+    """Label facts without their units, which follow the values, unless two labels would be equal."""
     stems = {name: _UNIT.sub("", name) for name in names}
     counts = Counter(stems.values())
     labels = {}

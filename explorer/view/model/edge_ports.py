@@ -1,7 +1,7 @@
-"""Ports of boxes: points where edges cross their borders, with the port names of layers.
+"""Ports of boxes: points where edges cross box borders, with the port names of layers.
 
-The layout uses it. Without ports all edges of a box would meet in one point of its border, and several operands would
-look like one value.
+The layout uses them. Without ports all edges of a box would meet in one point of its border, and several operands
+would look like one value.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from explorer.view.tree.box_tree import Paths, Segment, Tree
 from explorer.view.tree.slots import Slots, source
 
 _MOST = 12
-"""maximum number of ports of a side; more values share ports, since a comb of edges is hard to read"""
+"""maximum number of ports per side; more values share ports, since a comb of edges is hard to read"""
 _BORDER = -1
-"""border of the parent box, as the item outside"""
+"""border of the parent box, used as the outside item"""
 _Crossing = dict[tuple[int, int, int], None]
 """(slot of the value, item inside, item outside or the border) of each edge that crosses a side of a box"""
 
@@ -30,24 +30,24 @@ class Ports:
     """Ports of every box, numbered from 0 on each side, and the ports that edges use."""
 
     counts: list[tuple[int, int]]
-    """for each box, the number of ports at the top and at the bottom, at least one"""
+    """for each box, the number of ports at the top and at the bottom, at least one each"""
     number: dict[tuple[int, int, int], int]
-    """(box, side, slot) → the port at which the slot's value crosses the top (0) or the bottom (1), where not port 0"""
+    """(box, side, slot) → the port at which the slot's value crosses the top (0) or bottom (1), if not port 0"""
     edges: list[list[tuple[int, int, int, int]]]
-    """for each box, (from item, to item, port at the start, port at the end) of its edges: several between two items
-    where values cross borders at several ports; 0 for an end that is not at a border"""
+    """for each box, (from item, to item, start port, end port) of its edges, several between two items if values cross
+    borders at several ports; 0 for an end that is not at a border"""
     left: dict[tuple[int, int, int], int]
-    """(box, reader next to it or its border, port at the bottom) → the slot whose value is read there; −1 of several"""
+    """(box, reader next to it or its border, bottom port) → the slot whose value is read there; −1 for several"""
 
 
 def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> Ports:
-    """Give each value that crosses a side of a box a port, or, where they are many, each group of values."""
+    """Assign a port to each value that crosses a side of a box, or, if there are many, to each group of values."""
     counts = [[1, 1] for _ in tree.boxes]
     number: dict[tuple[int, int, int], int] = {}
     tops, bottoms = _crossings(tree, slots)
     for side, crossings in enumerate((tops, bottoms)):
         for box, crossing in crossings.items():
-            # A part is cut off by its size: what its values are to each other is seen only further inside.
+            # A part is cut by size, so the relations of its values are visible only further inside.
             port = _grouped(crossing, by_value=tree.boxes[box].kind != "part")
             counts[box][side] = max(port.values()) + 1
             number.update(((box, side, slot), own) for slot, own in port.items() if own)
@@ -60,7 +60,7 @@ def find_ports(tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]]) -> 
 
 
 def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int, _Crossing]]:
-    """Return the crossings of the top of each box that edges enter, and of the bottom of each that they leave."""
+    """Return the crossings of each box's top, where edges enter, and of each box's bottom, where they leave."""
     paths = Paths(tree)
     holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
     tops: dict[int, _Crossing] = {}
@@ -70,7 +70,7 @@ def _crossings(tree: Tree, slots: Slots) -> tuple[dict[int, _Crossing], dict[int
         if start == end:
             continue
         tail, head = place[producer], place[consumer]
-        # The walk of Paths.segments once more: here each border is crossed from an item inside to one outside.
+        # The same walk as Paths.segments; here each border is crossed from an item inside to an item outside.
         left = entered = inner_tail = inner_head = -1
         while start != end:
             if depth[start] >= depth[end]:
@@ -96,7 +96,7 @@ def _edges(
     tree: Tree, slots: Slots, edges: list[list[tuple[int, int]]], number: dict[tuple[int, int, int], int]
 ) -> list[list[tuple[int, int, int, int]]]:
     """Return each box's edges with their ports."""
-    # An edge at a port lies in the port's box or next to it; all other boxes have one edge between two items.
+    # An edge at a port is in the port's box or next to it; all other boxes have one edge between two items.
     touched = {box for box, _, _ in number}
     touched |= {tree.boxes[box].parent for box in touched}
     with_ports: dict[int, dict[tuple[int, int, int, int], None]] = {box: {} for box in touched}
@@ -127,9 +127,9 @@ def _grouped(crossing: _Crossing, by_value: bool) -> dict[int, int]:
 
 
 def _groupings(rows: list[tuple[int, int, int]]) -> Iterator[dict[int, Hashable]]:
-    """Yield for each value what its port has in common, fewer ports each time.
+    """Yield for each value the property shared by the values at its port, with ever fewer ports.
 
-    Alone first; then the items outside at the other ends of its edges, those inside, and the connected set of these.
+    First the value itself, then its outside items, its inside items, and their connected sets.
     """
     yield {slot: slot for slot, _, _ in rows}
     for side in (2, 1):
@@ -147,7 +147,7 @@ def _connected(rows: list[tuple[int, int, int]]) -> dict[int, Hashable]:
 
 
 def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
-    """Number the connected sets of items; those inside are counted from 0, those outside from −1 down."""
+    """Number the connected sets of items; inside items count from 0, outside items from −1 down."""
     joined: defaultdict[int, list[int]] = defaultdict(list)
     for inside, outside in pairs:
         joined[inside].append(outside)
@@ -158,7 +158,7 @@ def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
             continue
         number[first] = count
         waiting = [first]
-        # The list grows while it is walked, so that all that is connected is reached without recursion.
+        # The list grows during the loop, so that all connected items are reached without recursion.
         for end in waiting:
             for other in joined[end]:
                 if other not in number:
@@ -168,9 +168,9 @@ def _components(pairs: list[tuple[int, int]]) -> dict[int, int]:
 
 
 PortNames: TypeAlias = dict[Segment, tuple[str, str]]
-"""segment of an edge → the names of the layers' ports at its beginning and its end, "" where there is none"""
+"""segment of an edge → the names of the layers' ports at both ends, "" if there is none"""
 _WIDEST = 120.0
-"""maximum width in px of names at one place"""
+"""maximum width in px of the names at one position"""
 
 
 def port_names(recording: Recording, tree: Tree, slots: Slots, ports: Ports) -> PortNames:
@@ -196,7 +196,7 @@ def port_names(recording: Recording, tree: Tree, slots: Slots, ports: Ports) -> 
 
 
 def _named(recording: Recording, slots: Slots) -> dict[tuple[int, str, int], list[str]]:
-    """Return the names of the ports that have a slot's value, by scope and side."""
+    """Return the names of the ports with a slot's value, by scope and side."""
     named: dict[tuple[int, str, int], list[str]] = {}
     final = recording.resolver(recording.end)
     for port in recording.ports:

@@ -1,6 +1,6 @@
-"""Heat metrics: numbers of nodes that can colour the graph, summed over boxes; and overlays, a reader's own numbers.
+"""Heat metrics: numbers of nodes that can colour the graph, summed over boxes; overlays are a reader's own numbers.
 
-The front end draws its choice, legend, help and cost rows from the table of metrics, which is in every payload. A
+The table of metrics is in every payload, and the front end builds its choice, legend, help and cost rows from it. A
 metric belongs to all views; an overlay belongs to one view, and may be negative.
 """
 
@@ -15,18 +15,18 @@ from explorer.record.compare.comparison import compare
 
 
 class HeatMetric(NamedTuple):
-    """A number of each node, and its words on the screen."""
+    """Number for each node, with its texts in the view."""
 
     name: str
-    """as it is chosen, and as the legend begins"""
+    """name in the choice and at the start of the legend"""
     unit: str
-    """"µs" and "B" are written with their larger units, any other one after a count"""
+    """"µs" and "B" are written with larger units, any other unit after a count"""
     row: str
-    """its heading among the costs of a box and, of an overlay, in the legend; "" for its name"""
+    """its heading among the costs of a box and, for an overlay, in the legend; "" uses its name"""
     text: str
-    """a sentence for the reader of the legend"""
+    """sentence that explains the legend"""
     of: Callable[[Recording, int], float] | None = None
-    """recording and node → number; None for one of the three that the front end has by itself, from step to step"""
+    """recording and node → number; None for the three metrics that the front end computes at each step"""
 
 
 METRICS: dict[str, HeatMetric] = {
@@ -37,13 +37,13 @@ METRICS: dict[str, HeatMetric] = {
         HeatMetric("bytes", "B", "written", "bytes of results that are written to memory"),
     )
 }
-"""by name, in the order of the choice"""
+"""keyed by name, in the order of the choice"""
 
 
 def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list[dict[str, Any]]:
     """Return the "heat" part of the payload, with a view's overlays, which may be negative.
 
-    Raises ValueError for a metric whose function gives no usable number.
+    Raise ValueError for a metric whose function returns an unusable number.
     """
     rows = [(metric, metric.of and _values(metric, metric.of, recording)) for metric in METRICS.values()]
     nodes = range(len(recording.nodes))
@@ -70,9 +70,9 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
 def overlay(
     recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str, row: str = ""
 ) -> HeatMetric:
-    """Return numbers of nodes as a metric; a node that replaced others has their sum unless it has one of its own.
+    """Return numbers of nodes as a metric; a node that replaced others has their sum unless it has its own number.
 
-    Raises ValueError for a number that is not finite, a node that is not in the recording, or a name that a metric has.
+    Raise ValueError for a number that is not finite, a node that is not in the recording, or an existing metric's name.
     """
     if name in METRICS:
         raise ValueError(f"the name {name!r} belongs to a metric of all views; an overlay needs a name of its own")
@@ -82,7 +82,7 @@ def overlay(
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ValueError(f"{recording.label(node)} is given {value!r}: an overlay's number must be finite")
     carried = dict(values)
-    # In the order of decisions, so that a number is carried on through a replacement of a replacement.
+    # In decision order, so that a number is carried through repeated replacements.
     for _, old, new in recording.substitutions:
         if new not in values and old in carried:
             carried[new] = carried.get(new, 0) + carried[old]
@@ -90,10 +90,10 @@ def overlay(
 
 
 def time_difference(before: Recording, after: Recording) -> dict[int, float]:
-    """Return for kernels of ``after``, by their result, how many µs longer they took than in ``before``.
+    """Map the result of each kernel of ``after`` to the µs that it took longer than in ``before``.
 
-    Kernels of both sides that compute the same recorded nodes are compared together, since the two plans may fuse them
-    otherwise; the difference stands at the last of them. Raises ValueError if either recording lacks a run.
+    Kernels of both recordings that compute the same recorded nodes are compared together, since the two plans may fuse
+    them differently; the last kernel gets the difference. Raise ValueError if either recording lacks a run.
     """
     for recording in (before, after):
         if recording.run is None:
@@ -109,7 +109,7 @@ def time_difference(before: Recording, after: Recording) -> dict[int, float]:
 
 
 def _micros(recording: Recording) -> dict[int, float]:
-    """Return the time of each kernel in the run; one that did not run, since its value was known, took none."""
+    """Return the time of each kernel in the run; 0 for a kernel that did not run because its value was known."""
     times = dict.fromkeys(range(len(recording.schedule.kernels) if recording.schedule else 0), 0.0)
     for step in recording.run.steps if recording.run else ():
         times[step.kernel] += step.micros

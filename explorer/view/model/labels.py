@@ -1,7 +1,7 @@
-"""Labels of nodes: two lines of text, and the text of ghosts, all shortened to fit.
+"""Labels of nodes, shortened to fit: two lines of text, and the text of ghosts.
 
-Widths are measured here with a table of the font's widths, not by a browser: layouts are made without one, and must be
-the same everywhere.
+Widths are measured here with a table of font metrics rather than by a browser, since layouts are built without one and
+must be the same everywhere.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from explorer.record.rows import UNKNOWN
 from explorer.view.base import font
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
-"""font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""
+"""font sizes in px: bold first line, soft second line, bold titles of boxes and groups, port names"""
 LINE = 14
 """line height in px of the soft lines of a closed box"""
 ENTER = 8
-"""px on either side of a call's name for the mark that it can be entered"""
+"""px on either side of a call's name, for the mark that it can be entered"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
 _CUT = 500
-"""maximum length in characters of a text that is measured"""
+"""maximum characters of a text that is measured"""
 _OPERAND = 64.0
 """maximum width in px of an operand's name in a formula"""
 
@@ -38,7 +38,7 @@ _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 
 
 def short_dtype(dtype: str) -> str:
-    """Shorten a dtype's name: float32 to f32, int64 to i64, bool stays."""
+    """Shorten a dtype name, such as float32 to f32 and int64 to i64; bool is unchanged."""
     word = dtype.rstrip("0123456789")
     return _SHORT.get(word, word) + dtype[len(word) :]
 
@@ -46,7 +46,7 @@ def short_dtype(dtype: str) -> str:
 def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str:
     """Return a short form of a type: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut.
 
-    With the names of dimensions it is ``batch=32×48 f32``; ``?`` stands for a type that is not known.
+    With dimension names it is ``batch=32×48 f32``; ``?`` means an unknown type.
     """
     type_ = recording.types[row]
     if type_.dtype == "tuple":
@@ -59,26 +59,26 @@ def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str
 
 
 def source_text(recording: Recording, node: int) -> str:
-    """Return where a node was recorded: ``line 2``, ``net.py line 2``, or nothing if unknown."""
+    """Return where a node was recorded: ``line 2``, ``net.py line 2``, or "" if unknown."""
     row = recording.nodes.source[node]
     return recording.sources[row].place if row >= 0 else ""
 
 
 class Text(NamedTuple):
-    """Texts of a node, shortened to fit, but for the formula."""
+    """Texts of a node, all shortened to fit except the formula."""
 
     name: str
     type: str
     ghost: str
-    """second line while the node is a ghost, "" where it never is one"""
+    """second line while the node is a ghost, "" if it never is"""
     second: str
-    """second line: the formula and the type, "" where the type says all"""
+    """second line with the formula and the type, "" if the type is sufficient"""
     formula: str
-    """the formula of the node, in full"""
+    """the full formula of the node"""
 
 
 class Lines:
-    """Table of the texts of a recording's nodes: ``texts`` has each text once, ``of`` returns a node's row."""
+    """Table of the texts of a recording's nodes; ``texts`` has each text once, ``of`` returns a node's row."""
 
     def __init__(self, recording: Recording, slot_of: list[int]) -> None:
         self.recording, self._slot_of = recording, slot_of
@@ -107,7 +107,7 @@ class Lines:
         return row
 
     def _computed(self, node: int, shorten: Callable[[str], str] = str) -> str:
-        """Return the formula of a node; ``GELU(x)`` as the result of a known composition."""
+        """Return the formula of a node; ``GELU(x)`` for the result of a known composition."""
         composition = self._compositions.get(node)
         if composition is None:
             return formula(self.recording, node, shorten)
@@ -115,7 +115,7 @@ class Lines:
         return f"{composition.name}({operand})"
 
     def _ghost(self, node: int) -> str:
-        """Return the text of a node that is gone; nothing if its replacement is in the same slot."""
+        """Return the text of a removed node; "" if its replacement is in the same slot."""
         nodes = self.recording.nodes
         if node not in self._successor:
             count = self._batched.get(nodes.gone[node], 0)
@@ -129,7 +129,7 @@ class Lines:
 
 
 def now_text(labels: Counter[str]) -> str:
-    """Return the text for nodes that replaced others, by their names: ``now 1,000 × index0``."""
+    """Return the text for nodes that replaced others, by name: ``now 1,000 × index0``."""
     counts = labels.most_common(_NAMED)
     rest = labels.total() - sum(count for _, count in counts)
     said = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
@@ -138,7 +138,7 @@ def now_text(labels: Counter[str]) -> str:
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
     """Make a text safe to show and at most ``widest`` px wide."""
-    # Cut before anything else: names come from files, and may have any length. What tells them apart is at their ends.
+    # Cut first, since names come from files and may have any length. Names usually differ at their ends.
     cut = text if len(text) <= _CUT else f"{text[: _CUT // 2]}…{text[-_CUT // 2 :]}"
     return font.shorten(visible(cut), widest, size, bold)
 
@@ -148,20 +148,20 @@ def _operand(name: str) -> str:
 
 
 def group_titles(group: Group) -> list[tuple[str, float]]:
-    """Return the titles of a group with their widths in px: its operations, and for less room how many they are."""
+    """Return the titles of a group with their widths in px: its operations, and shorter, their number."""
     titles = [group.label, *[counted_text(len(group.members), "operation")] * (group.kind == "kernel")]
     shown = [fit(title, TITLE, bold=True, widest=WIDEST_TITLE) for title in titles]
     return [(title, round(font.width(title, TITLE, bold=True), 1)) for title in shown]
 
 
 def title_within(titles: Sequence[tuple[str, float]], room: float) -> str:
-    """Return the first title that fits into some px, or the last one; canvas/kernel_outlines.js has the same rule."""
+    """Return the first title that fits into a width in px, or the last one; kernel_outlines.js has the same rule."""
     return next((title for title, width in titles if width <= room), titles[-1][0])
 
 
 @lru_cache(maxsize=8192)
 def node_size(role: str, text: Text) -> tuple[int, int]:
-    """Return width and height in px of a node with its texts."""
+    """Return the width and height in px of a node with its texts."""
     second = text.second or text.type
     mark = 2 * ENTER if role == "call" else 0
     wide = max(font.width(text.name, NAME, True) + mark, font.width(second, TYPE), font.width(text.ghost, TYPE))
@@ -171,11 +171,11 @@ def node_size(role: str, text: Text) -> tuple[int, int]:
 
 
 def box_size(text: tuple[str, ...]) -> tuple[int, int]:
-    """Return width and height in px of a closed box with its name and the lines below."""
+    """Return the width and height in px of a closed box with its name and the lines below."""
     wide = max(font.width(text[0], NAME, True), *[font.width(line, TYPE) for line in text[1:]])
     return max(124, _even(wide + 40)), 34 + LINE * (len(text) - 1)
 
 
 def _even(value: float) -> int:
-    # Even sizes have whole halves: the middles of nodes, where edges end, are whole pixels.
+    # Even sizes have integer halves, so the middles of nodes, where edges end, are at integer pixels.
     return int(value + 1.999) // 2 * 2

@@ -1,7 +1,7 @@
 """Model of a picture without positions: slots, boxes, edges, fused kernels and all texts.
 
 Every view starts from it: the layout places it, and the static picture and the browser's payload are built from both.
-All text is measured and shortened here, so that Python and the browser draw boxes of the same size.
+All text is measured and shortened here, so that Python and the browser draw boxes with the same size.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.view.tree.slots import Slots, build_slots
 from explorer.view.tree.structural_hash import Structure
 
 _TYPE = 120.0
-"""maximum width in px of an operator's type, which leaves space for the type of its result"""
+"""maximum width in px of an operator's type, which leaves space for its result's type"""
 
 
 @dataclass(slots=True)
@@ -43,16 +43,16 @@ class Model:
     tree: Tree
     texts: list[Text]
     slot_texts: list[list[int]]
-    """for each slot, the row of texts of each of its nodes"""
+    """for each slot, the row of texts of each node"""
     slot_sizes: list[list[tuple[int, int]]]
-    """for each slot, width and height in px of each of its nodes"""
+    """for each slot, the width and height in px of each node"""
     box_texts: list[tuple[str, ...]]
     """for each box, its name and one to three lines about its contents"""
     box_sizes: list[tuple[int, int]]
     totals: list[Totals]
     """for each box, the totals of its contents"""
     extents: list[tuple[int, int]]
-    """for each slot, width and height in px of its largest node"""
+    """for each slot, the width and height in px of its largest node"""
     edges: list[list[tuple[int, int]]]
     """for each box, (from item, to item) with −1 for its border"""
     ports: Ports
@@ -64,13 +64,13 @@ class Model:
 
 
 def build_model(recording: Recording) -> Model:
-    """Build the slots and boxes of a recording and choose which boxes are open at first."""
+    """Build the slots and boxes of a recording and choose which boxes are initially open."""
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     if split_visits(recording, tree, slots):
         drop_single(recording, slots, tree)
-    # The order matters: scopes are boxes before anything is folded; what is open is chosen among all boxes; and a
-    # closed operator stands for its contents in the groups of kernels below.
+    # The order matters: scopes become boxes before anything is folded; the open boxes are chosen among all boxes; and
+    # below, a closed operator represents its contents in kernel groups.
     fold(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     choose_open(recording, slots, tree, recorded)
@@ -121,7 +121,7 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
 
 
 def _result(recording: Recording, slots: Slots, box: Box) -> str:
-    """Return an operator's type and that of its result: ``nn.Conv2d · 8×8×8 f32``."""
+    """Return an operator's type and its result's type: ``nn.Conv2d · 8×8×8 f32``."""
     first = [slots.nodes[slot][0] for _, slot in box.items]
     last = max([node for node in first if recording.nodes.born[node] < 0] or first)
     type_ = short_type(recording, recording.nodes.type[last], recording.dimension_names(last))
@@ -129,7 +129,7 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
 
 
 def _name(box: Box) -> str:
-    """Return the name of a box, for a layer with its class, and with "×n" unless its only child shows it."""
+    """Return a box's name, with a layer's class, and with "×n" unless its only child shows it."""
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
@@ -138,9 +138,9 @@ def _name(box: Box) -> str:
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:
-    """Return the items of each box that end up in one kernel; of kernels that grew, the last state counts.
+    """Return the items of each box that end up in one kernel, considering only the final state of growing kernels.
 
-    A closed operator stands for its contents.
+    A closed operator represents its contents.
     """
     groups: list[list[list[int]]] = [[] for _ in tree.boxes]
     taken: set[BoxItem] = set()
@@ -164,21 +164,21 @@ def _closed(tree: Tree, slot: int) -> BoxItem:
 
 
 USEFUL = 40
-"""number of boxes and nodes visible at first, if opening whole boxes allows it"""
+"""number of initially visible boxes and nodes, if opening whole boxes allows it"""
 
 _FEW = 12
 _READABLE = 8
-"""maximum number of operators of a file that are shown open; if there are more, each is closed"""
+"""maximum number of operators of a file that are shown open; if there are more, all of them are closed"""
 _MEANT = ("function", "layer", "scope", "file", "batch", "block")
 
 
 def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[list[tuple[int, int]]]) -> None:
-    """Open boxes that people drew, from the outside in, while at most ``USEFUL`` items are visible.
+    """Open user-defined boxes, outermost first, while at most ``USEFUL`` items are visible.
 
-    ``recorded`` are the segments, in every box, of the edges that the program recorded.
+    ``recorded`` are each box's segments of the edges that the program recorded.
 
-    The boxes of one parent open together; if that shows too little, those that fit. Of boxes with equal structure,
-    whatever their shapes, the first opens, and others only while too little is visible.
+    The boxes of one parent open together, or, if that shows too little, those that fit. Of boxes with equal structure,
+    regardless of shapes, the first opens, and others only while too little is visible.
     """
     structure = Structure(recording, slots, types=False)
     structure.enter(tree, tree.postorder(), recorded)
@@ -189,9 +189,9 @@ def choose_open(recording: Recording, slots: Slots, tree: Tree, recorded: list[l
 
 
 def _sizes(recording: Recording, slots: Slots, tree: Tree) -> list[int]:
-    """Return for each box the number of items in it that the program recorded; of all, where none is.
+    """Return for each box its number of recorded items, or of all items if none was recorded.
 
-    What passes put into a box of the program must not close it.
+    Nodes that passes add to a box of the program must not close it.
     """
     born = recording.nodes.born
     sizes = []
@@ -202,7 +202,7 @@ def _sizes(recording: Recording, slots: Slots, tree: Tree) -> list[int]:
 
 
 class _OpenBoxChooser:
-    """Choice of the boxes that are open at first."""
+    """Choice of the initially open boxes."""
 
     def __init__(self, tree: Tree, structure: Structure, sizes: list[int], operators_closed: bool) -> None:
         self._boxes, self._structure, self._operators_closed = tree.boxes, structure, operators_closed
@@ -217,7 +217,7 @@ class _OpenBoxChooser:
         self._seen.clear()
         opened = [outermost]
         others: list[int] = []
-        # The list grows while it is walked: boxes open level by level, from the outside in.
+        # The list grows during the loop, since boxes open level by level, outermost first.
         for parent in opened:
             new: list[int] = []
             for box in self._inside(parent):
@@ -237,14 +237,14 @@ class _OpenBoxChooser:
         sizes = {box: self._sizes[box] for box in boxes}
         together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
         for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
-            # A picture of three boxes is useless: one that is twice as large as the limit is better.
+            # A picture of three boxes is useless; one twice as large as the limit is better.
             if self._visible + sizes[box] - 1 <= (USEFUL if self._visible >= _FEW else 2 * USEFUL):
                 self._visible += sizes[box] - 1
                 self._boxes[box].open = True
         return [box for box in boxes if self._boxes[box].open]
 
     def _is_meant(self, index: int) -> bool:
-        """Whether to open a box unasked: boxes that people drew, and boxes that show the first of many equal ones."""
+        """Return whether to open a box by default: a user-defined box, or one with the first of many equal boxes."""
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False

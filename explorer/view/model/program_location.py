@@ -1,4 +1,4 @@
-"""Places of decisions in the user's program: scopes, name and line, as lists of decisions begin with them."""
+"""Locations of decisions in the user's program: scopes, name and line, as shown at the start of decision lists."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from explorer.view.model.labels import source_text
 from explorer.view.tree.scopes import scope_path
 
 _NAMED = 2
-"""number of places up to which all of a decision's are named"""
+"""maximum number of locations of a decision that are all named"""
 
 
 def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:
-    """Return where a node is in the program: ``layer1.0 / Add / add`` in a file, ``block / h = add, line 3`` in a cell.
+    """Return a node's location: ``layer1.0 / Add / add`` in a file, ``block / h = add, line 3`` in a cell.
 
-    Without ``lines`` the place stays the same when the program is edited above it: ``block / add``.
+    Without ``lines`` the location does not change when code above it is edited: ``block / add``.
     """
     name = recording.named_label(node) if lines else recording.label(node)
     path = " / ".join([*scope_path(recording, node), name])
     line = source_text(recording, node) if lines else ""
-    # An operator of a file has a name that is its own, and files such as ONNX's have no lines.
+    # An operator of a file has a unique name, and formats such as ONNX have no lines.
     return path if not line or _is_read(recording, node) else f"{path}, {line}"
 
 
 def decision_place(recording: Recording, decision: Decision, *, lines: bool = True) -> str:
-    """Return where the nodes of a decision are: ``add, line 3``, two places, or ``conv1 / conv2d and 4 more``.
+    """Return the location of a decision's nodes: ``add, line 3``, two locations, or ``conv1 / conv2d and 4 more``.
 
-    A decision without nodes concerns the whole plan, and has no place: "".
+    A decision without nodes concerns the whole plan, and its location is "".
     """
     subjects = decision.subjects or decision.produced
     if len(subjects) > _NAMED:
@@ -34,7 +34,7 @@ def decision_place(recording: Recording, decision: Decision, *, lines: bool = Tr
 
 
 def _is_read(recording: Recording, node: int) -> bool:
-    """Tell whether a node comes from a model's file."""
+    """Return whether a node comes from a model file."""
     row = recording.nodes.scope[node]
     while row >= 0:
         if recording.scopes[row].kind == "file":

@@ -1,9 +1,9 @@
-"""Stages in words: counts with their units, and the result of each stage in one line.
+"""Texts of stages: counts with their units, and the result of each stage in one line.
 
-Everything is counted from rows of the recording, also from one that is read from a file; the page shows the line with
-its stage. The *peak* of memory is what a run allocates: the arena, results that were asked for, and working memory.
-Memory that is *live* while a kernel runs is a part of it. The parts of the peak are largest at different moments, so
-that no moment may need all.
+Everything is counted from rows of a recording, which may come from a file; the page shows the line with its stage. The
+*peak* is the memory that a run allocates: the arena, requested results, and working memory. Memory that is *live* while
+a kernel runs is part of it. The parts of the peak reach their maxima at different times, so no moment need use all of
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COUNTS = {
     "peak_lower_bound": "most live",
     "peak_without_reuse": "without reuse",
 }
-"""names of counts, where they are not those of the recording"""
+"""names of counts that differ from the recording's names"""
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
            "function": ("call opened", "calls opened")}  # fmt: skip
 
@@ -43,7 +43,7 @@ def stage_counts(stage: Stage) -> list[tuple[str, str]]:
 
 
 def count_value(name: str, value: float) -> str:
-    """Format a count by its name: bytes, a time in µs, flops, or else a number with commas."""
+    """Format a count according to its name: bytes, a time in µs, flops, or else a number with commas."""
     if name.endswith("_us"):
         return micros_text(value)
     if name == "flops":
@@ -60,7 +60,7 @@ def stage_cost(stage: Stage) -> str:
 
 
 def stage_size(stage: Stage) -> str:
-    """Return how large the graph or the schedule is after a stage: ``1,234`` nodes, ``12 kernels``, ``12 steps``."""
+    """Return the size of the graph or the schedule after a stage: ``1,234`` nodes, ``12 kernels``, ``12 steps``."""
     counted = {"record": "nodes", "rewrite": "nodes", "order": "kernels", "run": "steps"}.get(stage.kind, "")
     if counted not in stage.counts:
         return ""
@@ -77,7 +77,7 @@ def peak_text(recording: Recording) -> str:
 
 
 def most_live_text(recording: Recording) -> str:
-    """Return the most bytes that are live at one moment, and when: ``most live 80 KB, in kernel 4``; "" without any."""
+    """Return the maximum live bytes and the kernel: ``most live 80 KB, in kernel 4``; "" if there are none."""
     assert recording.schedule is not None
     lives = [kernel.live for kernel in recording.schedule.kernels]
     most = max(lives, default=0)
@@ -85,12 +85,12 @@ def most_live_text(recording: Recording) -> str:
 
 
 def memory_counts(recording: Recording) -> dict[str, int]:
-    """Return the counts of the stage that places results in memory; none where no stage does."""
+    """Return the counts of the stage that assigns memory to results; empty if there is no such stage."""
     return next((stage.counts for stage in recording.stages if stage.kind == "memory"), {})
 
 
 def stage_result(recording: Recording, number: int) -> str:
-    """Return the result of a stage: ``22 kernels fused, 8 declined; 12.3 MB never written``; "" of the recorded one."""
+    """Return a stage's result: ``22 kernels fused, 8 declined; 12.3 MB never written``; "" for the recorded stage."""
     stage = recording.stages[number]
     if stage.kind == "record":
         return ""
@@ -105,9 +105,9 @@ def _changed(recording: Recording, number: int) -> list[str]:
     stage, nodes = recording.stages[number], recording.nodes
     groups: dict[str, int] = {}
     grown: set[int] = set()
-    # Backwards: of groups that hold one another, the last is what the stage left.
+    # Backwards, since the last of several nested groups is the stage's final one.
     for group in reversed([row for row in recording.groups if _holds(stage, row.decision)]):
-        if grown.isdisjoint(group.members):  # a kernel that grew is counted as it became
+        if grown.isdisjoint(group.members):  # a kernel that grew is counted in its final state
             groups[group.kind] = groups.get(group.kind, 0) + 1
         grown.update(group.members)
     parts = [counted_text(count, *_GROUPS[name]) for name, count in groups.items()]
@@ -124,7 +124,7 @@ def _changed(recording: Recording, number: int) -> list[str]:
 
 
 def _said(recording: Recording, stage: Stage) -> Iterator[str]:
-    """Yield what a pass did that neither groups nor replaces nodes: a decision without its reasons, or their number."""
+    """Yield a pass's effect if it neither groups nor replaces nodes: one decision without its reason, or a count."""
     applied = [row for row in recording.decisions[stage.first : stage.last] if row.verdict == "applied"]
     if len(applied) == 1 and not mentioned(applied[0].reason, applied[0].facts):
         change, _, _ = render(applied[0].reason, applied[0].facts, str).partition(", because ")
@@ -138,7 +138,7 @@ def _holds(stage: Stage, decision: int) -> bool:
 
 
 def _saved(recording: Recording, number: int) -> Iterator[str]:
-    """Yield the flops and bytes that the graph after a rewriting pass needs less than before it, or more."""
+    """Yield the flops and bytes that a rewriting pass saves, or adds."""
     stage = recording.stages[number]
     if stage.kind != "rewrite" or number == 0 or stage.first == stage.last:
         return
@@ -197,7 +197,7 @@ def _condition(run: Run) -> str:
 
 
 def first_nan(recording: Recording) -> int:
-    """Return the first node whose value contains a NaN, or −1: leaves come first, then the order of the run."""
+    """Return the first node whose value contains a NaN, or −1; leaves come first, then nodes in run order."""
     run, schedule = recording.run, recording.schedule
     if run is None or schedule is None:
         return -1
@@ -208,9 +208,9 @@ def first_nan(recording: Recording) -> int:
 
 
 CHANCE = 1.25
-"""ratio of two measured times up to which nothing is claimed: two runs of one program differ by as much"""
+"""ratio of two measured times below which no difference is reported, since runs of one program vary as much"""
 
 
 def machine_text(recording: Recording) -> str:
-    """Return the machine that estimated times are for: the plan's option ``costs`` says whose prices they are."""
+    """Return the machine of the estimated times, from the plan's option ``costs``."""
     return "this machine" if recording.options.get("costs") == "measured" else "the reference machine"

@@ -1,7 +1,7 @@
 """Totals of boxes and scopes: nodes, parameters, flops and bytes.
 
-Pictures and texts use it; the browser adds up the same at each step (data/totals.js), since other nodes stand at
-each step.
+Pictures and texts use them; the browser computes the same sums at each step (data/totals.js), because the current nodes
+change with the step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.view.tree.box_tree import Tree
 from explorer.view.tree.slots import Slots
 
 _EXACT = 1_000_000
-"""number of parameters from which on totals are rounded"""
+"""number of parameters above which totals are rounded"""
 
 
 class Totals(NamedTuple):
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The parameters, or else the nodes, and the flops: ``147,968 parameters · 463 M flops``."""
+        """The parameters or else the nodes, and the flops: ``147,968 parameters · 463 M flops``."""
         weights = (counted_text if self.parameters < _EXACT else short_counted_text)(self.parameters, "parameter")
         first = weights if self.parameters else counted_text(self.nodes, "node")
         return f"{first} · {short_counted_text(self.flops, 'flop')}" if self.flops else first
@@ -45,11 +45,11 @@ class Leaves(NamedTuple):
     """Sizes of the values that exist before a run; each leaf is in ``parameters`` or in ``others``."""
 
     parameters: dict[int, int]
-    """node → elements, of those inside a layer or an operator of a file, with a value or without one yet"""
+    """node → elements, for leaves inside a layer or an operator of a file, with or without a value"""
     weights: dict[int, int]
-    """node → bytes, of the same"""
+    """node → bytes, for the same leaves"""
     others: dict[int, int]
-    """node → elements, of the inputs of the program"""
+    """node → elements, for inputs of the program"""
 
 
 def leaves_of(recording: Recording) -> Leaves:
@@ -58,7 +58,7 @@ def leaves_of(recording: Recording) -> Leaves:
     owned = _inside_layers(recording)
     for node, role in enumerate(nodes.kind):
         row = nodes.scope[node]
-        # A leaf without a value is a parameter where it is directly inside a layer's box.
+        # A leaf without a value is a parameter if it is directly inside a layer's box.
         waits = role == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
         if waits or (role == "leaf" and owned[row]):
             leaves.parameters[node], leaves.weights[node] = _size(recording, nodes.type[node])
@@ -68,7 +68,7 @@ def leaves_of(recording: Recording) -> Leaves:
 
 
 def _inside_layers(recording: Recording) -> list[bool]:
-    """Tell for each scope whether it is a layer or an operator of a file, or inside one."""
+    """Return for each scope whether it is a layer or an operator of a file, or inside one."""
     known: dict[int, bool] = {-1: False}
     for start in range(len(recording.scopes)):
         path, row = [], start
@@ -95,7 +95,7 @@ def _size(recording: Recording, row: int) -> tuple[int, int]:
 
 
 def _width(dtype: str) -> int:
-    """Return the bits of an element, by the name of its dtype; those of a byte for bool."""
+    """Return the bits of an element with a dtype name; 8 for bool."""
     digits = dtype[len(dtype.rstrip("0123456789")) :]
     return int(digits or 8)
 
@@ -125,7 +125,7 @@ def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
 
 
 def counted(recording: Recording, members: Sequence[int]) -> int:
-    """Return the node of a slot that is counted: the first one, or for an inlined call the node that follows it."""
+    """Return the node of a slot that is counted: the first one, or the node that follows an inlined call."""
     kinds = recording.nodes.kind
     if kinds[members[0]] != "call":
         return members[0]
@@ -133,7 +133,7 @@ def counted(recording: Recording, members: Sequence[int]) -> int:
 
 
 def of_scopes(recording: Recording) -> list[Totals]:
-    """Return the totals of every scope and those inside it, over the recorded nodes."""
+    """Return the totals of every scope and its inner scopes, over the recorded nodes."""
     totals, leaves = [Totals()] * len(recording.scopes), leaves_of(recording)
     nodes = recording.nodes
     for node in range(len(nodes)):
@@ -143,7 +143,7 @@ def of_scopes(recording: Recording) -> list[Totals]:
     for scope in recording.scopes:
         inside[scope.parent] += scope.parent >= 0
     waiting = [row for row, count in enumerate(inside) if count == 0]
-    # Innermost scopes first: a scope is added to its parent once everything inside it has been added to it.
+    # Innermost scopes first, so that a scope is complete before it is added to its parent.
     for row in waiting:
         parent = recording.scopes[row].parent
         if parent >= 0:

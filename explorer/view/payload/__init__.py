@@ -1,1 +1,1 @@
-"""The data and the program that the front end gets."""
+"""Data and scripts that the front end receives."""

@@ -3,20 +3,20 @@
 Lists of 16 values and more are written as one of::
 
     {"=columns": {key: list, …}}    objects with the same keys in the same order
-    {"=forms": [list, …], "=at": list}     objects of few sets of keys: those of each set in order, and whose turn it is
-    {"=rows": [list, …]}            lists of one length, which is not 0: their first values, their second ones, …
-    {"=flat": list, "=lengths": list}      lists of several lengths: all their values, and how many each has
-    {"=runs": [[value, count, step], …]}   integers: count values, each by step more than the one before
-    {"=deltas": text}               integers: how much each is more than the one before, the first more than 0
-    {"=words": [value, …], "=at": list}    values of which few differ, and which of them stands at each place
-    {"=woven": [list, …]}           numbers that repeat in a rhythm: every n-th from the first on, from the second on, …
-    {"=thousandths": list}          numbers with three decimals at most: how many thousandths each is
-    {"=digits": list}               texts that are integers
+    {"=forms": [list, …], "=at": list}     objects with few key sets: the objects of each set in order, and set indices
+        {"=rows": [list, …]}            lists of one nonzero length: their first values, their second values, …
+    {"=flat": list, "=lengths": list}      lists of several lengths: all their values, and the lengths
+    {"=runs": [[value, count, step], …]}   integers: count values, each greater than the previous one by step
+    {"=deltas": text}               integers: differences from the previous integer, the first from 0
+    {"=words": [value, …], "=at": list}    values with few distinct ones, and the index of each
+    {"=woven": [list, …]}           numbers that repeat periodically: every n-th from the first, from the second, …
+    {"=thousandths": list}          numbers with at most three decimals, in thousandths
+    {"=digits": list}               strings that are integers
 
-and objects of 16 integers and more as keys as ``{"=keys": list, "=values": list}``, where that is shorter; each of
-these lists may be written so again. Keys of other objects that begin with "=" get one
-more; everything else stays as it is. In a text of deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of
-five bits, the lowest first, each a letter of base 64; all but the last digit have 32 more.
+Objects with 16 or more integer keys are written as ``{"=keys": list, "=values": list}`` if that is shorter; each of
+these lists may be packed again. Keys of other objects that begin with "=" get another "="; everything else is
+unchanged. In a string of deltas, ``d`` is encoded as 2 d, or as −2 d − 1 if it is negative, in digits of five bits, the
+lowest first, each a base-64 letter; all digits but the last are increased by 32.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from typing import Any
 from explorer.record.json_form.codec import row_names, stands
 
 LONG = 16
-"""minimum length of a packed list: shorter ones are easier to read unpacked"""
+"""minimum length of a packed list, since shorter lists are easier to read unpacked"""
 _WORDS, _FORMS, _LOOKED = 64, 16, 4096
 _RHYTHM, _HEARD = 32, 1024
-"""maximum period of a rhythm, and how many numbers are searched for one"""
+"""maximum period of a rhythm, and the number of values that are searched for one"""
 _EXACT = 2**52
-"""limit of integers whose differences every JSON reader keeps exactly"""
+"""limit of integers whose differences every JSON parser keeps exactly"""
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 class _Written(dict[int, str]):
-    """Differences as text, each encoded once."""
+    """Differences as strings, each encoded once."""
 
     def __missing__(self, difference: int) -> str:
-        # Small differences of either sign become small numbers, and most are one letter.
+        # Small differences of either sign become small numbers, most of which are one letter.
         rest = 2 * difference if difference >= 0 else -2 * difference - 1
         text = ""
         while rest >= 32:
             text += DIGITS[32 + rest % 32]
             rest //= 32
         text += DIGITS[rest]
-        # Larger ones hardly occur twice, and the table lives as long as the process.
+        # Larger differences are rarely repeated, and the table lives as long as the process.
         if len(text) < 4:
             self[difference] = text
         return text
@@ -75,7 +75,7 @@ def pack(value: Any) -> Any:
 
 
 def _key(key: str) -> str:
-    """Escape a key of an object, so that no name from a file is mistaken for a packed table."""
+    """Escape an object key, so that no name from a file is mistaken for a packed table."""
     return f"={key}" if key.startswith("=") else key
 
 
@@ -84,7 +84,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """Whether a key or a text is an integer in JSON's notation, exact in every reader."""
+    """Return whether a key or a string is an integer in JSON notation, exact in every parser."""
     if type(value) is int:
         return abs(value) < _EXACT
     text = value.removeprefix("-") if isinstance(value, str) else ""
@@ -93,7 +93,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _pack_long(values: Sequence[Any]) -> Any:
-    """Pack a long list by the type of all its values; a mixed one stays a list."""
+    """Pack a long list according to the type of its values; a mixed list stays a list."""
     kinds = set(map(type, values))
     if kinds <= {list, tuple}:
         lengths = list(map(len, values))
@@ -128,7 +128,7 @@ def _pack_words(values: Sequence[Any]) -> Any:
     if isinstance(values[0], str) and all(map(_is_integer, values)):
         return {"=digits": _pack_numbers(list(map(int, values)))}
     words = {word: at for at, word in enumerate(dict.fromkeys(values))}
-    # −0.0 and 0.0 would be one key.
+    # −0.0 and 0.0 would be the same key.
     if len(words) > _WORDS or (0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)):
         return _pack_thousandths(values) if isinstance(values[0], float) else values
     return {"=words": list(words), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
@@ -146,13 +146,13 @@ def _pack_thousandths(values: Sequence[float]) -> Any:
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
-    """Pack integers in the form that is likely the shortest: runs, a rhythm, or deltas."""
+    """Pack integers in the form that is probably the shortest: runs, a rhythm, or deltas."""
     if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
         return values
     if values.count(values[0]) == len(values):
         return {"=runs": [[values[0], len(values), 0]]}
     deltas = list(map(sub, values, chain((0,), values)))
-    # The first values decide whether looking for runs is worthwhile.
+    # The first values determine whether searching for runs is worthwhile.
     turns = sum(map(ne, islice(deltas, 1, _LOOKED), islice(deltas, 2, _LOOKED)))
     if 8 * turns < min(len(values), _LOOKED) and len(runs := _runs(values, deltas)) * 6 < len(values):
         return {"=runs": runs}
@@ -162,11 +162,11 @@ def _pack_numbers(values: Sequence[int]) -> Any:
 
 
 def _rhythm(values: Sequence[int]) -> int:
-    """Return the period after which numbers continue, each by its own step; 0 if there is none or it is too short."""
+    """Return the period after which values continue with their own steps; 0 if there is none or it is too short."""
     middle = len(values) // 2
     heard = values[max(0, middle - _HEARD // 2) : middle + _HEARD // 2]
     for rhythm in range(2, min(_RHYTHM, len(values) // LONG) + 1):
-        # Most are out of step so often in the first part that the rest cannot make good for it.
+        # Most periods fail so often in the first part that the rest cannot compensate for it.
         first = heard[: 2 * rhythm + len(heard) // 6]
         if all(8 * _breaks(part, rhythm) < len(heard) for part in (first, heard)):
             return rhythm
@@ -174,7 +174,7 @@ def _rhythm(values: Sequence[int]) -> int:
 
 
 def _breaks(values: Sequence[int], rhythm: int) -> int:
-    """Return how often a value does not continue the steps of its place in a period."""
+    """Return how often a value does not continue the steps at its offset in a period."""
     steps = list(map(sub, islice(values, rhythm, None), values))
     return sum(map(ne, islice(steps, rhythm, None), steps))
 
@@ -183,7 +183,7 @@ def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
     runs: list[list[int]] = []
     start, alone = 0, True
     for step, alike in groupby(islice(deltas, 1, None)):
-        # The first difference of a group leads to its first value, unless that value is still without a step.
+        # The first difference of a group leads to its first value, unless that value has no step yet.
         count = len(list(alike)) + alone
         alone = count == 1
         if not alone:

@@ -1,4 +1,4 @@
-"""The tables of a recording as the front end reads them (shapes.py says what they mean), with all texts composed."""
+"""Tables of a recording as the front end reads them, with all texts composed; shapes.py documents them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _COMPOSED = (
     "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
     "layers", "nodes", "ports", "source_texts",
 )  # fmt: skip
-"""tables that are written in another form, or not at all"""
+"""tables that are written in another form or omitted"""
 
 _COST = "estimated_cost_us"
 _OPERANDS = 4
 
 
 def recording_tables(recording: Recording) -> dict[str, Any]:
-    """Return the tables of a recording, to be packed; their rows are dicts, or rows of the recording."""
+    """Return the tables of a recording before packing; their rows are dicts, or rows of the recording."""
     names = [name for name in row_names(Recording) if name not in _COMPOSED]
     reasons, explanations, decisions = _decisions(recording)
     types, type_rows = type_tables(recording)
@@ -60,13 +60,13 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
 
 
 def shown(value: Any) -> Any:
-    """Return packed data with every text and every key safe to show."""
+    """Return packed data with every string and every key safe to show."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):
         return {visible(key): shown(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        # Most items of packed tables are integers: a call for each would take most of the time.
+        # Most items of packed tables are integers, so a call for each would take most of the time.
         return [item if type(item) is int else shown(item) for item in value]
     return value
 
@@ -94,7 +94,7 @@ def _listing(recording: Recording, listing: Listing) -> dict[str, Any]:
         "unit": listing.unit,
         "numbers": [line.number for line in lines],
         "sources": [list(line.sources) for line in lines],
-        # sources have the texts of a model's file already
+        # sources already contain the lines of a model's file
         "lines": [] if known == [line.text for line in lines] else [line.text for line in lines],
     }
 
@@ -114,13 +114,13 @@ def _layer(layer: Layer) -> dict[str, Any]:
 
 
 def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return the tables of reasons, of explanations and of decisions."""
+    """Return the tables of reasons, explanations and decisions."""
     explanations = {(row.code, row.reason): number for number, row in enumerate(recording.explanations)}
     reasons: dict[tuple[Any, ...], int] = {}
     rows: list[dict[str, Any]] = []
     decisions = []
     for decision, before in zip(recording.decisions, declined_before(recording), strict=True):
-        # A sentence with "1 term" and one with "2 terms" are different templates for the front end, which knows no
+        # A sentence with "1 term" and one with "2 terms" are different templates for the front end, which does not form
         # plurals.
         key = (
             decision.code,
@@ -160,11 +160,11 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
-    """Return the edges that decisions declined to fuse, by places, which are small numbers and repeat."""
+    """Return the edges that decisions declined to fuse, as indices, which are small and repeat."""
     edges: list[list[int]] = []
     readers: list[list[int]] = []
     for stage, rows in groupby(recording.declined_edges, lambda row: recording.decisions[row[0]].stage):
-        final = recording.resolver(recording.stages[stage].first)  # a declined decision replaces nothing
+        final = recording.resolver(recording.stages[stage].first)  # a declined decision does not replace nodes
         for decision, ends in groupby(rows, lambda row: row[0]):
             places = {node: place for place, node in enumerate(recording.decisions[decision].subjects)}
             for _, operand, reader in ends:
@@ -178,7 +178,7 @@ def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
 
 @lru_cache(maxsize=1024)
 def _names_cost(template: Template) -> bool:
-    """Whether a sentence names the cost of declining, so that it is needed among the facts, too."""
+    """Return whether a sentence contains the cost of declining, which is then needed among the facts too."""
     return any(name == _COST for name, _, _ in fields(template))
 
 
@@ -189,7 +189,7 @@ def _counted(template: Template) -> tuple[str, ...]:
 
 
 def _parts(decision: Decision) -> Iterator[Any]:
-    """Yield the parts of a sentence: texts, names between back-ticks, and the labels of its facts."""
+    """Yield the parts of a sentence: texts, names in backticks, and the labels of its facts."""
     labels = fact_labels(decision)
     for place, piece in enumerate(decision.reason.split("`")):
         is_code = place % 2 == 1
@@ -210,7 +210,7 @@ def _scalar_text(name: str, value: Any) -> str:
 
 
 def _fact(name: str, value: Any) -> Any:
-    """Return a fact as the front end shows it: its text, a node, or several of both."""
+    """Return a fact as the front end shows it: its text, a node, or a list of these."""
     if isinstance(value, dict):
         return value["node"]
     if not isinstance(value, (list, tuple)):
@@ -223,7 +223,7 @@ def _fact(name: str, value: Any) -> Any:
 
 
 def type_tables(recording: Recording) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the rows of types and each node's row: "named" is a shape with the names of its dimensions."""
+    """Return the rows of types and each node's row; "named" is a shape with dimension names."""
     tables = [_type(recording, row) for row in range(len(recording.types))]
     rows = list(recording.nodes.type)
     known: dict[tuple[int, Sequence[str]], int] = {}

@@ -1,10 +1,10 @@
-"""Bundle of the front end: the files of static/ and its folders joined into one module and one stylesheet.
+"""Bundle of the front end: the files in static/ and its folders, joined into one module and one stylesheet.
 
-Each file becomes a function that returns its exports, named after the file's path: ``data/totals.js`` is
-``$data_totals``. The entry stays at top level and keeps its own exports. No build step and no Node are needed: a wheel
-contains the sources, and anywidget loads one file.
+Each file becomes a function that returns its exports, assigned to a constant named after its path: ``$data_totals`` for
+``data/totals.js``. The entry stays at top level and keeps its exports. No build step and no Node are needed, since a
+wheel contains the sources, and anywidget loads one file.
 
-A function for each file keeps its private names apart from those of all others.
+A function per file keeps its private names separate from other files' names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n',
 _EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
 _STYLES = re.compile(r'^@import "([\w/]+\.css)";\n', re.MULTILINE)
 _WIDE = re.compile("[^\\x00-\\xff]")
-"""characters for which a browser stores a whole text in two bytes a character"""
+"""characters for which a browser stores a whole string in two bytes per character"""
 _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 def script() -> str:
     """Return the front end as one ES module, after the constants that it shares with Python.
 
-    ``mount`` puts it into a page, the default export is the widget. Characters above U+00FF are escaped.
+    ``mount`` adds it to a page, and the default export is the widget. Characters above U+00FF are escaped.
     """
     forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
     spacing = {"character": PORT_CHARACTER, "besides": PORT_BESIDES, "level": LEVEL, "number": NUMBER_BESIDES}
@@ -47,18 +47,18 @@ def script() -> str:
 
 @cache
 def stylesheet() -> str:
-    """Return the front end's CSS, its colours first; every rule is inside the class ``explorer-view``.
+    """Return the front end's CSS, its colours first; every rule is scoped to the class ``explorer-view``.
 
-    A part that is imported stands where the import is, so that later rules override its own.
+    An imported part replaces its import, so that later rules override it.
     """
     rules = _STYLES.sub(lambda match: _read(STATIC, match[1]), _read(STATIC, "explorer.css"))
     return front_end_colours() + rules
 
 
 def join(folder: Path, entry: str) -> str:
-    """Join a module with everything that it imports, imported files first.
+    """Join a module with all its imports, imported files first.
 
-    Raises ValueError for import cycles, and for imports or exports in an unsupported form.
+    Raise ValueError for import cycles, and for imports or exports in an unsupported form.
     """
     return "\n".join(_wrap(folder, name, name == entry) for name in _order(folder, entry)) + "\n"
 
@@ -108,7 +108,7 @@ def _resolve(importer: str, path: str) -> str:
 
 
 def _constant(name: str) -> str:
-    """Return the constant that has a file's exports: ``data/totals.js`` → ``$data_totals``."""
+    """Return the constant with a file's exports: ``data/totals.js`` → ``$data_totals``."""
     return "$" + name.removesuffix(".js").replace("/", "_")
 
 

@@ -1,7 +1,7 @@
-"""Tables of the payload, unpacked, as the front end reads them: texts are composed in Python, JavaScript lays them out.
+"""Tables of the unpacked payload as the front end reads them; Python composes texts, and JavaScript lays them out.
 
-Rows that are missing here are those of the plain form (explorer/record). Texts are safe to show, on one line each. The
-front end's types are written from these classes (assets/front_end_types.py), and a test compares them with payloads.
+Rows that are missing here have the plain form (explorer/record). Texts are safe to show, each on one line. The front
+end's types are generated from these classes (assets/front_end_types.py), and a test compares them with payloads.
 """
 
 from __future__ import annotations

@@ -1,68 +1,66 @@
-"""Payload of the front end: a recording, its layout, the rules of its story, heat and options; stepping needs no more.
+"""Payload of the front end: a recording, its layout, replay rules, heat and options, which suffice for stepping.
 
-Its long tables are packed (columns.py); shapes.py describes them unpacked. What follows are the rules that the layout
-and the story keep.
+Its long tables are packed (columns.py); shapes.py describes them unpacked. The following rules hold for the layout and
+the replay.
 
-A *slot* is a place that one node, or the nodes that replace each other there (a subject and the node produced for
-it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
-their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand.
-The lines of a node are its name, its type, which is the soft second line where ``second`` is "", the second line while
-it is a ghost ("" where it never is one), the second line with its formula, and the formula alone, in full.
+A *slot* is a position that one node, or nodes that replace each other (a subject and the node produced for it), share
+at all steps; a slot is as large as its largest node, so that nothing jumps. Numbers written inside their consumers
+(kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand. The lines of a node
+are its name, its type, which is the soft second line if ``second`` is "", the second line while it is a ghost ("" if it
+never is), the second line with its formula, and the full formula.
 
-A *box* is a container: box 0 is the whole graph, every other one can be opened and closed. A function's body is entered
-as a canvas of its own, its box has parent −1. Each box is laid out once, alone, with its child boxes closed.
+A *box* is a container: box 0 is the whole graph, and every other box can be opened and closed. A function's body is
+shown on a separate canvas, and its box has parent −1. Each box is laid out once, with its child boxes closed.
 
-Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open, its
-own top left corner, title strip of 26 px and padding included). The inside of a box ("size", "ports", "items" and
-"edges") is written, and composed, as if values flowed down. Where the "direction" is "right", x and y change places in
-everything that was composed: "top" is then the left, "bottom" the right. A page has the insides of all boxes in the
-other direction, too, as "turned", unless the graph is very large.
+Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the containing box (when open, from
+its top left corner, including the title strip of 26 px and padding). The inside of a box ("size", "ports", "items" and
+"edges") is written, and composed, as if values flowed down. If the "direction" is "right", x and y are exchanged in
+everything that was composed: "top" is then the left, "bottom" the right. A page also contains the insides of all boxes
+in the other direction, as "turned", unless the graph is very large.
 
-Of a large graph the first payload holds the insides of the open boxes and of those around them. The others are not
-"placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and
-the recording are whole, so that stepping needs nothing more. Such a box cannot be open. The front end asks the kernel,
-``{"kind": "place", "boxes": [box, …]}``, and is answered ``{"kind": "placed", "boxes": [[box, inside], …]}``, packed:
-the box's "placed", "size", "ports", "items" and "edges". A layout written to a file is placed whole.
+For a large graph the first payload contains the insides of the open boxes and their ancestors. Other boxes are not
+"placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a position, and they have no edges. Slots, texts
+and the recording are complete, so that stepping needs nothing more. Such a box cannot be open. The front end sends
+``{"kind": "place", "boxes": [box, …]}`` to the kernel, and receives ``{"kind": "placed", "boxes": [[box, inside],
+…]}``, packed: the box's "placed", "size", "ports", "items" and "edges". A layout written to a file is completely
+placed.
 
-*Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
-top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
-the box, one at a box at a port of that box, and 0 elsewhere. Each value has a port of its own, unless very many cross
-one border, so that there may be several edges between two items. Where one of its ends is at a port of a layer, two
-more values say the ports' names, "" for an end that has none. An edge from node u to node v is the segments u → … → −1
-in each box that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v
-only; a segment is drawn where its box is open, once, however many node edges run through it, while one of them is
-alive. A *label* belongs to the segment between its items: there is room for it next to a point of the segment, which is
-moved by (X, Y) alone: to the right of it, for ``side`` −1 to the left; where values flow to the right, above it or
-below. A segment without a route, or one that is not in ``edges`` (of a box that is laid out plainly, as are those with
-very many edges, or one that stood only between two passes), is a plain curve between the middles of its ends, or their
-ports. Only a segment that ends at a slot or a closed box has an arrow head.
+*Edges* are drawn box by box. Item −1 represents the box's border: ``[-1, i, …]`` enters through a port at the top,
+``[i, -1, …]`` leaves through a port at the bottom. The last two values are ports: for an end at item −1 a port of the
+box, for an end at a box a port of that box, and 0 otherwise. Each value has its own port, unless very many cross one
+border, so there may be several edges between two items. If an end is at a layer's port, two more values are the port
+names, "" for an end without one. An edge from node u to node v consists of the segments u → … → −1 in each box that
+contains only u, one segment in the innermost box that contains both, and −1 → … → v in each box that contains only v.
+A segment is drawn if its box is open, once for all node edges that share it, while one of them is alive. A *label*
+belongs to the segment between its items. There is space for it next to a point of the segment, which only (X, Y) moves:
+to the right of it, or for ``side`` −1 to the left; if values flow to the right, above it or below. A segment without a
+route, or one that is not in ``edges`` (in a box with the plain layout, such as one with very many edges, or one that
+existed only between two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that
+ends at a slot or a closed box has an arrow head.
 
-*Opening a box* never reorders anything. In the frame of the parent, each opened item has a wanted size W × H (the
-composed size of the child) in place of its closed size w × h. Values enter the child at its *entry* E: the composed x
-of its port at the top, or W / 2 where it has several. The x axis is stretched by a monotone map X with X(0) = 0, whose
-slope is the largest of 1 and, for each opened item that covers x, E / (w / 2) in its left half and (W − E) / (w / 2) in
-its right half; the y axis by Y likewise, with H / h. The middle of an item at x goes to X(x), where an opened item has
-its entry, so that a straight line stays straight; its middle at y goes to Y(y), and that of an opened item to the
-middle of its mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of
-its ``size``. Every edge point goes through (X, Y); then the first point is put where its end is (an item that is not
-opened: its centre plus the same offset as before; an opened one: its top or bottom at the child's composed port), the
-last likewise, and the point next to each moves with it, so that edges leave and arrive in the direction they had. Where
-an end of several curves moves aside by more than 16 px, the joint next to it is put between it and the next joint;
-where two curves meet at more than 11°, their handles become one line (layout/placement.py). Ports −1 map with X; round
-at the end, halves up.
+*Opening a box* never reorders anything. In the frame of the parent, each opened item has a desired size W × H (the
+composed size of the child) instead of its closed size w × h. Values enter the child at its *entry* E: the composed x of
+its top port, or W / 2 if it has several. The x axis is stretched by a monotone map X with X(0) = 0, whose slope is the
+maximum of 1 and, for each opened item that covers x, E / (w / 2) in its left half and (W − E) / (w / 2) in its right
+half; the y axis likewise by Y, with H / h. The middle of an item at x moves to X(x), where an opened item has its
+entry, so that a straight line stays straight; its middle at y moves to Y(y), and an opened item's to the middle of its
+mapped interval. An item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``.
+Every edge point is mapped by (X, Y). Then the first point moves to its end (for an item that is not opened, its centre
+plus the same offset as before; for an opened item, its top or bottom at the child's composed port), the last likewise,
+and the point next to each moves with it, so that edges keep their directions at both ends. If an end of several curves
+moves sideways by more than 16 px, the joint next to it is placed between it and the next joint; where two curves meet
+at more than 11°, their handles become one line (layout/placement.py). Ports −1 are mapped by X; all coordinates are
+rounded at the end, halves up.
 
-An *instant* is 2 · position, and one more where the stage has taken no decision yet. An open box that no row of
-``opens`` names is always drawn open. One that is named is drawn closed at any other instant (contents.py tells why:
-a node that comes later, or has gone, takes no room), until a reader opens it; so it is with a row from 0 to −1 at all
-of them.
+An *instant* is 2 · position, plus 1 if the stage has taken no decision yet. An open box without rows in ``opens`` is
+always drawn open. A box with rows is drawn closed at all other instants (contents.py explains why: a node that comes
+later, or has been removed, takes no space), until a reader opens it; a row from 0 to −1 means all instants.
 
-A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
-this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
-closed.
+A closed box without nodes at a position is drawn as a ghost; a closed box with a single node is drawn as that node,
+centred in the box's rectangle. A box of which no node has been recorded or produced yet is not drawn, open or closed.
 
-A box with a "type" and slots only is one operator of a file, or a layer without layers inside: closed, it
-stands for its nodes where a fused kernel has several members (the outline goes around it), and has no second sheet
-behind it.
+A box with a "type" that contains only slots is one operator of a file, or a layer without sublayers. When closed, it
+represents its nodes if a fused kernel has several members (the outline goes around it), and has no second sheet.
 """
 
 from __future__ import annotations
@@ -98,10 +96,10 @@ def payload(
     boxes: Collection[int] | None = None,
     overlays: Iterable[HeatMetric] = (),
 ) -> dict[str, Any]:
-    """Return everything that the front end needs of a recording, as JSON data; ``position`` None is the end.
+    """Return all data of a recording that the front end needs, as JSON data; ``position`` None is the end.
 
-    ``drawing`` is the recording's, if it has been drawn already. Boxes outside ``boxes`` (None: all) are sent without
-    their layout. Raises ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
+    ``drawing`` is the recording's drawing, if it exists already. Boxes outside ``boxes`` (None: all) are sent without
+    their layout. Raise ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
@@ -169,9 +167,9 @@ def replay_json(recording: Recording, model: Model) -> dict[str, Any]:
 
 
 def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
-    """Return the reply to a front end that asked for the layout of some boxes: packed ``[[box, inside], …]``.
+    """Return the reply to a front end that requested the layout of some boxes: packed ``[[box, inside], …]``.
 
-    Raises ValueError for a number that is not a box of the drawing.
+    Raise ValueError for an index that is not a box of the drawing.
     """
     count = len(drawing.layouts)
     wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]

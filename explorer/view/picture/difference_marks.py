@@ -1,8 +1,7 @@
-"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end is sent their table.
+"""Difference marks of nodes of two graphs, from "added" to "regrouped"; the front end receives their table.
 
-A node has one mark, the strongest: where the node itself differs, that its kernel is another one too is not said. Marks
-depend on the two recordings alone; a position only decides whether a counterpart stands, and whether kernels are chosen
-yet.
+A node has one mark, the strongest: if the node itself differs, a different kernel is not marked. Marks depend only on
+the two recordings; a position only determines whether a counterpart exists, and whether kernels are chosen yet.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from explorer.view.base.markup import Markup, element
 Difference: TypeAlias = Literal["removed", "added", "changed", "rewired", "regrouped"]
 
 SIGNS: Mapping[Difference, str] = {"removed": "−", "added": "+", "changed": "Δ", "rewired": "→", "regrouped": "≠"}
-"""signs of the differences; colours only repeat them"""
+"""signs of the differences, which colours only repeat"""
 WORDS: Mapping[Difference, str] = {
     "removed": "removed",
     "added": "added",
@@ -27,9 +26,9 @@ WORDS: Mapping[Difference, str] = {
     "rewired": "reads something else",
     "regrouped": "other kernel",
 }
-"""words of one node"""
+"""words for one node"""
 _MANY: Mapping[Difference, str] = {**WORDS, "rewired": "read something else", "regrouped": "in other kernels"}
-"""words of several nodes, after their number"""
+"""words for several nodes, after their number"""
 _MEANINGS: Mapping[Difference, str] = {
     "removed": "only in the graph before",
     "added": "only in the graph after",
@@ -43,14 +42,14 @@ class SideMarks(NamedTuple):
     """Differences of the nodes of one side."""
 
     absent: Difference
-    """of a node whose counterpart does not stand"""
+    """marks of nodes whose counterpart does not exist at the position"""
     standing: dict[int, Difference]
-    """of a node whose counterpart stands, where there is any"""
+    """marks of nodes whose counterpart exists, if they differ"""
     planned: dict[int, Difference]
-    """of the same once kernels are chosen"""
+    """the same once kernels are chosen"""
 
     def of(self, node: int, counterpart_stands: bool, is_planned: bool) -> Difference | None:
-        """Return the difference of a node."""
+        """Return the difference of a node, or None."""
         if not counterpart_stands:
             return self.absent
         return (self.planned if is_planned else self.standing).get(node)
@@ -111,7 +110,7 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
 
 
 def _is_drawn(recording: Recording, node: int) -> bool:
-    """Whether a node has a place of its own: constants are shown inside their readers, and ports are edges."""
+    """Return whether a node has its own slot; constants are shown inside their readers, and ports are edges."""
     return recording.nodes.kind[node] not in ("constant", "item")
 
 
@@ -130,7 +129,7 @@ def legend(kinds: Collection[Difference]) -> list[str]:
 
 
 def pill(text: str, x: float, y: float) -> list[Markup]:
-    """Draw a mark whose left end and middle are at a point."""
+    """Draw a mark with its left end and middle at a point."""
     room = round(font.width(text, 9, True)) + 12
     return [
         element("rect", x=x, y=y - 7, width=room, height=14, rx=7, class_="apart"),

@@ -1,8 +1,7 @@
 """Edges of a static picture: a curve for each segment, and the names of layers' ports at its ends.
 
-An edge that leads into boxes is cut at their borders into segments, and edges that take the same way share them. The
-layout has a curve for each segment that it placed; for one that only some step shows there is none, and a plain curve
-stands for it.
+An edge that leads into boxes is cut at their borders into segments, which edges on the same path share. The layout has
+a curve for each segment that it placed; a segment that exists only at some steps is drawn as a plain curve.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def visible_segments(
     paths, alive_of = Paths(model.tree, model.ports.number), {}
     body, bodies = model.recording.nodes.body, model.tree.bodies
     inside = [bodies[body[nodes[0]]] == outermost for nodes in model.slots.nodes]
-    # Live edges last: a segment that a ghost's edge and a live one share is drawn as a live one.
+    # Live edges last, so that a segment shared by a ghost's edge and a live one is drawn as live.
     for edges, alive in ((state.ghost_edges, False), (state.edges, True)):
         for producer, consumer in edges:
             if inside[producer] and inside[consumer]:
@@ -51,9 +50,9 @@ def declined_keys(model: Model, state: State) -> set[Key]:
 
 
 def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collection[Key] = ()) -> list[Markup]:
-    """Draw the edges: those that end in an arrow head (the marker of an id), then those without.
+    """Draw the edges, those that end in an arrow head (the marker with an id) before those without.
 
-    ``declined`` ones have a ✗ in the middle.
+    Edges in ``declined`` have a ✗ in the middle.
     """
     drawn: dict[bool, list[Markup]] = {True: [], False: []}
     for segment, is_alive in segments:
@@ -62,26 +61,27 @@ def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collectio
         drawn[segment.arrow].append(element("path", d=path(segment.points), class_=look))
         if is_declined and segment.arrow:
             drawn[False].append(element("path", d=cross(segment.points), class_="declined"))
-    # A marker is inherited: once at the group, instead of at each path.
+    # A marker is inherited, so it is set once on the group instead of on each path.
     with_head = element("g", *drawn[True], class_="edge", marker_end=f"url(#{marker})")
     return [with_head, *([element("g", *drawn[False], class_="edge")] if drawn[False] else [])]
 
 
 def cross(points: list[int]) -> str:
-    """Return a ✗ in the middle of a curve as an SVG path; of an even number of curves, where the middle two meet."""
+    """Return a ✗ in the middle of a curve as an SVG path; for an even number of curves, at their middle joint."""
     curves = (len(points) - 2) // 6
     start = 6 * ((curves - 1) // 2)
     xs, ys = points[start : start + 8 : 2], points[start + 1 : start + 8 : 2]
-    # The point of a cubic Bézier curve at its parameter 1/2.
+    # The point of a cubic Bézier curve at parameter 1/2.
     x, y = [(a + 3 * b + 3 * c + d) // 8 if curves % 2 else d for a, b, c, d in (xs, ys)]
     return f"M{x - 5} {y - 5}l10 10m0-10l-10 10"
 
 
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
-    """Draw the names of layers' ports next to the edges that end there, each once at a place.
+    """Draw the names of layers' ports next to the edges that end there, each once per position.
 
-    Names of several edges that end in one place stand on both sides of it, each where its edge comes from. To the right
-    a name lies along its edge, and is left out where that is level and shorter (static/canvas/port_names.js).
+    Names of several edges that end at one position are on both sides of it, on the side of their edges. If values flow
+    to the right, a name is drawn along its edge, and omitted if the edge is level and shorter
+    (static/canvas/port_names.js).
     """
     down = direction == "down"
     starts: dict[tuple[int, int], dict[str, int]] = {}
@@ -114,7 +114,7 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
 
 
 def _fits(text: str, room: float) -> bool:
-    """Whether a name is no longer than the level edge that it lies along."""
+    """Return whether a name is no longer than the level edge along which it is drawn."""
     return PORT_CHARACTER * len(text) + PORT_BESIDES < room
 
 
@@ -123,7 +123,7 @@ def _port(text: str, x: int, y: int, style: str | None = None) -> Markup:
 
 
 def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[Segment, bool]]) -> list[Markup]:
-    """Draw the types of values next to the edges of which there is room for a label; a declined one has a ✗ there."""
+    """Draw the types of values next to edges with space for a label; edges with a declined fusion have a ✗ there."""
     standing = {segment.key for segment, is_alive in segments if is_alive}
     drawn = []
     declined = declined_keys(model, state)
@@ -139,13 +139,13 @@ def edge_labels(model: Model, scene: Scene, state: State, segments: list[tuple[S
 
 
 def path(points: list[int]) -> str:
-    """Return control points as an SVG path; each curve is relative to where it begins, which takes fewer digits."""
+    """Return control points as an SVG path, relative to the start of each curve, which takes fewer digits."""
     x, y = points[:2]
     steps: list[int] = []
     for start in range(2, len(points), 6):
         curve = points[start : start + 6]
         steps += [value - (y if place % 2 else x) for place, value in enumerate(curve)]
         x, y = curve[4:]
-    # A minus sign separates two numbers by itself.
+    # A minus sign also separates two numbers.
     numbers = "".join(f"{step}" if place == 0 or step < 0 else f" {step}" for place, step in enumerate(steps))
     return f"M{points[0]} {points[1]}c{numbers}"

@@ -1,4 +1,4 @@
-"""Outlines of fused kernels: a rectangle if it contains exactly the members, else a shape around each of them.
+"""Outlines of fused kernels: one rectangle if it contains only the kernel's nodes, else a shape around each node.
 
 scene/outlines.js is the counterpart in the browser.
 """
@@ -18,27 +18,27 @@ from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7
 _INDENT = 2
-"""px between a title and either side of its outline: it lies over the edges that come in there, and over no border"""
+"""px between a title and both sides of its outline, so that it covers incoming edges but no border"""
 _LONGEST = 500
-"""number of characters of a tooltip"""
+"""maximum characters of a tooltip"""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Outline of a kernel with several members, as left, top, right, bottom of each of its shapes."""
+    """Outline of a kernel with several nodes; each shape has left, top, right, bottom."""
 
     group: Group
     number: int
-    """place in the schedule, from 1; 0 before scheduling"""
+    """1-based position in the schedule; 0 before scheduling"""
     shapes: tuple[Rect, ...]
     """from top to bottom"""
     slots: tuple[int, ...]
     boxes: tuple[int, ...]
-    """closed operators that hide members"""
+    """closed operators that hide nodes of the kernel"""
 
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
-    """Return the outlines of a scene's kernels; a closed operator stands for its nodes, larger boxes hide theirs."""
+    """Return the outlines of a scene's kernels; a closed operator represents its nodes, larger boxes hide theirs."""
     outlines, closed = [], closed_around(model, scene)
     standing = state.shown.keys() | state.ghosts.keys()
     inhabited = {closed[model.tree.box_of[slot]] for slot in standing} - {*is_open}
@@ -46,8 +46,7 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         slots = tuple(slot for slot in members if slot in scene.slots)
         hiding = [closed[model.tree.box_of[slot]] for slot in members if slot not in scene.slots]
         boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
-        # All members are hidden in boxes that are no operators, or in a single one: nothing is left to draw an outline
-        # around.
+        # All nodes are hidden in boxes other than operators, or in a single operator, so nothing is left to outline.
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
@@ -61,7 +60,7 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
 
 
 def frame_title(frame: Frame, sign: str) -> Markup:
-    """Draw the title of a kernel above its outline, no wider than that; a short one has the whole as a tooltip."""
+    """Draw the title of a kernel above its outline and no wider; a shortened title has a tooltip with the full text."""
     left, top, right, _ = frame.shapes[0]
     titles = [title for title, _ in group_titles(frame.group)]
     if frame.number:
@@ -76,7 +75,7 @@ def closed_around(model: Model, scene: Scene) -> list[int]:
     """Return for each box the visible closed box that hides its contents, or −1."""
     boxes = model.tree.boxes
     hiding = [-1] * len(boxes)
-    # From the outside in: the outermost closed box hides all that is inside it.
+    # From the outermost inwards, since the outermost closed box hides all its contents.
     for box in reversed(model.tree.postorder()):
         outer = boxes[box].parent
         hiding[box] = box if box in scene.boxes else hiding[outer] if outer >= 0 else -1
@@ -108,7 +107,7 @@ def _touches(frame: Rect, rect: Rect) -> bool:
 
 
 def _cuts(frame: Rect, wall: Rect) -> bool:
-    """Whether a frame is neither inside an open box nor clear of it."""
+    """Return whether a frame is neither inside an open box nor clear of it."""
     x, y, wide, high = wall
     inside = x <= frame[0] and y <= frame[1] and frame[2] <= x + wide and frame[3] <= y + high
     return not inside and _touches(frame, wall)

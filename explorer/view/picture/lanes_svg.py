@@ -10,9 +10,9 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import page_colours
 
 _LEFT, _WIDE, _HIGH, _GAP = 92, 620, 16, 6
-"""px: names to the left, the width of all of the time, the height of a lane, the gap between two"""
+"""px: space for names on the left, total width of the time axis, lane height, gap between lanes"""
 _MOST, _PARTS = 64, 4
-"""lanes that are drawn; parts of the time that the lines mark"""
+"""maximum number of drawn lanes; number of parts into which lines divide the time"""
 _STYLE = page_colours(".explorer-lanes") + (
     ".explorer-lanes text{font:11px var(--font);fill:var(--soft)}"
     ".explorer-lanes .back{fill:var(--bg)}.explorer-lanes .wait{fill:var(--leaf)}"
@@ -22,7 +22,7 @@ _STYLE = page_colours(".explorer-lanes") + (
 
 
 def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
-    """Return lanes as SVG text: each computes (blue), receives (orange, a strip below) or waits; 64 are drawn."""
+    """Return lanes as SVG: each computes (blue), receives (orange, a strip below) or waits; at most 64 are drawn."""
     drawn = lanes[:_MOST]
     scale = _WIDE / micros if micros > 0 else 0.0
     bottom = len(drawn) * (_HIGH + _GAP) + 10
@@ -34,7 +34,7 @@ def lanes_picture(lanes: Sequence[Lane], micros: float) -> str:
         parts.append(_bar("wait", _LEFT, y, _WIDE, _HIGH, f"{lane.name}: computes {micros_text(lane.busy)}"))
         for span in lane.spans:
             top, thick = (y + 11, 5) if span.receiving else (y, 10)
-            # A span is at least a pixel long, however short it was, and stays inside the lane for it.
+            # A span is at least one pixel long, and moved to stay inside the lane.
             length = max(1.0, (span.end - span.start) * scale)
             title = f"{span.label}: {micros_text(span.start)} to {micros_text(span.end)}"
             x = min(_LEFT + span.start * scale, _LEFT + _WIDE - length)

@@ -1,7 +1,7 @@
-"""PNG export: the static picture drawn by resvg, which needs no browser and no system library.
+"""PNG export: the static picture rendered by resvg, which needs no browser and no system library.
 
-resvg knows neither CSS variables nor media queries, so the picture's colours are written out before; CairoSVG would
-need the Cairo library installed, and drops the outlines of text.
+resvg supports neither CSS variables nor media queries, so the picture's colours are substituted first. CairoSVG would
+need the Cairo library, and drops the outlines of text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from explorer.view.layout.box_layout import PlacedModel
 from explorer.view.picture.svg import svg
 
 SCALE = 2
-"""pixels a unit of the picture: text of 9 units is legible"""
+"""pixels per unit of the picture, so that text of 9 units is legible"""
 MOST = 16_384
-"""most pixels a side, which every viewer can show; 16,384 squared are 1 GiB in memory"""
+"""maximum pixels per side, which every viewer can show; 16,384 squared are 1 GiB in memory"""
 
 
 _SIZE = re.compile(r' width="([\d.]+)" height="([\d.]+)" style=')
@@ -29,7 +29,7 @@ _LETTER = (
 
 
 class PictureSizeError(ValueError):
-    """A picture that has more pixels than a PNG may have here; ``width`` and ``height`` are in pixels."""
+    """Error for a picture with more pixels than a PNG may have here; ``width`` and ``height`` are in pixels."""
 
     def __init__(self, width: int, height: int) -> None:
         super().__init__(f"a picture of {width:,} × {height:,} px: a PNG may have {MOST:,} px a side")
@@ -37,7 +37,7 @@ class PictureSizeError(ValueError):
 
 
 class FontError(RuntimeError):
-    """A machine without any font, on which all text of a picture would be missing."""
+    """Error for a machine without fonts, on which a picture would have no text."""
 
 
 def png(
@@ -51,9 +51,9 @@ def png(
     depth: int | None = None,
     edge_types: bool = False,
 ) -> bytes:
-    """Return a recording at a position (None: the end) as PNG, 2 px a unit; "auto" is light, because paper is.
+    """Return a recording at a position (None: the end) as PNG, 2 px per unit; "auto" is light, for paper.
 
-    Raises ModuleNotFoundError without the package resvg-py, PictureSizeError, and FontError.
+    Raise ModuleNotFoundError without the package resvg-py, PictureSizeError, and FontError.
     """
     import resvg_py
 

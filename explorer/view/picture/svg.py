@@ -1,6 +1,6 @@
 """Static picture: a recording as SVG without scripts, with the same bytes on every run and machine.
 
-Readers without scripts see it. A plotting library would neither match the browser's drawing nor keep the bytes.
+It is for readers without scripts. A plotting library would neither match the browser's drawing nor keep the bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.view.replay.contents import batched, drawn_open, instant_at, open_
 from explorer.view.replay.state import State, state_at
 
 _ROOM = 22
-"""margin in px: numbers are left of nodes, titles above groups"""
+"""margin in px, for numbers to the left of nodes and titles above groups"""
 
 
 def svg(
@@ -44,12 +44,13 @@ def svg(
     depth: int | None = None,
     edge_types: bool = False,
 ) -> str:
-    """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
+    """Return a recording at a position (None: the end) as SVG; ``body`` selects one of its graphs.
 
-    ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
-    made already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of boxes
-    to the layout, and ``depth`` opens those down to it instead; values flow in the ``direction`` "down" or "right";
-    ``edge_types`` writes the types of values next to edges, where there is room. Raises ValueError outside 0 … ``end``.
+    ``theme`` is "auto" (the reader's system setting), "light" or "dark"; ``drawing`` is the recording's drawing, if it
+    exists already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of
+    boxes to the layout, and ``depth`` instead opens boxes down to that depth; values flow in the ``direction`` "down"
+    or "right"; ``edge_types`` writes value types next to edges, if there is space. Raise ValueError outside 0 …
+    ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -72,7 +73,7 @@ def svg(
 
 
 def _below(output: bool) -> int:
-    """Return how far below its lower border the mark of an item's difference stands: under that of an output."""
+    """Return the px between an item's lower border and its difference mark, which is below the mark of an output."""
     return 20 if output else 5
 
 
@@ -103,10 +104,10 @@ class _Picture:
                 self.places[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str) -> str:
-        """Return the whole picture: later parts cover earlier ones."""
+        """Return the whole picture; later parts cover earlier ones."""
         recording, (wide, high) = self.model.recording, self.scene.size
-        # Several pictures may stand in one page, where ids and classes are shared: each has a name of its own, and the
-        # same one on every machine.
+        # Several pictures may be in one page, which shares ids and classes, so each has a unique name that is the same
+        # on every machine.
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
         key += "\ntypes" * self.edge_types
@@ -183,7 +184,7 @@ class _Picture:
         return drawn
 
     def _closed_boxes(self) -> list[Markup]:
-        """Draw closed boxes: as a node if only one is left inside, as a ghost if none is."""
+        """Draw closed boxes, as a node if only one node is left inside, and as a ghost if none is."""
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
@@ -212,29 +213,29 @@ class _Picture:
         return drawn
 
     def _left(self, box: int, inside: list[int]) -> list[str]:
-        """Return the text of a closed box in which nothing, or only rows of batches, is left."""
+        """Return the text of a closed box that contains no nodes any more, or only rows of batches."""
         if not inside and box in self.written:
             return ["removed"]
         return [text] if (text := row_text(self.row_texts, box, self.position)) else []
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
-        """Draw the sheet behind a closed box that contains more than one operator."""
+        """Draw the sheet under a closed box that contains more than one operator."""
         if self.model.tree.boxes[box].is_operator:
             return []
         return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
 
     def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
-        """Draw the number of nodes inside a closed box that differ from another graph, at its lower left corner."""
+        """Draw the number of differing nodes inside a closed box at its lower left corner."""
         counts = tally(self.marks[slot] for slot in inside if slot in self.marks)
         return pill(counts, x - 6, y) if counts else []
 
     def _closed(self) -> dict[int, list[int]]:
-        """Return the slots inside the closed boxes that are drawn as boxes, and that no outline covers."""
+        """Return the slots inside the closed boxes that are drawn as boxes and are not covered by an outline."""
         covered = {box for frame in self.frames for box in frame.boxes}
         return {box: inside for box, inside in self.live.items() if not self._as_node(box) and box not in covered}
 
     def _as_node(self, box: int) -> bool:
-        """Whether a closed box is drawn as the only node inside; a layer has a name and ports, so it is not."""
+        """Return whether a closed box is drawn as its only node; false for a layer, which has a name and ports."""
         return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
 
     def _live(self) -> dict[int, list[int]]:
@@ -259,12 +260,12 @@ class _Picture:
         return drawn
 
     def _node(self, slot: int) -> Markup:
-        """Draw the node of a slot, or its ghost, in the middle of its place."""
+        """Draw the node of a slot, or its ghost, centred in the slot."""
         node = self.state.shown.get(slot, self.state.ghosts.get(slot, -1))
         if node < 0:
             return Markup("")
         ghost = slot not in self.state.shown
-        # A slot has room for the largest of its nodes; this one is drawn in the middle, in its own size.
+        # A slot has the size of its largest node; this node is drawn at its own size, in the middle.
         place = self.model.slots.nodes[slot].index(node)
         texts = self.model.texts[self.model.slot_texts[slot][place]]
         second = (ghost and texts.ghost) or texts.second or texts.type
@@ -289,7 +290,7 @@ class _Picture:
         if slot in self.marks:
             differs = self.marks[slot]
             css_class += f" {differs}"
-            if differs != "regrouped" or slot not in self.fused:  # for the members of a fused kernel its title shows it
+            if differs != "regrouped" or slot not in self.fused:  # the title of a fused kernel shows it for its nodes
                 parts += pill(
                     f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + _below(slot in self.state.outputs)
                 )
@@ -312,7 +313,7 @@ def holding(model: Model, position: int) -> set[int]:
 
 
 def missed(model: Model) -> set[int]:
-    """Return the boxes with recorded nodes that are gone at the end and that no batch replaces."""
+    """Return the boxes with recorded nodes that are gone at the end and not replaced by a batch."""
     nodes, known = model.recording.nodes, batched(model.recording) | {-1}
     rows = enumerate(model.slots.nodes)
     return _around(model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known])
@@ -332,7 +333,7 @@ def _around(model: Model, slots: Iterable[int]) -> set[int]:
 def schedule_numbers(
     scene: Scene, state: State, frames: Sequence[Frame], places: Mapping[int, Rect], closed: Mapping[int, list[int]]
 ) -> list[Markup]:
-    """Draw the place in the schedule to the left of each kernel, and of each closed box with some slots inside."""
+    """Draw the schedule position to the left of each kernel, and of each closed box with some slots inside."""
     framed = {slot for frame in frames for slot in frame.slots}
     shown, numbers = state.shown, state.numbers
     rows: list[tuple[int, int, int, int, int]] = [

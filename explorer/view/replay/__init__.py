@@ -1,1 +1,1 @@
-"""Rules of a recording's story, applied once for every view: steps, nodes at a position, boxes drawn open."""
+"""Replay rules that all views share: steps, nodes at a position, boxes drawn open."""

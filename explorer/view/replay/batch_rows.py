@@ -1,7 +1,7 @@
-"""Texts of boxes whose own nodes are gone for good: words of a closed box while only rows of batches stand in it.
+"""Texts of closed boxes that have lost their own nodes and contain only rows of batches.
 
-A pass that batches takes the nodes of many calls out of the graph, and puts one batch in, with an ``index`` for each
-row that others read. The boxes of the calls stay where they were; without these texts they would look empty.
+A pass that batches removes the nodes of many calls from the graph, and inserts one batch, with an ``index`` for each
+row that others read. The boxes of the calls remain; without these texts they would look empty.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from explorer.view.tree.slots import Slots
 
 
 def row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[tuple[int, str]]]:
-    """Return for each such box the positions from which on it has a text, and the text: ``now 1,000 × index0``.
+    """Return for each such box the positions at which its text changes, and the texts: ``now 1,000 × index0``.
 
-    A text counts the rows that stand in the box at the end of the stage of its position. The tree keeps the answer: a
-    page asks for its data and for its picture.
+    A text counts the rows in the box at the end of the stage that contains its position. The tree caches the result,
+    since a page needs it for its data and for its picture.
     """
     if tree.row_texts is None:
         tree.row_texts = _row_texts(recording, slots, tree)
@@ -42,12 +42,12 @@ def _row_texts(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list
 
 
 def row_text(texts: Mapping[int, Sequence[tuple[int, str]]], box: int, position: int) -> str:
-    """Return the text of a box at a position, or "" while it holds nodes of its own."""
+    """Return the text of a box at a position, or "" while it contains its own nodes."""
     return next((text for first, text in reversed(texts.get(box, ())) if first <= position), "")
 
 
 def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, int], list[tuple[int, int]]]:
-    """Return the position from which on each such box holds only rows, and the rows with the boxes they stand in."""
+    """Return the position after which each such box contains only rows, and the rows with their boxes."""
     born, gone, batching = recording.nodes.born, recording.nodes.gone, batched(recording)
     if not batching:
         return {}, []
@@ -74,9 +74,9 @@ def _emptied(recording: Recording, slots: Slots, tree: Tree) -> tuple[dict[int, 
 
 
 def _changing(recording: Recording, emptied: Mapping[int, int], rows: Sequence[tuple[int, int]]) -> list[Stage]:
-    """Return the stages at whose end other rows stand, or in other boxes without own nodes, than at the end before."""
+    """Return the stages that end with other rows, or rows in other boxes without own nodes, than the stage before."""
     born, gone = recording.nodes.born, recording.nodes.gone
-    # A row that is added or removed by a decision stands, or does not, from the next position on.
+    # A row that a decision adds or removes exists, or does not, from the next position on.
     changed = {decision + 1 for _, node in rows for decision in (born[node], gone[node]) if decision >= 0}
     if changed:
         changed.update(emptied.values())
@@ -92,9 +92,9 @@ def _standing(
     rows: Sequence[tuple[int, int]],
     position: int,
 ) -> dict[int, Counter[str]]:
-    """Count by name the rows that stand in each box at a position; boxes that hold other nodes or none are left out.
+    """Count by name the rows in each box at a position; boxes with other nodes or without nodes are omitted.
 
-    ``outwards`` are the boxes with those around them, from the inside out.
+    ``outwards`` are the boxes with their parents, innermost first.
     """
     nodes = recording.nodes
     counts: dict[int, Counter[str]] = {}

@@ -1,7 +1,7 @@
-"""Contents of boxes over the story: an open box with almost no content yet, or none any more, is drawn closed.
+"""Contents of boxes over time: an open box with almost no content yet, or none any more, is drawn closed.
 
-Times are counted in *instants*: ``2 · position``, and one more where a stage has not decided anything yet. A node that
-is gone stands as a ghost until the last decision of its stage: its time ends between the two instants of a position.
+Time is counted in *instants*: ``2 · position``, plus 1 if a stage has not decided anything yet. A removed node remains
+as a ghost until the last decision of its stage, so its time ends between the two instants of a position.
 """
 
 from __future__ import annotations
@@ -14,35 +14,36 @@ from explorer.view.tree.box_tree import Tree
 from explorer.view.tree.slots import Slots
 
 Span: TypeAlias = tuple[int, int]
-"""The first and the last instant of a time."""
+"""First and last instant of an interval."""
 
 
 class _Stay(NamedTuple):
-    """Time of one node in a slot."""
+    """Interval of one node in a slot."""
 
     first: int
     last: int
     ghost: int
-    """the last instant at which its ghost stands"""
+    """the last instant at which its ghost exists"""
     node: int
 
 
 def instant_at(recording: Recording, position: int) -> int:
-    """Return the instant of a static picture: the last one of its position at the end, else the first one."""
+    """Return the instant of a static picture: the last instant of its position at the end, else the first."""
     return 2 * position + (position == recording.end)
 
 
 def batched(recording: Recording) -> set[int]:
-    """Return the decisions that created batches, and those about nodes that replace the members."""
+    """Return the decisions that created batches, and the decisions about nodes that replace the batched nodes."""
     return {group.decision for group in recording.groups if group.kind == "batch"}
 
 
 def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[Span]]:
-    """Return the times at which a box is drawn open, for the boxes that are not at every instant.
+    """Return the intervals in which a box is drawn open, for boxes that are not always drawn open.
 
-    A box needs a node inside; a block, and the first of the equal boxes of a stack, an operation that is no row of a
-    batch. A stack is open only while that first box is. The box of a batch is open once the batch is complete and no
-    call is left that stands for its contents. The tree keeps the answer: a page asks for its data and for its picture.
+    A box needs a node inside; a block, and the first of the equal boxes of a stack, need an operation that is not a row
+    of a batch. A stack is open only while that first box is. The box of a batch is open once the batch is complete and
+    no call that represents its contents is left. The tree caches the result, since a page needs it for its data and
+    picture.
     """
     if tree.open_spans is None:
         tree.open_spans = _open_spans(recording, slots, tree)
@@ -62,7 +63,7 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
         if first[number] >= 0:
             spans = _both(spans, works[first[number]])
         if box.kind == "batch":
-            # The instant after the last of its decisions; a mapped call is a batch from the beginning.
+            # The instant after its last decision; a mapped call is a batch from the beginning.
             complete = 2 * (max(box.batches, default=-1) + 1)
             spans = _both(spans, _others([(0, complete - 1), *calls[number]], always[0][1]))
         if spans != always:
@@ -71,12 +72,12 @@ def _open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, lis
 
 
 def drawn_open(spans: dict[int, list[Span]], wanted: Collection[int], instant: int) -> set[int]:
-    """Return the boxes, of those that a reader wants open, that are drawn open at an instant."""
+    """Return which of the boxes that a reader wants open are drawn open at an instant."""
     return {box for box in wanted if box not in spans or any(first <= instant <= last for first, last in spans[box])}
 
 
 def _first_member(tree: Tree, box: int) -> int:
-    """Return the first of the equal boxes that a box stands for, or −1."""
+    """Return the first of the equal boxes that a box represents, or −1."""
     if tree.boxes[box].kind not in ("stack", "repeat"):
         return -1
     table, index = tree.boxes[box].items[0]
@@ -86,7 +87,7 @@ def _first_member(tree: Tree, box: int) -> int:
 def _inside(
     recording: Recording, slots: Slots, tree: Tree
 ) -> tuple[list[list[Span]], list[list[Span]], list[list[Span]]]:
-    """Return for each box the times at which a node stands inside, an operation that is no row of a batch, a call."""
+    """Return for each box the intervals with a node inside, with an operation other than a batch row, with a call."""
     nodes, rows, end = recording.nodes, batched(recording), 2 * recording.end + 1
     times: tuple[list[list[Span]], list[list[Span]], list[list[Span]]] = (
         [[] for _ in tree.boxes], [[] for _ in tree.boxes], [[] for _ in tree.boxes],
@@ -96,7 +97,7 @@ def _inside(
     always: set[tuple[int, str]] = set()
     changing: list[tuple[int, list[int]]] = []
     for box, row in zip(tree.box_of, slots.nodes, strict=True):
-        if len(row) == 1 and born[row[0]] < 0 and gone[row[0]] < 0:  # most nodes of a large graph stay to the end
+        if len(row) == 1 and born[row[0]] < 0 and gone[row[0]] < 0:  # most nodes of a large graph remain until the end
             always.add((box, kinds[row[0]]))
         else:
             changing.append((box, row))
@@ -125,7 +126,7 @@ def _inside(
 
 
 def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay]:
-    """Yield the times of a slot's nodes; a ghost makes room for the next node."""
+    """Yield the intervals of a slot's nodes; a ghost ends when the next node begins."""
     born, gone = recording.nodes.born, recording.nodes.gone
     for place, node in enumerate(members):
         first = max(0, 2 * (born[node] + 1))
@@ -135,13 +136,13 @@ def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay
         last = 2 * gone[node] + 1
         ghost = 2 * recording.stages[recording.decisions[gone[node]].stage].last
         if place + 1 < len(members):
-            # The next node of the slot takes its place, before its stage has ended.
+            # The next node of the slot replaces it before its stage has ended.
             ghost = min(ghost, 2 * born[members[place + 1]] + 1)
         yield _Stay(first, last, max(last, ghost), node)
 
 
 def _enter(spans: list[Span], span: Span, end: int) -> None:
-    """Add a time to others; one that lasts from the first to the last instant says all."""
+    """Add an interval to a list; an interval from the first to the last instant replaces all others."""
     if spans and spans[0] == (0, end):
         return
     if span == (0, end):
@@ -150,7 +151,7 @@ def _enter(spans: list[Span], span: Span, end: int) -> None:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Join times that overlap or follow each other."""
+    """Join intervals that overlap or follow each other."""
     joined: list[Span] = []
     for first, last in sorted(spans):
         if joined and first <= joined[-1][1] + 1:
@@ -161,13 +162,13 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def _both(spans: list[Span], others: list[Span]) -> list[Span]:
-    """Return the times that are in both of two lists."""
+    """Return the intersection of two lists of intervals."""
     met = ((max(a, c), min(b, d)) for a, b in spans for c, d in others)
     return [(first, last) for first, last in met if first <= last]
 
 
 def _others(spans: list[Span], end: int) -> list[Span]:
-    """Return the times up to the last instant that are in none of some spans."""
+    """Return the intervals up to the last instant that are outside all given ones."""
     left, start = [], 0
     for first, last in _joined(spans):
         if start < first:

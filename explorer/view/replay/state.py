@@ -1,6 +1,6 @@
 """State at a position: the node in each slot, ghosts, edges, outlined groups, numbers and duplicates.
 
-scene/scene.js does the same at every step in the browser; tests/browser/test_same_picture.py compares both.
+scene/scene.js computes the same at every step in the browser; tests/browser/test_same_picture.py compares the two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from explorer.record import Group, Nodes, Recording
 from explorer.view.tree.slots import Slots, source
 
 _GHOSTS = 3
-"""number of duplicates of a node shown as ghosts at the end; "×n" counts all"""
+"""maximum duplicates of a node shown as ghosts at the end; "×n" counts all of them"""
 
 
 @dataclass(slots=True)
@@ -24,20 +24,20 @@ class State:
     """empty slot → the last node in it"""
     edges: dict[tuple[int, int], None] = field(default_factory=dict)
     declined_edges: dict[tuple[int, int], None] = field(default_factory=dict)
-    """those of the edges that the decision before the position declined to fuse"""
+    """edges that the decision before the position declined to fuse"""
     ghost_edges: dict[tuple[int, int], None] = field(default_factory=dict)
     groups: list[tuple[Group, list[int]]] = field(default_factory=list)
     """outlined groups, and their slots"""
     numbers: dict[int, int] = field(default_factory=dict)
-    """node → place of its kernel in the schedule, from 1, after all decisions"""
+    """node → 1-based schedule position of its kernel, after all decisions"""
     outputs: set[int] = field(default_factory=set)
     """slots of the outputs of the program, or of a function"""
     copies: dict[int, int] = field(default_factory=dict)
-    """slot → number of equal nodes merged into its node, including itself"""
+    """slot → number of equal nodes merged into its node, including the node itself"""
 
 
 def state_at(recording: Recording, slots: Slots, position: int) -> State:
-    """Return the state at a position; ghosts are those of its stage, at the end a few duplicates."""
+    """Return the state at a position, with the ghosts of its stage, or with a few duplicates at the end."""
     state, nodes = State(), recording.nodes
     oldest = _oldest_ghost(recording, position)
     for slot, members in enumerate(slots.nodes):
@@ -84,13 +84,13 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
 
 def _oldest_ghost(recording: Recording, position: int) -> int:
     if position == recording.end:
-        # No decision is at or after the position and before it: the end has no ghosts but duplicates.
+        # No decision follows the position in this stage, so the end has no ghosts except duplicates.
         return position
     return max((stage.first for stage in recording.stages if stage.first < position), default=0)
 
 
 def _copies(recording: Recording, slots: Slots, position: int, state: State) -> None:
-    """Count the duplicates of each survivor; at the end the first ones stay as ghosts."""
+    """Count the duplicates of each remaining node; at the end the first ones remain as ghosts."""
     rows = merges(recording, slots)
     slot_of = {node: slot for slot, node in state.shown.items()}
     counts = copies(recording, rows, position)
@@ -98,7 +98,7 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State) -> 
     if position < recording.end:
         return
     kept = {node: node for node in slot_of}
-    # From the last back, so that the node which stays is known for the later of two merges first.
+    # Backwards, so that the remaining node is first known for the later of two merges.
     for row in reversed(rows):
         _, old, new = recording.substitutions[row]
         kept[old] = kept.get(new, -1)
@@ -112,10 +112,10 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State) -> 
 
 
 def merges(recording: Recording, slots: Slots) -> list[int]:
-    """Return the rows of ``substitutions`` that replace a node by an equal one in another slot.
+    """Return the rows of ``substitutions`` that replace a node by an equal node in another slot.
 
-    Equal nodes have the same operation, type and operands, as the operands are after the decision; constants are equal
-    if they are written alike.
+    Equal nodes have the same operation, type and operands, after the decision; constants are equal if they are written
+    alike.
     """
     nodes, of = recording.nodes, slots.of
     final: dict[int, int] = {}
@@ -123,8 +123,7 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
     rows = recording.substitutions
     entered = 0
     for number, (decision, old, new) in enumerate(rows):
-        # Operands are compared as they are after the decision: all of its own replacements are entered before any is
-        # asked about.
+        # Operands are compared after the decision, so all of its replacements are entered before any is looked up.
         while entered < len(rows) and rows[entered][0] <= decision:
             final[rows[entered][1]] = rows[entered][2]
             entered += 1
@@ -136,7 +135,7 @@ def merges(recording: Recording, slots: Slots) -> list[int]:
 
 
 def copies(recording: Recording, rows: list[int], position: int) -> dict[int, int]:
-    """Return node → number of equal nodes that it stands for, itself included, if any were merged by a position."""
+    """Map nodes to the number of equal nodes that they represent, including themselves, if any were merged."""
     counts: dict[int, int] = {}
     for row in rows:
         decision, old, new = recording.substitutions[row]
@@ -146,13 +145,13 @@ def copies(recording: Recording, rows: list[int], position: int) -> dict[int, in
 
 
 def _operands(nodes: Nodes, final: dict[int, int], node: int) -> list[int | str]:
-    """Return the operands of a node after some replacements: a constant as it is written, others by number."""
+    """Return the operands of a node after some replacements: a constant as written, others by index."""
     read = [_replacement(final, operand) for operand in nodes.operands[node]]
     return [nodes.label[operand] if nodes.kind[operand] == "constant" else operand for operand in read]
 
 
 def _replacement(final: dict[int, int], node: int) -> int:
-    """Follow replacements to their end, and shorten the way for the next reader."""
+    """Follow replacements to their end, and shorten the path for later look-ups."""
     last = node
     while last in final:
         last = final[last]
@@ -162,9 +161,9 @@ def _replacement(final: dict[int, int], node: int) -> int:
 
 
 def outlined(recording: Recording) -> list[int]:
-    """Return for every group the last position at which it is outlined, −1 for one that never is.
+    """Return for each group the last position at which it is outlined, −1 if it never is.
 
-    Groups grow: the group that a node joined last is outlined, from the position after its decision.
+    Groups grow: the last group that a node joined is outlined, from the position after its decision.
     """
     taken: dict[int, int] = {}
     last = [-1] * len(recording.groups)

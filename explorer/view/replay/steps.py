@@ -1,4 +1,4 @@
-"""Steps of a view: in each stage one for every decision, then one for every kernel that the stage picks or runs."""
+"""Steps of a view: in each stage one per decision, then one per kernel that the stage orders or runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from explorer.record import Recording
 
 
 def stage_kernels(recording: Recording) -> list[list[int]]:
-    """Return for every stage the kernels that it picks or runs, in the order of its steps."""
+    """Return for each stage the kernels that it orders or runs, in step order."""
     picked = list(range(len(recording.schedule.kernels))) if recording.schedule else []
     ran = [step.kernel for step in recording.run.steps] if recording.run else []
     kernels = {"order": picked, "run": ran}
@@ -16,7 +16,7 @@ def stage_kernels(recording: Recording) -> list[list[int]]:
 def predictable(recording: Recording) -> list[str]:
     """Return the names of the stages that a reader can predict.
 
-    They record gradients, fuse nodes, pick kernels in an order, or assign buffers.
+    They record gradients, fuse nodes, order kernels, or assign buffers.
     """
     fusing = {recording.decisions[group.decision].stage for group in recording.groups if group.kind == "kernel"}
     schedule = recording.schedule
@@ -33,7 +33,7 @@ def predictable(recording: Recording) -> list[str]:
 
 
 def _has_gradients(recording: Recording) -> bool:
-    """Tell whether the gradient of an operation was recorded."""
+    """Return whether the gradient of an operation was recorded."""
     nodes = recording.nodes
     return any(
         nodes.kind[row.node] != "leaf"
@@ -44,7 +44,7 @@ def _has_gradients(recording: Recording) -> bool:
 
 
 def stage_ends(recording: Recording) -> list[int]:
-    """Return the last step of every stage; the steps of a stage begin after the last one of the stage before it."""
+    """Return the last step of each stage; the next stage's steps begin after it."""
     ends: list[int] = []
     last = 0
     for stage, kernels in zip(recording.stages, stage_kernels(recording), strict=True):
@@ -54,7 +54,7 @@ def stage_ends(recording: Recording) -> list[int]:
 
 
 def step_at(recording: Recording, position: int) -> int:
-    """Return the step after this number of decisions; raises ValueError where there are fewer."""
+    """Return the step after a number of decisions; raise ValueError if there are fewer."""
     if position == 0:
         return 0
     for stage, start in zip(recording.stages, [0, *stage_ends(recording)], strict=False):
@@ -64,9 +64,9 @@ def step_at(recording: Recording, position: int) -> int:
 
 
 def position_at(recording: Recording, step: int, name: str = "") -> int:
-    """Return the number of decisions taken at a step; kernels that a stage picks or runs follow its decisions.
+    """Return the number of decisions taken at a step; kernels that a stage orders or runs follow its decisions.
 
-    At the last step before the stage of a name that stage is shown as a whole: all its decisions are taken.
+    At the last step before the named stage, that stage is shown as a whole, with all its decisions taken.
     """
     stages, starts = recording.stages, [0, *stage_ends(recording)]
     if any(stage.name == name and step == start for stage, start in zip(stages[1:], starts[1:], strict=False)):

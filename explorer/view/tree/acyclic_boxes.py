@@ -1,7 +1,7 @@
-"""Boxes that do not read each other in a circle: a scope that a program enters again is a box for each visit.
+"""Boxes that do not read each other in a cycle: a scope that a program enters repeatedly has a box for each visit.
 
 A module of a file may be called twice in its parent, as torch's ``relu`` is in a block of a ResNet. One box around both
-calls would read the operations between them and be read by them, so that no layout could draw all edges downwards.
+calls would read the operations between them and be read by them, so no layout could draw all edges downwards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Edges = Sequence[tuple[int, int]]
 
 
 def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
-    """Split boxes until no box reads itself by way of other boxes; return whether any was split."""
+    """Split boxes until no box reads itself through other boxes; return whether any was split."""
     edges = lift(tree, slots.recorded)
     in_circles = [box for box in tree.postorder() if _has_circle(len(tree.boxes[box].items), edges[box])]
     if not in_circles:
@@ -58,10 +58,10 @@ def _slots_inside(tree: Tree, item: BoxItem) -> list[int]:
 
 
 def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return the visit of its item in which each slot is computed, counted from 0.
+    """Return for each slot the 0-based visit of its item in which it is computed.
 
-    Items are computed one after the other: one that needs nothing more from the others as a whole, else, where each
-    needs something, the one whose slot was recorded first, as far as it can be computed now.
+    Items are computed in sequence: an item that needs nothing more from the others as a whole, or, if each needs
+    something, the item whose slot was recorded first, as far as it can be computed now.
     """
     missing, foreign = defaultdict[int, int](int), defaultdict[int, int](int)
     """slot → operands that are not computed yet; item → such operands from other items"""
@@ -83,10 +83,10 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
     while whole or partial:
         first, item = (-1, heapq.heappop(whole)) if whole else heapq.heappop(partial)
         pending = ready[item]
-        # Heaps have no removal: an entry whose slot has been visited since is passed over.
+        # Heaps do not support removal, so an entry whose slot has been visited since is skipped.
         if first in visit_of or not pending:
             continue
-        # Everything that a visit can compute is computed in it: each further visit is one more box.
+        # Each visit computes everything it can, because each further visit is one more box.
         while pending:
             slot = pending.pop()
             visit_of[slot] = visits[item]
@@ -108,7 +108,7 @@ def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[i
 
 
 def _follow_neighbours(visit_of: dict[int, int], item_of: dict[int, int], edges: Edges) -> None:
-    """Give a slot that a pass added the visit of the slots of its item that read it, or that it reads."""
+    """Give a slot that a pass added the visit of its item's slots that read it, or that it reads."""
     produced = {slot for slot in item_of if slot not in visit_of}
     visit_of.update(dict.fromkeys(produced, 0))
     neighbour_visits: dict[int, list[int]] = defaultdict(list)

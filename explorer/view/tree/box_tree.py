@@ -1,7 +1,7 @@
 """Tree of boxes around slots, built from the scopes of the user's program.
 
-Boxes around a single item are dropped. Folding then adds boxes of its own; models, layouts and payloads are indexed by
-this tree. Boxes are kept in flat lists with parent indices: graphs may be nested deeper than Python can recurse.
+Boxes around a single item are removed. Folding then adds boxes; models, layouts and payloads are indexed by this tree.
+Boxes are stored in flat lists with parent indices, since graphs may be nested deeper than Python's recursion limit.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from explorer.view.tree.slots import Slots
 
 
 class BoxItem(NamedTuple):
-    """Item of a box, a slot or another box: a table, and a row of it."""
+    """Item of a box, a slot or another box, as a table and a row of it."""
 
     table: Literal["slot", "box"]
     number: int
 
 
 Segment: TypeAlias = tuple[int, int, int, int, int]
-"""part of an edge in one box: the box, the items at both ends (−1 its border) and the ports there (0 at a slot)"""
+"""part of an edge in one box: the box, the items at both ends (−1 its border) and their ports (0 at a slot)"""
 
 
 @dataclass(slots=True)
@@ -34,20 +34,20 @@ class Box:
     parent: int
     items: list[BoxItem] = field(default_factory=list)
     count: int = 1
-    """the "n" of "×n": how many equal things it stands for"""
+    """the "n" of "×n": the number of equal items that it represents"""
     open: bool = False
     type: str = ""
-    """type of the operator of a file, or class of the layer, that it stands for; "" for other boxes"""
+    """type of the represented operator of a file, or class of the represented layer; "" for other boxes"""
     scope: int = -1
     """row of its scope, or −1 if it comes from folding"""
     layer: int = -1
-    """row of the layer that it stands for, if it is recorded"""
+    """row of the layer that it represents, if recorded"""
     batches: tuple[int, ...] = ()
     """decisions that created the batches inside"""
 
     @property
     def is_operator(self) -> bool:
-        """Whether it stands for one operator of a file, or for a layer without sublayers: it contains only nodes."""
+        """Whether it represents one operator of a file, or a layer without sublayers, and contains only nodes."""
         return self.type != "" and all(item.table == "slot" for item in self.items)
 
 
@@ -61,14 +61,14 @@ class Tree:
     box_of: list[int] = field(default_factory=list)
     """innermost box around each slot"""
     open_spans: dict[int, list[tuple[int, int]]] | None = field(default=None, repr=False, compare=False)
-    """times at which boxes are drawn open, once replay/contents.py has computed them"""
+    """intervals in which boxes are drawn open, once replay/contents.py has computed them"""
     row_texts: dict[int, list[tuple[int, str]]] | None = field(default=None, repr=False, compare=False)
-    """texts of boxes that hold only rows of batches, once replay/batch_rows.py has computed them"""
+    """texts of boxes that contain only rows of batches, once replay/batch_rows.py has computed them"""
     _postorder: list[int] | None = field(default=None, repr=False, compare=False)
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
         """Set the contents of a box."""
-        # All that was derived from the nesting is out of date.
+        # Everything derived from the nesting is now invalid.
         self._postorder = self.open_spans = self.row_texts = None
         self.boxes[box].items = items
         for table, index in items:
@@ -78,7 +78,7 @@ class Tree:
                 self.boxes[index].parent = box
 
     def postorder(self) -> Sequence[int]:
-        """List the boxes reachable from the outermost boxes, each after those inside it."""
+        """Return the boxes reachable from the outermost boxes, each after its inner boxes."""
         if self._postorder is None:
             order = []
             stack = self.bodies[::-1]
@@ -86,29 +86,29 @@ class Tree:
                 box = stack.pop()
                 order.append(box)
                 stack += [index for table, index in self.boxes[box].items if table == "box"]
-            # Boxes before those inside them, reversed: no recursion, however deep the nesting is.
+            # Reversed preorder, without recursion at any nesting depth.
             self._postorder = order[::-1]
         return self._postorder
 
     def opened_to(self, depth: int) -> set[int]:
-        """Return the boxes that are open where boxes are open down to a depth: at 0 none is; ValueError below."""
+        """Return the boxes that are open if boxes are open down to a depth, 0 for none; ValueError if negative."""
         if not isinstance(depth, int) or depth < 0:
             raise ValueError(f"depth {depth!r}: it must be 0, which closes all boxes, or a larger whole number")
         return {box for box, inside in self._depths().items() if 0 < inside <= depth}
 
     @property
     def deepest(self) -> int:
-        """How many boxes are around the innermost nodes; at this depth all boxes are open."""
+        """Return the number of boxes around the innermost nodes; at this depth all boxes are open."""
         return max(self._depths().values(), default=0)
 
     def depth_of(self, opened: Collection[int]) -> int | None:
-        """Return the depth down to which boxes are open: all of them, and none below; None where there is none."""
+        """Return the depth down to which all boxes are open and below which none is; None if there is no such depth."""
         depths = self._depths()
         depth = max((depths.get(box, 0) for box in opened), default=0)
         return depth if self.opened_to(depth).issubset(opened) else None
 
     def _depths(self) -> dict[int, int]:
-        """Return how many boxes are around the items of each box, itself included: 0 of a graph."""
+        """Return the number of boxes around each box's items, including the box itself; 0 for a graph."""
         depths = dict.fromkeys(self.bodies, 0)
         for box in reversed(self.postorder()):
             for table, index in self.boxes[box].items:
@@ -117,7 +117,7 @@ class Tree:
         return depths
 
     def compact(self) -> None:
-        """Renumber the boxes from the outside in, and drop unreachable ones."""
+        """Renumber the boxes from the outermost inwards, and drop unreachable boxes."""
         old = self.postorder()[::-1]
         outermost = set(self.bodies)
         new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in outermost)])}
@@ -144,13 +144,13 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
     layers = {scope: row for row, layer in enumerate(recording.layers) for scope in layer.scopes}
     for slot, members in enumerate(slots.nodes):
         scope = nodes.scope[members[0]]
-        # Nodes of one slot may stand in several scopes, where one replaced another: the innermost is the most telling.
+        # Replacements may put nodes of one slot into several scopes, of which the innermost is the most informative.
         for member in members[1:]:
             if depth[nodes.scope[member]] > depth[scope]:
                 scope = nodes.scope[member]
         body = nodes.body[members[0]]
         item = BoxItem("slot", slot)
-        # From the slot upwards to the first scope that has a box already.
+        # From the slot upwards to the first scope that already has a box.
         while scope >= 0 and scopes[scope].kind != "top":
             box = box_of_scope.get((body, scope))
             known = box is not None
@@ -171,7 +171,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
 
 
 def scope_name(recording: Recording, row: int) -> str:
-    """Return the name of a scope; a number, as members of a list have, gets the name of the list before it."""
+    """Return the name of a scope; a number, such as a list index, is prefixed with the name of the list."""
     scopes, names = recording.scopes, [recording.scopes[row].name]
     while names[-1].isdecimal() and scopes[row].kind == "file" and scopes[scopes[row].parent].kind == "file":
         row = scopes[row].parent
@@ -187,7 +187,7 @@ def _scope_depths(recording: Recording) -> list[int]:
 
 
 def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Replace a box around one slot by the slot, and one around one box by that box with both names.
+    """Replace a box around one slot by the slot, and a box around one box by that box with both names.
 
     A recorded layer and the boxes around it are kept, unless it contains only a leaf, its parameter.
     """
@@ -222,10 +222,10 @@ def _is_kept(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
 
 
 class Paths:
-    """Segments of edges between slots, in each box that contains one or both of their ends.
+    """Segments of edges between slots, in each box that contains one or both ends.
 
-    ``ports`` has the port at which a slot's value crosses the top (0) or the bottom (1) of a box, by box, side and
-    slot; 0 of those that it does not list.
+    ``ports`` maps box, side and slot to the port at which a slot's value crosses the top (0) or the bottom (1) of a
+    box; missing keys mean port 0.
     """
 
     def __init__(self, tree: Tree, ports: Mapping[tuple[int, int, int], int] | None = None) -> None:
@@ -253,7 +253,7 @@ class Paths:
         tail, head = self.slot_place[producer], self.slot_place[consumer]
         out = into = 0
         while start != end:
-            # The deeper end leaves its box first, until both are in one.
+            # The deeper end leaves its box first, until both are in the same box.
             if self.depth[start] >= self.depth[end]:
                 port = self.ports.get((start, 1, producer), 0)
                 yield start, tail, -1, out, port
@@ -267,11 +267,11 @@ class Paths:
 
 
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Return for every box the segments of edges between slots that run in it, each once."""
+    """Return for each box its segments of edges between slots, without duplicates."""
     paths = Paths(tree)
     holder, place, depth, parent, box_place = paths.holder, paths.slot_place, paths.depth, paths.parent, paths.box_place
     segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
-    # The walk of Paths.segments, once more: a generator for each of a hundred thousand edges would take twice as long.
+    # The same walk as Paths.segments, since a generator for each of 100,000 edges would take twice as long.
     for producer, consumer in edges:
         start, end, tail, head = holder[producer], holder[consumer], place[producer], place[consumer]
         while start != end:
@@ -287,6 +287,6 @@ def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, i
 
 
 def lifted(tree: Tree, slots: Slots) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
-    """Return for every box the segments of all edges, and of those that the program recorded."""
+    """Return for each box the segments of all edges, and of the edges that the program recorded."""
     edges = lift(tree, slots.edges)
     return edges, edges if slots.recorded is slots.edges else lift(tree, slots.recorded)

@@ -1,4 +1,4 @@
-"""Scopes and lines of a recording, as a reader names them."""
+"""Names of scopes and lines of a recording, as used by readers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
 
 
 class NodesByName:
-    """Recorded nodes of scopes, by name or path, ``fc`` or ``layer1 / conv2``, and those of variables, ``loss``,
-    and of operations, ``tanh`` or ``multiply 2``. Where one name is several of these, the first of them counts.
+    """Recorded nodes by the name or path of their scope, ``fc`` or ``layer1 / conv2``, by variable, ``loss``, and by
+    operation, ``tanh`` or ``multiply 2``. If a name has several meanings, the first of these applies.
 
-    An operator of a file is a scope, too, and may be written as the file has it: ``/layer1/conv2`` or ``layer1.conv2``.
+    An operator of a file is also a scope, and may be written as in the file: ``/layer1/conv2`` or ``layer1.conv2``.
     """
 
     def __init__(self, recording: Recording) -> None:
         self._nodes: dict[tuple[str, ...], list[int]] = {}
-        """path, or a part of one, → the nodes inside"""
+        """path, or a part of one → the nodes inside"""
         for node in range(len(recording.nodes)):
             if recording.nodes.born[node] < 0:
                 path = scope_path(recording, node)
-                # Every stretch of the path is a name, so that a part of it is enough where it is the only one.
+                # Every contiguous part of the path is a name, so that a unique part is sufficient.
                 for first in range(len(path)):
                     for end in range(first + 1, len(path) + 1):
                         self._nodes.setdefault(path[first:end], []).append(node)
@@ -48,7 +48,7 @@ class NodesByName:
             self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:
-        """Return the nodes of a name; raises ValueError for an unknown one, and suggests similar ones."""
+        """Return the nodes with a name; raise ValueError for an unknown name, with similar names."""
         for path in (tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))):
             if path in self._nodes:
                 return list(dict.fromkeys(self._nodes[path]))
@@ -60,12 +60,12 @@ class NodesByName:
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes of a name; raises ValueError for an unknown one, with similar ones."""
+    """Return the recorded nodes with a name; raise ValueError for an unknown name, with similar names."""
     return NodesByName(recording)[name]
 
 
 def named_inside(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes of a name inside functions, branches and loops; none if there is no such name."""
+    """Return the recorded nodes with a name inside functions, branches and loops; empty if there are none."""
     try:
         nodes = nodes_named(recording, name)
     except ValueError:
@@ -74,9 +74,9 @@ def named_inside(recording: Recording, name: str) -> list[int]:
 
 
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
-    """Return the nodes recorded at a line, named by number or part of its text, of one cell or file or of all.
+    """Return the nodes recorded at a line, given by number or part of its text, in one cell or file or in all.
 
-    Raises ValueError where there is none.
+    Raise ValueError if there are none.
     """
     sources = recording.sources
     rows = {

@@ -1,7 +1,7 @@
-"""Slots: a node and the nodes that replace it share one place, so that nothing jumps while stepping.
+"""Slots: a node and its replacements share one position, so that nothing jumps while stepping.
 
-Models consist of slots, and so are layouts: a graph is laid out once for all steps. A layout for each step would move
-everything with every decision.
+Models and layouts consist of slots, so a graph is laid out once for all steps. A layout per step would move everything
+with every decision.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from explorer.record import Recording
 
 _HOPS = 8
-"""number of replacements of an operand that get an edge each; longer series keep the first and last"""
+"""maximum replacements of an operand that get an edge each; longer series keep the first and last"""
 
 
 @dataclass(slots=True)
@@ -23,13 +23,13 @@ class Slots:
     of: list[int] = field(default_factory=list)
     """slot of each node, or −1 for a node that is not drawn"""
     edges: list[tuple[int, int]] = field(default_factory=list)
-    """(producer slot, consumer slot), each once"""
+    """(producer slot, consumer slot), without duplicates"""
     recorded: list[tuple[int, int]] = field(default_factory=list)
     """edges of the recorded graph, before any pass"""
 
 
 def build_slots(recording: Recording) -> Slots:
-    """Give every drawn node its slot."""
+    """Assign a slot to every drawn node."""
     slots = Slots(of=[-1] * len(recording.nodes))
     drawn = _drawn(recording)
     before = _predecessors(recording)
@@ -49,9 +49,9 @@ def build_slots(recording: Recording) -> Slots:
 
 
 def _drawn(recording: Recording) -> list[bool]:
-    """Tell which nodes have a place: constants are shown inside their readers, ports are part of edges.
+    """Return which nodes have a slot; constants are shown inside their readers, and ports are part of edges.
 
-    A constant that a pass produced takes its subject's place, and one that is an output has its own.
+    A constant that a pass produced uses its subject's slot, and one that is an output has its own.
     """
     nodes = recording.nodes
     outputs = {node for body in recording.bodies for node in body.outputs}
@@ -62,12 +62,12 @@ def _drawn(recording: Recording) -> list[bool]:
 
 
 def _predecessors(recording: Recording) -> dict[int, int]:
-    """Return for each produced node the node whose place it takes: the last recorded one it was produced for."""
+    """Map each produced node to the node whose slot it shares: the last recorded node that it replaces."""
     nodes = recording.nodes
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
-        # Only a node that was recorded for this one, and stands in the same graph, takes its place; one that was there
-        # keeps its own.
+        # Only a node recorded for this one in the same graph shares its slot; a node that already existed keeps its
+        # own slot.
         follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
         if follows and old < new and nodes.body[old] == nodes.body[new]:
             before[new] = max(old, before.get(new, -1))
@@ -118,11 +118,11 @@ def _recorded(recording: Recording, slots: Slots) -> list[tuple[int, int]]:
 def _producers(
     operand: int, born: int, gone: int, replaced: dict[int, tuple[int, int]], final: dict[int, int]
 ) -> list[int]:
-    """Return the nodes that an operand refers to while its reader exists."""
+    """Return the nodes to which an operand refers while its reader exists."""
     if operand not in replaced:
         return [operand]
     producers: list[int] = []
-    # An operand that was replaced again and again has an edge from each place, as the story is stepped through.
+    # An operand that was replaced repeatedly has an edge from each slot, for the steps in between.
     for _ in range(_HOPS):
         if operand not in replaced:
             return [*producers, operand]

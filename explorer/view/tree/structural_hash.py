@@ -1,7 +1,7 @@
-"""Structural numbers of items, from the inside out: equal numbers mean equal structures.
+"""Structural numbers of items, innermost first; equal numbers mean equal structures.
 
-Keys are numbered, not hashed: equal numbers are never chance. The key of a box holds the numbers of its items and not
-their keys, so that it stays short however deep boxes are nested.
+Keys are numbered rather than hashed, so equal numbers are never a coincidence. The key of a box contains the numbers of
+its items and not their keys, so that it stays short at any nesting depth.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Structure:
         return self._slot_numbers[number] if table == "slot" else self._box_numbers[number]
 
     def enter(self, tree: Tree, boxes: Sequence[int], edges: Sequence[Sequence[tuple[int, int]]]) -> None:
-        """Number boxes, each after those inside it; ``edges`` are those in every box of the tree."""
+        """Number boxes, each after its inner boxes; ``edges`` are the edges in every box of the tree."""
         for index in boxes:
             box = tree.boxes[index]
             inner = tuple(sorted(edge for edge in edges[index] if edge[1] >= 0))

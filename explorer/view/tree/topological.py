@@ -1,7 +1,7 @@
 """Levels and topological order of the items of one box.
 
-Boxes may have a hundred thousand items, and folding may have put items on a cycle that the program's graph has not:
-nothing here recurses, and each function says what it does with cycles.
+Boxes may have 100,000 items, and folding may have put items on a cycle that the program's graph does not have. So
+nothing here recurses, and each function documents its handling of cycles.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 
 def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Return for each item the length of the longest path to it; −1 for items on a cycle or behind one."""
+    """Return for each item the length of the longest path to it; −1 for items on a cycle or after one."""
     readers: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for tail, head in edges:
@@ -20,7 +20,7 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
             missing[head] += 1
     level = [0 if missing[index] == 0 else -1 for index in range(count)]
     ready = [index for index in range(count) if missing[index] == 0]
-    # Kahn's algorithm; the list grows while it is walked, and items on a cycle never get into it.
+    # Kahn's algorithm; the list grows during the loop, and items on a cycle are never added.
     for index in ready:
         below = level[index] + 1
         for reader in readers[index]:
@@ -35,7 +35,7 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the level of each item for drawing: on cycles, edges back to items with smaller numbers are ignored."""
+    """Return the level of each item for drawing; on cycles, edges back to items with smaller indices are ignored."""
     level = levels(count, edges)
     if min(level, default=0) >= 0:
         return level
@@ -43,7 +43,7 @@ def ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[Collection[int]]) -> list[bool]:
-    """Tell for each group whether it can become one item: in the contracted graph it is not on a cycle.
+    """Return for each group whether it can become one item without being on a cycle of the contracted graph.
 
     A group on a path from one cycle to another counts as on a cycle.
     """
@@ -56,14 +56,14 @@ def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[
     behind = levels(count + len(groups), contracted)
     if min(behind, default=0) >= 0:
         return [True] * len(groups)
-    # What is neither behind all cycles nor before them lies on one, or between two.
+    # Items that are neither after all cycles nor before them are on a cycle, or between two.
     left = [(head, tail) for tail, head in contracted if behind[tail] < 0]
     before = levels(count + len(groups), left)
     return [max(behind[number], before[number]) >= 0 for number in range(count, count + len(groups))]
 
 
 def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:
-    """Sort items topologically, by number if there is a choice, and each leaf just before its first reader."""
+    """Sort items topologically, by index if there is a choice, and each leaf just before its first reader."""
     readers: list[list[int]] = [[] for _ in range(count)]
     read: list[list[int]] = [[] for _ in range(count)]
     """leaves read by each item"""
@@ -86,6 +86,6 @@ def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int
             missing[reader] -= 1
             if missing[reader] == 0:
                 heapq.heappush(ready, reader)
-    # Items on cycles are never ready, nor are leaves that nothing reads: they come last.
+    # Items on cycles are never ready, nor are leaves that nothing reads; they come last.
     done.update(dict.fromkeys(range(count)))
     return list(done)

@@ -1,7 +1,7 @@
-"""Base of the notebook's widgets: they share one model that holds the front end, and leave the browser with their cell.
+"""Base of the notebook widgets, which share one model with the front end and are closed when their cell runs again.
 
-A widget that carried the code itself would cost a page 1.4 MB at each run of its cell: browsers never forget a module
-that they have imported, and a page keeps the model of every widget until the kernel closes it.
+If each widget contained the code, a page would need 1.4 MB more at each run of its cell, since browsers never unload a
+module that they have imported, and a page keeps every widget's model until the kernel shuts down.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class FrontEnd(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
-    """Model that holds the front end's code and style; it has no view."""
+    """Model that contains the front end's code and style, without a view."""
 
     script = traitlets.Unicode().tag(sync=True)
     style = traitlets.Unicode().tag(sync=True)
     digest = traitlets.Unicode().tag(sync=True)
-    """by which a page knows code that it has imported already, for this kernel or another one"""
+    """identifies code that a page has already imported, from this kernel or another one"""
 
 
 def front_end() -> FrontEnd:
-    """Return the one model of this kernel, open even after all widgets were closed."""
+    """Return this kernel's only front end model, which stays open even after all widgets were closed."""
     shared = _front_end()
     shared.open()
     return shared
@@ -47,11 +47,11 @@ def _front_end() -> FrontEnd:
 
 
 class NotebookWidget(anywidget.AnyWidget):
-    """Widget of this project: its code is the shared front end's, and its models are closed when its cell runs again.
+    """Widget of this project; it uses the shared front end, and its models are closed when its cell runs again.
 
-    A widget that stands in several cells leaves with the last of them; one that another widget holds, as a box or a
-    link does, stays. It opens anew, in its state, where it is shown or held again; one that was closed by ``close()``
-    is shown no more, as every widget.
+    A widget shown in several cells is closed with the last of them; one that another widget contains, such as a box or
+    a link, stays open. It is reopened, with its state, when it is shown or contained again; after ``close()`` it cannot
+    be shown again, like any widget.
     """
 
     _esm = (Path(__file__).parent / "loader.js").read_text(encoding="utf-8")
@@ -66,12 +66,12 @@ class NotebookWidget(anywidget.AnyWidget):
 
     @property
     def parts(self) -> list[ipywidgets.Widget]:
-        """Widgets that belong to this one alone."""
+        """Widgets that belong only to this widget."""
         return [self.layout]
 
     @property
     def model_id(self) -> str:
-        """Id of the models in browsers; a widget that has left opens anew."""
+        """Id of the models in browsers; a closed widget is reopened."""
         if self.comm is None:
             self._enter()
         return str(self.comm.comm_id)
@@ -84,11 +84,11 @@ class NotebookWidget(anywidget.AnyWidget):
         """Close the models in every browser; the widget can be shown again."""
         for widget in (self, *self.parts):
             widget.close()
-            # ipywidgets shows a closed widget no more; without its mark the class's own method is back.
+            # ipywidgets does not show a closed widget; deleting its marker restores the class's own method.
             vars(widget).pop("_repr_mimebundle_", None)
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the live widget with its static outputs; these alone where no reader can see a widget."""
+        """Return the live widget with its static outputs, or only these if no reader can see a widget."""
         self._enter()
         _cells().show(self)
         bundle: tuple[dict[str, Any], dict[str, Any]] | None = super()._repr_mimebundle_(**options)
@@ -100,14 +100,14 @@ class NotebookWidget(anywidget.AnyWidget):
         return {**data, **self.static_outputs()}, metadata
 
     def static_outputs(self) -> dict[str, Any]:
-        """Return the outputs, by MIME type, for readers without a kernel."""
+        """Return the outputs for readers without a kernel, keyed by MIME type."""
         raise NotImplementedError
 
 
 class Cells:
-    """Widgets that each cell of a notebook shows, so that those of a cell leave when it runs again.
+    """Widgets shown by each cell of a notebook, which are closed when the cell runs again.
 
-    Output that a widget captures is counted for no cell: it stays where that widget is.
+    Output captured by a widget is not assigned to a cell, and stays where that widget is.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Cells:
             shell.events.register("pre_run_cell", self._begin)
 
     def show(self, widget: NotebookWidget) -> None:
-        """Count a widget among those of the running cell, if there is one."""
+        """Record a widget as shown by the running cell, if there is one."""
         cell = _running_cell()
         if cell is not None and not _is_captured():
             self._shown.setdefault(cell, WeakSet()).add(widget)
@@ -135,7 +135,7 @@ def _cells() -> Cells:
 
 
 def _running_cell() -> str | None:
-    """Return the id of the cell whose output is written, as notebooks give it; None outside of notebooks' cells."""
+    """Return the id of the cell whose output is written, as set by the notebook; None outside notebook cells."""
     kernel = getattr(get_ipython(), "kernel", None)
     if kernel is None:
         return None
@@ -144,12 +144,12 @@ def _running_cell() -> str | None:
 
 
 def _is_captured() -> bool:
-    """Whether an Output widget takes the output."""
+    """Return whether an Output widget captures the output."""
     return any(isinstance(model, ipywidgets.Output) and model.msg_id for model in _open_widgets())
 
 
 def _is_held(widget: NotebookWidget) -> bool:
-    """Whether another open widget refers to a widget or a part of it, and cannot be sent to a page without it."""
+    """Return whether another open widget refers to a widget or a part of it, and must be sent to a page with it."""
     family = {id(member) for member in (widget, *widget.parts)}
     others = (model for model in _open_widgets() if id(model) not in family)
     return any(

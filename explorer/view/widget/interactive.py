@@ -1,7 +1,7 @@
-"""Whether somebody can see a widget: cells are also run by programs, which write down what they show.
+"""Detection of readers: cells may also be run by programs that store their outputs.
 
-A widget lives as long as its kernel. A notebook that ``jupyter nbconvert --execute`` or papermill has run would hold a
-reference to one that is gone, which nbconvert prefers to the picture beside it: its page would be blank.
+A widget lives as long as its kernel. A notebook executed by ``jupyter nbconvert --execute`` or papermill would contain
+a reference to a deleted widget, which nbconvert prefers to the picture next to it, so that its page would be blank.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from IPython import get_ipython
 
 
 def is_interactive() -> bool:
-    """Whether the running cell can be answered by a reader, as its front end says; Voila shows widgets to readers, too.
+    """Return whether a reader can respond to the running cell, as its front end reports; true in Voila.
 
-    Front ends without a reader allow no input: nbconvert, papermill, nbval and whatever else runs cells by nbclient.
-    Outside of notebooks nothing runs cells, and the answer is yes.
+    Front ends without a reader do not allow input: nbconvert, papermill, nbval and other users of nbclient. Outside
+    notebooks there are no cells, and the result is True.
     """
     kernel = getattr(get_ipython(), "kernel", None)
     if kernel is None or os.environ.get("SERVER_SOFTWARE", "").startswith("voila") or "VOILA_PREHEAT" in os.environ:

@@ -1,7 +1,7 @@
-"""Preview in a notebook: a large graph as it was recorded, shown until the cell's own view takes its place.
+"""Preview in a notebook: a large graph as recorded, shown until the cell's view replaces it.
 
-Planning a large graph and drawing all of its stages takes seconds; what was recorded is drawn in a part of that. The
-preview is an output of its own, which is empty again when the cell has ended: the notebook keeps the view alone.
+Planning a large graph and drawing all of its stages takes seconds; the recorded graph is drawn in a fraction of that.
+The preview is a separate output, which is emptied when the cell has ended, so that the notebook stores only the view.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from explorer.view.widget.interactive import is_interactive
 from explorer.view.widget.widget import GraphView, json_text
 
 LARGE = 600
-"""nodes from which a graph is worth a preview"""
+"""minimum nodes of a graph that gets a preview"""
 _OPTIONS = ("theme", "height", "direction")
-"""options that do not name a step, a node or a box, which are others before the plan"""
+"""options other than steps, nodes and boxes, which differ before planning"""
 
 
 def is_wanted() -> bool:
-    """Whether the running cell of a notebook ends with a call of ``explore``, whose view it will show to a reader."""
+    """Return whether the running cell of a notebook ends with a call of ``explore`` whose view a reader will see."""
     kernel = getattr(get_ipython(), "kernel", None)
     if kernel is None or not is_interactive() or threading.current_thread() is not threading.main_thread():
         return False
@@ -37,7 +37,7 @@ def is_wanted() -> bool:
 
 
 def shows_view(source: str) -> bool:
-    """Whether a cell ends with a call of ``explore`` whose value is displayed.
+    """Return whether a cell ends with a call of ``explore`` whose value is displayed.
 
     >>> from explorer.view.widget.preview import shows_view
     >>> shows_view("y = f(x)\\nex.explore(y)"), shows_view("view = ex.explore(y)"), shows_view("ex.explore(y);")
@@ -45,7 +45,7 @@ def shows_view(source: str) -> bool:
     """
     try:
         statements = ast.parse(source).body
-    except SyntaxError:  # a cell of another language, by a magic
+    except SyntaxError:  # a cell in another language, through a magic
         return False
     if not statements or source.rstrip().endswith(";"):
         return False
@@ -57,27 +57,27 @@ def shows_view(source: str) -> bool:
 
 
 class PreviewView(GraphView):
-    """View whose open boxes are sent first, and the insides of others in a second message: most of a layout's time."""
+    """View whose open boxes are sent first, and other boxes' insides, the slower part, in a second message."""
 
     insides = traitlets.Dict().tag(sync=True, to_json=json_text)
-    """further boxes that are laid out, as the answer to a page that asked for them"""
+    """additional boxes that are laid out, in reply to a page that requested them"""
 
     def _placed_boxes(self) -> set[int]:
         return self._drawing.layouts.opened()
 
     def send_insides(self) -> None:
-        """Lay out the boxes that a reader may open before the kernel can answer, and send them."""
+        """Lay out the boxes that a reader may open before the kernel can reply, and send them."""
         boxes = self._drawing.layouts.next_to_open()
         if boxes:
             self.insides = answer(self._drawing, boxes)
 
 
 class Preview:
-    """View of a recording below the cell until the cell has ended; ``options`` are those of the cell's own view."""
+    """View of a recording below the cell until the cell has ended; ``options`` are the options of the cell's view."""
 
     def __init__(self, recording: Recording, options: Mapping[str, Any]) -> None:
         self._view = PreviewView(recording, **{name: options[name] for name in _OPTIONS if name in options})
-        # Without text: the notebook's own output has the text of the whole plan.
+        # Without text, since the notebook's own output contains the text of the whole plan.
         shown = {WIDGET: self._view.get_view_spec()}
         self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython's
         get_ipython().events.register("post_execute", self._leave)

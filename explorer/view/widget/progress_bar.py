@@ -39,10 +39,10 @@ def _apart(make: Callable[[], Any]) -> Any:
 
 
 class Bar:
-    """Progress bar, shown below its cell until it is closed; afterwards the cell's output is empty again.
+    """Progress bar below its cell until it is closed; afterwards the cell's output is empty again.
 
-    The button works only where widget messages have a thread of their own: ipykernel 7 with JupyterLab 4.4 or newer.
-    Elsewhere "Interrupt Kernel" cancels.
+    The button works only if widget messages have their own thread (ipykernel 7 with JupyterLab 4.4 or newer).
+    Otherwise "Interrupt Kernel" cancels.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Bar:
         self._button = _apart(_button)
         self._button.on_click(self._cancel)
         self._box = ipywidgets.HBox([self._bar, self._label, self._button])
-        # Without text: tests compare the texts of notebooks, and a fast machine shows no bar.
+        # Without text, since tests compare the texts of notebooks, and a fast machine shows no bar.
         shown = {"application/vnd.jupyter.widget-view+json": self._box.get_view_spec()}
         self._handle: Any = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 

@@ -1,7 +1,7 @@
 """Notebook widget that steps through a recording, with a picture and text for readers without widgets.
 
-``plan.explore()`` returns it. Traits are checked here, before they reach the browser; stepping happens in the browser
-alone, so that a saved notebook or an exported page can do without a kernel.
+``plan.explore()`` returns it. Traits are checked here, before they reach the browser; stepping happens only in the
+browser, so that a saved notebook or an exported page needs no kernel.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_
 from explorer.view.widget.front_end import NotebookWidget
 
 _TOGETHER = frozenset({"step", "stage"})
-"""traits that mean one thing together: setting one of them sets both"""
+"""groups of traits that represent the same state; setting one of them updates the others"""
 
 
 _SAVED = (".html", ".json")
-"""endings of the files that the kernel writes for a page; pictures are drawn by the page itself"""
+"""extensions of the files that the kernel writes for a page; the page draws pictures itself"""
 
 
 def json_text(value: dict[str, Any], widget: object) -> str:
-    """Encode data as one JSON text: ipywidgets would search nested lists for binary data, which is slow."""
+    """Encode data as one JSON string, since ipywidgets would search nested lists for binary data, which is slow."""
     return json.dumps(value, separators=(",", ":"))
 
 
 WAYS = ("inputs", "outputs")
-"""sides of a node that ``trace`` lights"""
+"""sides of a node that ``trace`` highlights"""
 
 
 class SelectedNode(traitlets.Int[int, Any]):
-    """Id of a node, or −1; an assignment takes whatever ``focus`` takes."""
+    """Id of a node, or −1; an assignment accepts any argument of ``focus``."""
 
     def validate(self, obj: Any, value: Any) -> int:
         """Return the id of the node that a value names."""
@@ -63,7 +63,7 @@ class SelectedNode(traitlets.Int[int, Any]):
 
 
 class GraphView(NotebookWidget):
-    """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
+    """View of a recording, which starts after ``position`` decisions and is ``height`` px high.
 
     Its traits are synchronised with every browser that shows it, and can be linked with other widgets. Example:
     ``view = plan.explore(); view.focus("layer1 / conv2")``.
@@ -71,17 +71,17 @@ class GraphView(NotebookWidget):
 
     payload = traitlets.Dict().tag(sync=True, to_json=json_text)
     selected = SelectedNode(-1).tag(sync=True)
-    """id of the selected node, or −1: a number, since browsers link it; an assignment takes whatever focus takes"""
+    """id of the selected node, or −1, as a number for linking in browsers; accepts any argument of ``focus``"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
     open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
     """open boxes; None leaves the choice to the layout"""
     depth = traitlets.Int(None, allow_none=True)
-    """depth down to which all boxes are open, and none below: 0 closes all; None where they are open unevenly"""
+    """depth down to which all boxes are open, and below which none is; 0 closes all; None if there is no such depth"""
     direction = traitlets.Enum(DIRECTIONS, "down").tag(sync=True)
-    """where values flow, "down" or "right": a wide graph, or a long chain, may be easier to read so"""
+    """flow direction of values, "down" or "right", which may suit a wide graph or a long chain better"""
 
     predicting = traitlets.Bool(False).tag(sync=True)
-    """whether the decisions of a stage are hidden, and the reader predicts them"""
+    """whether the decisions of a stage are hidden for the reader to predict"""
 
     @gc_paused()
     def __init__(
@@ -117,7 +117,7 @@ class GraphView(NotebookWidget):
         )
 
     def _placed_boxes(self) -> set[int]:
-        """Return the boxes that the payload holds the layouts of."""
+        """Return the boxes whose layouts the payload contains."""
         return self._drawing.layouts.at_once() | self._asked
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
@@ -128,29 +128,29 @@ class GraphView(NotebookWidget):
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
         elif content.get("kind") == "file" and (ending := content["ending"]) in _SAVED:
-            # Traits wait in the browser while the kernel is busy, and messages overtake them: it says what is seen.
+            # Traits wait in the browser while the kernel is busy, and messages overtake them, so it sends the state.
             state = replace(self.state, **content["state"])
             self.send({"kind": "file", "ending": ending, "text": WRITERS[ending](self.recording, state)})
 
     @property
     def state(self) -> ViewState:
-        """State of the view, as a file of it repeats it."""
+        """State of the view, as a saved file reproduces it."""
         overlays = tuple(self._overlays.values())
         return ViewState(
             self.theme, self.step, self.stage, self.selected, self.open_boxes, overlays, direction=self.direction
         )
 
     def _value(self, node: int) -> dict[str, Any]:
-        """Return the summary of a leaf's value, or the reason why it cannot be read; a recording has no values."""
+        """Return the summary of a leaf's value, or why it cannot be read; a recording alone has no values."""
         return {"summary": None, "problem": ""}
 
     def update(self, recording: Recording) -> None:
-        """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
+        """Show a newer recording of the same plan, for example after its run; step, stage and selection are kept."""
         self._step_through(recording)
         self._drawing = draw(recording, self.direction)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
-        # One message: between two of them the browser would show the new payload at a step that it may not have.
+        # One message, because between two the browser would show the new payload at a step that it may not have.
         with self.hold_sync():
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
@@ -159,12 +159,13 @@ class GraphView(NotebookWidget):
     def overlay(
         self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour the graph by numbers of nodes: a choice next to the costs, which every box sums up.
+        """Colour the graph by numbers of nodes: a choice next to the costs, summed over every box.
 
-        Keys are ids of nodes, or names of operators, layers or scopes, whose last node has the number; a node that
+        Keys are ids of nodes, or names of operators, layers or scopes, whose last node gets the number; a node that
         replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
-        written behind the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; a second
-        overlay of one name replaces the first. Raises ValueError for an unknown key, and a number that is not finite.
+        written after the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; another
+        overlay with the same name replaces the first. Raise ValueError for an unknown key, and for a number that is not
+        finite.
         """
         nodes = NodesByName(self.recording)
         numbers = {nodes[key][-1] if isinstance(key, str) else key: value for key, value in values.items()}
@@ -184,18 +185,18 @@ class GraphView(NotebookWidget):
     def focus(self, what: int | str) -> None:
         """Select a node, open the boxes around it, and scroll to it at a step at which it exists.
 
-        A string names an operator of a file, a layer, a scope, a variable or an operation, ``fc``, ``layer1 / conv2``,
-        ``loss`` or ``tanh``: its last node is selected.
+        A string names an operator of a file, a layer, a scope, a variable or an operation (``fc``, ``layer1 / conv2``,
+        ``loss``, ``tanh``), whose last node is selected.
         """
         node = self._nodes_of(what)[-1]
         self.selected = node
         self.send({"kind": "focus", "node": node})
 
     def collapse(self, depth: int = 0) -> None:
-        """Open the boxes down to a depth, and close those below it; at depth 0 all are closed.
+        """Open the boxes down to a depth, and close those below it; depth 0 closes all boxes.
 
-        Raises ValueError for a negative depth. Example: ``view.collapse(1)`` shows the contents of the outermost boxes,
-        as ``view.depth = 1`` does.
+        Raise ValueError for a negative depth. Example: ``view.collapse(1)`` shows the contents of the outermost boxes,
+        like ``view.depth = 1``.
         """
         self.open_boxes = sorted(self._drawing.model.tree.opened_to(depth))
 
@@ -227,9 +228,9 @@ class GraphView(NotebookWidget):
         return opened
 
     def trace(self, node: int | str, way: str = "inputs") -> None:
-        """Select a node and light all that it is computed from, or with ``way="outputs"`` all computed from it.
+        """Select a node and highlight all nodes that it depends on, or with ``way="outputs"`` all that depend on it.
 
-        A string names an operator of a file, a layer or a scope. Raises ValueError for another way.
+        A string names an operator of a file, a layer or a scope. Raise ValueError for another way.
         """
         if way not in WAYS:
             raise ValueError(f'way {way!r} is not one of {", ".join(WAYS)}: view.trace(node, "inputs")')
@@ -240,10 +241,9 @@ class GraphView(NotebookWidget):
         """Hide the decisions of a stage, and let the reader predict them on the canvas.
 
         ``view.predict("recorded")`` asks which values are saved for each gradient, ``"fuse"`` which edges join two
-        operations in one kernel, ``"order"`` which kernel is next, and ``"buffers"`` which place in memory a result
-        takes. Without a stage it is the one that is shown, if there is something to ask, else the order. The view says
-        whether an answer is right, and why, and keeps the score; Esc shows everything again. Raises ValueError where
-        the recording has no such stage.
+        operations in one kernel, ``"order"`` which kernel is next, and ``"buffers"`` which memory a result gets. The
+        default is the current stage, if it can be predicted, else the order. The view shows whether an answer is right,
+        and why, and keeps the score; Esc shows everything again. Raise ValueError if the recording has no such stage.
         """
         possible = predictable(self.recording)
         if not possible:
@@ -257,9 +257,9 @@ class GraphView(NotebookWidget):
         self.predicting = True
 
     def why(self, one: int | str, other: int | str | None = None) -> str:
-        """Return the history of a node as text; of two nodes the decisions about both, or what became of each.
+        """Return the history of a node as text; for two nodes the decisions about both, or the history of each.
 
-        A string names an operator of a file, a layer, a scope, a variable, or all operations that have the name.
+        A string names an operator of a file, a layer, a scope, a variable, or all operations with that name.
         Example: ``print(view.why("conv1", "relu"))``.
         """
         nodes = self._nodes_of(one)
@@ -269,12 +269,12 @@ class GraphView(NotebookWidget):
         return why_pair(self.recording, nodes, self._nodes_of(other), names)
 
     def _node_of(self, what: Any) -> int | str:
-        """Return the id or the name of what a user calls a node; views of plans know their expressions, too."""
+        """Return a node's id or name for any way to refer to it; views of plans also accept their expressions."""
         node: int | str = what
         return node
 
     def _nodes_of(self, what: int | str) -> list[int]:
-        """Return the nodes of a number or name; raises ValueError where the recording has none."""
+        """Return the nodes of an id or name; raise ValueError if the recording has none."""
         if isinstance(what, str):
             return nodes_named(self.recording, what)
         if not 0 <= what < (count := len(self.recording.nodes)):
@@ -282,7 +282,7 @@ class GraphView(NotebookWidget):
         return [what]
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the nodes recorded at a line, named by number or part of its text, and select the first one.
+        """Return the nodes recorded at a line, given by number or part of its text, and select the first one.
 
         ``cell`` is a cell ("In[3]", or 3) or the base name of a file; in a model's file, lines are operators.
         """
@@ -293,8 +293,8 @@ class GraphView(NotebookWidget):
     def first_nan(self) -> int | None:
         """Return the first node whose value contains a NaN, and select it; None if there is none.
 
-        Leaves come first, then computed values in the order of the run; the view goes to the step of that node. Raises
-        ValueError if the recording has no values.
+        Leaves come first, then computed values in run order; the view goes to the step of that node. Raise ValueError
+        if the recording has no values.
         """
         run, schedule = self.recording.run, self.recording.schedule
         if run is None or schedule is None or not run.values:
@@ -311,10 +311,10 @@ class GraphView(NotebookWidget):
 
     @gc_paused()
     def static_outputs(self) -> dict[str, Any]:
-        """Return, for readers without a kernel, the view itself, a picture, and the canonical text.
+        """Return the view itself, a picture, and the canonical text, for readers without a kernel.
 
-        The JupyterLab extension renders the stored view; the picture stands in the HTML too, as an image, since
-        JupyterLab shows no SVG of a notebook that it does not trust. ``ex.outputs`` leaves parts out.
+        The JupyterLab extension renders the stored view; the HTML also contains the picture, as an image, since
+        JupyterLab does not show SVG in an untrusted notebook. ``ex.outputs`` omits parts.
         """
         data: dict[str, Any] = {}
         if outputs.views and (kept := stored(self._stored_payload())):
@@ -328,7 +328,7 @@ class GraphView(NotebookWidget):
         return {**data, "text/plain": text(self.recording, short=True)}
 
     def _stored_payload(self) -> dict[str, Any]:
-        """Return the payload without measured times, and with the layouts of the boxes that are open at first."""
+        """Return the payload without measured times, and with the layouts of the initially open boxes."""
         recording = unmeasured(self.recording)
         if recording is self.recording and not self._asked and not self._overlays:
             return {**self.payload, "options": {**self.payload["options"], "theme": self.theme}}
@@ -354,9 +354,9 @@ class GraphView(NotebookWidget):
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
 
     revisions = traitlets.Dict().tag(sync=True)
-    """trait → how often Python has sent it"""
+    """trait → number of times that Python has sent it"""
     seen = traitlets.Dict().tag(sync=True)
-    """trait → its revision that a page knew when it last changed the trait"""
+    """trait → the revision known to a page when it last changed the trait"""
 
     def send_state(self, key: str | Iterable[str] | None = None) -> None:
         """Send traits that Python has set, with their new revisions."""
@@ -366,7 +366,7 @@ class GraphView(NotebookWidget):
         super().send_state({*names, "revisions"} if names else key)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Apply the state that a page sent, less the traits that Python has set since; the page hears their values."""
+        """Apply the state sent by a page, except traits that Python has set since; the page receives their values."""
         seen = sync_data.get("seen")
         if seen is not None:
             late = [name for name in sync_data if seen.get(name, 0) < self.revisions.get(name, 0) and name != "seen"]
@@ -374,9 +374,9 @@ class GraphView(NotebookWidget):
         super().set_state(sync_data)
 
     step = traitlets.Int(0).tag(sync=True)
-    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel of the run"""
+    """0 is the recorded graph, followed by each decision, each kernel in its order, and each kernel of the run"""
     stage = traitlets.Unicode("").tag(sync=True)
-    """name of the stage of the step; setting it shows the stage as a whole, its result, at the step before its first"""
+    """name of the stage of the step; setting it shows the stage's result, at the step before its first step"""
 
     def _step_through(self, recording: Recording) -> None:
         self.recording, self._ends = recording, stage_ends(recording)
@@ -388,16 +388,16 @@ class GraphView(NotebookWidget):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stage is shown as a whole: its result, before the first step into it."""
+        """Whether the stage is shown as a whole: its result, before its first step."""
         return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
 
     def has_stage(self, name: str) -> bool:
-        """Whether there is a stage of that name."""
+        """Return whether there is a stage with that name."""
         return any(stage.name == name for stage in self.recording.stages)
 
     def show_whole(self, name: str) -> None:
         """Show a stage as a whole."""
-        # Both before either is observed: one alone would pull the other to its own place.
+        # Both are set before either is observed, since one would otherwise change the other.
         with self.hold_trait_notifications():
             self.stage, self.step = name, self._start_of(name)
 
@@ -407,12 +407,12 @@ class GraphView(NotebookWidget):
         return self._ends[index - 1] if index else 0
 
     def place_of(self, step: int) -> tuple[str, int]:
-        """Return the name of the stage of a step, and the step's number in it."""
+        """Return the name of the stage of a step, and the step's index in it."""
         index = self._stage_at(step)
         return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
 
     def step_at(self, stage: str, place: int) -> int:
-        """Return the step with this number in a stage, or its last one; the current step if there is no such stage."""
+        """Return the step with this index in a stage, or its last step; the current step if there is no such stage."""
         names = [row.name for row in self.recording.stages]
         if stage not in names:
             return self.step
@@ -448,7 +448,7 @@ class GraphView(NotebookWidget):
         return next(index for index, end in enumerate(self._ends) if step <= end)
 
     def _is_inside(self, step: int, name: str) -> bool:
-        """Whether a stage of that name contains the step; as a whole it shares the last step before it."""
+        """Return whether a stage with that name contains the step; as a whole it shares the last step before it."""
         for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
             if row.name == name and start <= step <= end:
                 return True
