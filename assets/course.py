@@ -39,7 +39,7 @@ class Lesson(NamedTuple):
     name: str
     title: str
     shows: str
-    """what stands in the map"""
+    """contents, as the table lists them"""
     goal: str
     needs: tuple[str, ...]
     """numbers of the notebooks to read before"""
@@ -51,7 +51,7 @@ LESSONS = (
     Lesson(
         "01_expressions_and_the_plan",
         "expressions and the plan",
-        "recording, a plan before and after its run, asking why",
+        "recording, plans before and after a run, explanations of decisions",
         "you read a plan before and after its run, and ask it why",
         (),
         45,
@@ -67,7 +67,7 @@ LESSONS = (
     Lesson(
         "03_layers_and_parameters",
         "layers and parameters",
-        "ports, arguments, parameters that are filled, saved, shared",
+        "ports and arguments; how parameters are initialised, saved and shared",
         "you write a layer with ports and arguments, and say where its parameters' values come from",
         ("01",),
         30,
@@ -75,7 +75,7 @@ LESSONS = (
     Lesson(
         "04_composites_and_policies",
         "composites and policies",
-        "a layer from clauses, and who gave which policy to which part",
+        "layers that are built from other layers; how each part inherits its policies",
         "you connect layers to one, and say of each part who gave it its policy",
         ("03",),
         35,
@@ -83,7 +83,7 @@ LESSONS = (
     Lesson(
         "05_gradients",
         "gradients",
-        "gradients as expressions, by hand and in one plan with the forward program",
+        "gradients as expressions; the forward program and its gradients in one plan",
         "you differentiate a program, check its gradient, and say what is saved for it",
         ("01",),
         35,
@@ -91,7 +91,7 @@ LESSONS = (
     Lesson(
         "06_layers_fed_backward",
         "layers, fed backward",
-        "gradients of layers, those that were never built, a loss that the plan makes stable",
+        "gradients of layers, gradients that are skipped, numerically stable losses",
         "you feed layers backward, and say which gradients were never built, and why",
         ("04", "05"),
         30,
@@ -99,7 +99,7 @@ LESSONS = (
     Lesson(
         "07_a_network_that_remembers",
         "a network that remembers",
-        "a gated recurrent unit, gradients through time, training by hand",
+        "a gated recurrent unit, back-propagation through time, a hand-written training loop",
         "you run a step along time, write one, and say what its gradients cost",
         ("06",),
         35,
@@ -107,7 +107,7 @@ LESSONS = (
     Lesson(
         "08_dedup_and_batching",
         "deduplication and batching",
-        "a loop over single samples becomes a batch: `ex.map`, sequences, trees, gradients, training",
+        "loops over samples that become batches: `ex.map`, sequences, trees, gradients, training",
         "you write programs for one sample, and say when the plan makes a batch of them and when not",
         ("01",),
         50,
@@ -115,8 +115,7 @@ LESSONS = (
     Lesson(
         "09_fusion_and_stability",
         "fusion and stability",
-        "chains and epilogues as one kernel; formulas that no longer overflow; what a planner may do to numbers; "
-        "rules of one's own",
+        "fused kernels, formulas that no longer overflow, changes of rounding that a plan may make, custom rules",
         "you say what is fused, what ends a kernel, and which formulas the plan makes stable",
         ("01",),
         50,
@@ -124,7 +123,7 @@ LESSONS = (
     Lesson(
         "10_memory",
         "memory",
-        "live ranges, places that are shared, the arena and the peak",
+        "live ranges, reuse of memory, the arena and the peak",
         "you say how long values live, where they lie, and what the peak is made of",
         ("01", "09"),
         35,
@@ -132,7 +131,7 @@ LESSONS = (
     Lesson(
         "11_order_and_executors",
         "order and executors",
-        "order, levels and chains; one thread and several; a kernel that fails",
+        "order, levels and chains; execution on one and several threads; failing kernels",
         "you say what can run at the same time, what threads cost, and what a failing kernel leaves behind",
         ("10",),
         30,
@@ -140,7 +139,7 @@ LESSONS = (
     Lesson(
         "12_a_picture_through_a_classifier",
         "a picture through a classifier",
-        "ResNet-18 from its file, value by value",
+        "ResNet-18 from its file, one value after another",
         "you open a large net that you do not know, and say what it is and what its plan decided",
         ("02", "09"),
         35,
@@ -148,7 +147,7 @@ LESSONS = (
     Lesson(
         "13_nets_by_name",
         "nets by name",
-        "a net written by operators' names, edited, saved, given an operator type of its own; a table loaded",
+        "nets that are built from named operators, edited and saved; custom operator types; loading a table",
         "you write, edit, save and train a net by the names of its operators",
         ("01", "02"),
         45,
@@ -156,8 +155,7 @@ LESSONS = (
     Lesson(
         "14_data_types_and_the_default_plan",
         "data types, the default plan, policies",
-        "data of one's own and rules for it, hidden types, values asked for one by one and computed together, how an"
-        " operation computes",
+        "custom data types and their rules, dynamic types, values that are computed together, policies of operations",
         "you give the engine a data type and a rule for it, and say how an operation computes",
         ("01", "04", "09"),
         40,
@@ -165,7 +163,7 @@ LESSONS = (
     Lesson(
         "15_your_own",
         "your own",
-        "an operation, a rule, a pass, a file format, an executor and a heat metric of one's own, each in twenty lines",
+        "a custom operation, rule, pass, file format, executor and heat metric, each in twenty lines",
         "you add an operation, a rule, a pass, a format, an executor and a heat metric of your own",
         ("01", "09", "11"),
         40,
@@ -173,8 +171,7 @@ LESSONS = (
     Lesson(
         "16_training",
         "training",
-        "a module, its loss and optimizer; one step as a graph, with its updates; an update rule of one's own; stopped"
-        " and continued",
+        "modules, losses and optimizers; one step and its updates as a graph; custom update rules; checkpoints",
         "you train a network, read one step of it as a plan, and write an update rule",
         ("06",),
         40,
@@ -182,8 +179,7 @@ LESSONS = (
     Lesson(
         "17_more_than_one_worker",
         "more than one worker",
-        "what workers would gain, on paper; chains on threads and on Dask's processes; data-parallel training, a worker"
-        " that is killed",
+        "estimates for many workers, chains on threads and Dask processes, data-parallel training, a lost worker",
         "you say on paper what workers would gain, and run the same plan on threads and processes",
         ("11", "16"),
         35,
@@ -191,7 +187,7 @@ LESSONS = (
     Lesson(
         "18_write_the_pass_yourself",
         "write the pass yourself",
-        "deduplication, a topological order and fusion in fifteen lines each, in the places of the planner's own",
+        "deduplication, topological order and fusion in fifteen lines each, in place of the planner's own passes",
         "you write a pass that merges, orders or fuses, run it, and compare it with the planner's",
         ("08", "09", "11"),
         50,
@@ -199,7 +195,7 @@ LESSONS = (
     Lesson(
         "19_your_own_model",
         "a model of your own",
-        "any file: checked, run, compared operator by operator with a reference; a quantised and a recurrent model",
+        "checking, running and comparing any file with a reference; a quantised and a recurrent model",
         "you bring a model's file, say whether it runs right, and where it first differs if not",
         ("02", "12"),
         30,
@@ -249,7 +245,7 @@ def pages() -> dict[Path, str]:
 
 
 def table() -> str:
-    """The map: the notebooks, what they need, and how long they take."""
+    """Return the table of notebooks, with the notebooks that each needs and its minutes."""
     rows = [
         f"| [`{lesson.name[:2]}`](../notebooks/{lesson.name}.ipynb) {lesson.title} | {lesson.shows} |"
         f" {', '.join(lesson.needs) or '–'} | {lesson.minutes} |"
