@@ -113,7 +113,9 @@ class OperatorTable:
             build.__doc__, build.__module__ = builder.__doc__, builder.__module__
             with changes.held:
                 for name in types:
-                    self._builders[name], self._signatures[name] = build, signature
+                    self._builders[name] = build
+                    if name not in self._signatures or not signature.takes_context:
+                        self._signatures[name] = signature
                     # What a replaced type declared of its arguments says nothing about the new builder's.
                     self._schemas.pop(name, None)
                     self._ignored.pop(name, None)
@@ -166,7 +168,10 @@ class OperatorTable:
             self._gradients[name] = type
 
     def signature(self, type: str) -> Signature | None:
-        """Return the signature of a type's registered function; None for a type without one."""
+        """Return the signature of a type's registered function; None for a type without one.
+
+        A function that takes the operator's context reads the inputs by the names of the one that it replaces.
+        """
         return self._signatures.get(type)
 
     def schema(self, type: str) -> OperatorSchema | None:

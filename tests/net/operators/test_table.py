@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import OperandError
+from explorer.net.operators.signature import Ints, Known
 from explorer.net.operators.table import OperatorTable
 
 
@@ -23,6 +24,27 @@ def test_a_type_that_is_registered_again_does_not_keep_its_schema() -> None:
     assert table.schema("Grow") is not None
     table.register("Grow")(lambda op: op.tensor(0))
     assert table.schema("Grow") is None
+
+
+def test_inputs_have_the_names_of_the_function_s_parameters() -> None:
+    """A function that takes the context keeps the names of the one that it replaces."""
+    table = OperatorTable("test")
+
+    @table.register("Tile", "Repeat")
+    def tile(x: ex.Expr, counts: Known[Ints], *others: ex.Expr, by: int = 1) -> ex.Expr:
+        return x
+
+    table.register("Tile")(lambda op: op.tensor(0))
+    table.register("Own")(lambda op: op.tensor(0))
+    for type in ("Tile", "Repeat"):
+        signature = table.signature(type)
+        assert signature is not None
+        assert signature.input_names(1) == ("x",)
+        assert signature.input_names(4) == ("x", "counts", "others.0", "others.1")
+        assert signature.known_names == {"counts"}
+    own = table.signature("Own")
+    assert own is not None
+    assert own.input_names(2) == ()
 
 
 def test_an_error_of_a_builder_is_the_cause_of_the_one_that_names_the_operator() -> None:
