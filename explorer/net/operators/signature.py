@@ -15,7 +15,8 @@ parameters that are arguments take no position. Its annotation is its type:
 - ``Unused`` is an argument, input or weight that changes no value; the comment beside it gives the reason;
 - ``BuildBody`` is an inner graph, a variadic ``*inputs: Expr`` all further inputs, and ``outputs: Outputs`` the number
   of outputs that the file asks for;
-- a dataclass is a group of parameters that several types have: each of its fields is one, by its name only;
+- a dataclass is a group of parameters that several types have, each of its fields is one: a keyword-only group is
+  read by name only, another one from as many inputs as it has fields;
 - ``OperatorContext`` is the operator itself, for what no parameter can express.
 
 What the file says of an operator beyond its parameters is refused by name (reads.py).
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -84,12 +85,14 @@ class Parameter:
         self.is_variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         union = get_origin(annotation) in (Union, types.UnionType)
         self.kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
-        self.group = Signature(annotation) if isinstance(annotation, type) and is_dataclass(annotation) else None
+        self.group = Signature(annotation, None) if isinstance(annotation, type) and is_dataclass(annotation) else None
         """parameters that are the fields of a dataclass"""
 
     @property
     def is_input(self) -> bool:
         """Whether it is read from the operator's inputs: a tensor, or a value that is known or of any kind."""
+        if self.group is not None:
+            return self.group.earlier is not None
         is_any = Any in self.kinds and self.position is not None
         return self.is_known or is_any or Expr in self.kinds or Tensor in self.kinds
 
@@ -230,8 +233,10 @@ def _description(kind: Any) -> str:
 class Signature:
     """Parameters of an operator type's function, read when the type is first asked for."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], earlier: Sequence[Parameter] | None = ()) -> None:
         self.function = function
+        self.earlier = earlier
+        """inputs before those of a group; None where all parameters are read by their names only"""
 
     @cached_property
     def takes_context(self) -> bool:
@@ -247,7 +252,7 @@ class Signature:
         """The parameters in order. Raises DeclarationError for one without a type, or ``**arguments``."""
         hints = get_type_hints(self.function, include_extras=True)
         parameters: list[Parameter] = []
-        inputs: list[Parameter] = []
+        inputs = list(self.earlier or ())
         for name, parameter in inspect.signature(self.function).parameters.items():
             if name not in hints or parameter.kind is inspect.Parameter.VAR_KEYWORD:
                 raise DeclarationError(
@@ -256,8 +261,11 @@ class Signature:
                     fix=f"def {self.function.__name__}(x: Expr, *, alpha: float = 0.01) -> Expr",
                 )
             own = Parameter(name, parameter, hints[name])
-            by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY or is_dataclass(self.function)
-            if not (by_name or own.group or OperatorContext in own.kinds):
+            by_name = parameter.kind is inspect.Parameter.KEYWORD_ONLY or self.earlier is None
+            if own.group is not None and not by_name:
+                own.group = Signature(own.group.function, tuple(inputs))
+                inputs.extend(own.group.parameters)
+            elif not (by_name or OperatorContext in own.kinds):
                 own.position, own.earlier = len(inputs), tuple(inputs)
                 inputs.append(own)
             parameters.append(own)
@@ -296,6 +304,10 @@ class Signature:
         for parameter in self.parameters:
             if parameter.is_variadic:
                 given.extend(op.rest(parameter.name, parameter.place(op) or 0))
-            elif parameter.position is not None or OperatorContext in parameter.kinds:
+            elif (
+                parameter.position is not None
+                or OperatorContext in parameter.kinds
+                or (parameter.group is not None and parameter.group.earlier is not None)
+            ):
                 given.append(values.pop(parameter.name))
         return self.function(*given, **values)

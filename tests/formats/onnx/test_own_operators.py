@@ -104,6 +104,27 @@ def test_attributes_of_several_types_are_fields_of_a_dataclass(tmp_path: Path) -
 
 
 @pytest.mark.spec("I-9")
+def test_inputs_that_belong_together_are_fields_of_a_dataclass(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Scaled:
+        x: ex.Expr
+        scale: ex.Expr
+        zero: ex.Expr | None = None
+
+    def difference(a: Scaled, b: Scaled, c: ex.Expr) -> ex.Expr:
+        assert (a.zero is None) is (b.zero is not None)
+        return (a.x * a.scale - b.x * b.scale) / c
+
+    difference.__annotations__.update(a=Scaled, b=Scaled)  # the class is local, and annotations are strings
+    ex.file_operator("own.Difference", format="onnx")(difference)
+    names = ["x", "two", "", "x", "three", "three", "two"]
+    constants = {"two": np.array(2, np.float32), "three": np.array(3, np.float32)}
+    written = model([node("Difference", names, ["y"], domain="own")], {"x": (1, [2])}, ["y"], constants)
+    written.opset_import.append(helper.make_opsetid("own", 1))
+    np.testing.assert_array_equal(opened(written, tmp_path).run(np.ones(2, np.float32)), [-0.5, -0.5])
+
+
+@pytest.mark.spec("I-9")
 def test_an_input_that_has_a_name_is_read_by_it() -> None:
     definition = ex.open(Path(__file__).parents[3] / "assets" / "digits.onnx").definition.operators[0]
     op = OperatorContext(definition, (ex.tensor(PICTURE),), lambda name: ex.tensor(np.zeros(2)))

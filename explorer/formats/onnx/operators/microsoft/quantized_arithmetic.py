@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from explorer.formats.onnx.operators.quantized.integer_arithmetic import as_scal
 from explorer.formats.onnx.operators.windows.pooling import whole_averages
 from explorer.formats.onnx.operators.windows.window_attributes import WindowAttributes
 from explorer.ops.base import cast, reshape
-from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, where
+from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.rounding_and_bits import round_half_even
 from explorer.ops.elementwise.unary import sigmoid
 from explorer.ops.manipulation.concat import concatenate
@@ -30,57 +30,60 @@ from explorer.ops.reduction.reduce import min as least
 _FLOAT32 = np.dtype(np.float32)
 
 
-def _enter_binary(type: str, pair: Callable[[Expr, Expr], Expr], words: str) -> None:
-    @operator(type)
-    def binary(
-        A: Expr,
-        A_scale: Expr,
-        A_zero_point: Expr | None,
-        B: Expr,
-        B_scale: Expr,
-        B_zero_point: Expr | None,
-        C_scale: Expr,
-        C_zero_point: Expr | None = None,
-    ) -> Expr:
-        result = pair(_dequantized(A, A_scale, A_zero_point), _dequantized(B, B_scale, B_zero_point))
-        return _quantized(result, C_scale, C_zero_point, A.dtype)
+@dataclass(frozen=True)
+class Quantized:
+    """A quantised operand."""
 
-    binary.__doc__ = f"The {words} of two quantised operands, element by element, quantised again."
+    x: Expr
+    scale: Expr
+    zero_point: Expr | None
+
+    def real(self) -> Expr:
+        """Return the numbers that it stands for."""
+        wide = cast(self.x, self.scale.dtype)
+        return (wide if self.zero_point is None else wide - cast(self.zero_point, wide.dtype)) * self.scale
 
 
-_enter_binary("com.microsoft.QLinearAdd", add, "sum")
-_enter_binary("com.microsoft.QLinearMul", multiply, "product")
+@dataclass(frozen=True)
+class Result:
+    """Scale and zero point of a result."""
+
+    scale: Expr
+    zero_point: Expr | None = None
+
+    def quantized(self, y: Expr, like: Quantized) -> Expr:
+        """Return numbers quantised in the dtype of an operand."""
+        return saturated(y / self.scale, self.zero_point, like.x.dtype)
+
+
+@operator("com.microsoft.QLinearAdd")
+def quantized_sum(A: Quantized, B: Quantized, C: Result) -> Expr:
+    """The sum of two quantised operands, quantised again."""
+    return C.quantized(A.real() + B.real(), A)
+
+
+@operator("com.microsoft.QLinearMul")
+def quantized_multiple(A: Quantized, B: Quantized, C: Result) -> Expr:
+    """The product of two quantised operands, element by element, quantised again."""
+    return C.quantized(A.real() * B.real(), A)
 
 
 @operator("com.microsoft.QLinearSigmoid")
-def quantized_sigmoid(
-    X: Expr, X_scale: Expr, X_zero_point: Expr | None, Y_scale: Expr, Y_zero_point: Expr | None = None
-) -> Expr:
+def quantized_sigmoid(X: Quantized, Y: Result) -> Expr:
     """The sigmoid of a quantised operand, quantised again."""
-    return _quantized(sigmoid(_dequantized(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X.dtype)
+    return Y.quantized(sigmoid(X.real()), X)
 
 
 @operator("com.microsoft.QLinearLeakyRelu")
-def quantized_leaky_relu(
-    X: Expr,
-    X_scale: Expr,
-    X_zero_point: Expr | None,
-    Y_scale: Expr,
-    Y_zero_point: Expr | None = None,
-    *,
-    alpha: float = 0.01,
-) -> Expr:
+def quantized_leaky_relu(X: Quantized, Y: Result, *, alpha: float = 0.01) -> Expr:
     """The leaky ReLU of a quantised operand, quantised again."""
-    return _quantized(leaky_relu(_dequantized(X, X_scale, X_zero_point), alpha), Y_scale, Y_zero_point, X.dtype)
+    return Y.quantized(leaky_relu(X.real(), alpha), X)
 
 
 @operator("com.microsoft.QLinearAveragePool")
 def quantized_average_pool(
-    X: Expr,
-    x_scale: Expr,
-    x_zero_point: Expr | None,
-    y_scale: Expr,
-    y_zero_point: Expr | None = None,
+    X: Quantized,
+    Y: Result,
     *,
     window: WindowAttributes,
     ceil_mode: int = 0,
@@ -92,47 +95,29 @@ def quantized_average_pool(
     The zero point is added before the mean is rounded, which decides where a mean lies half-way between two numbers.
     Where padding counts, what a last window has beyond it counts, too.
     """
-    x = _dequantized(X, x_scale, x_zero_point)
-    scaled = whole_averages(x, window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad) / y_scale
-    return saturated(scaled if y_zero_point is None else scaled + cast(y_zero_point, scaled.dtype), None, X.dtype)
+    means = whole_averages(X.real(), window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
+    scaled = means / Y.scale
+    return saturated(scaled if Y.zero_point is None else scaled + cast(Y.zero_point, scaled.dtype), None, X.x.dtype)
 
 
 @operator("com.microsoft.QLinearGlobalAveragePool")
-def quantized_global_average_pool(
-    X: Expr,
-    x_scale: Expr,
-    x_zero_point: Expr | None,
-    y_scale: Expr,
-    y_zero_point: Expr | None = None,
-    *,
-    channels_last: int = 0,
-) -> Expr:
+def quantized_global_average_pool(X: Quantized, Y: Result, *, channels_last: int = 0) -> Expr:
     """The mean of each channel of a quantised operand, quantised again."""
-    x = _dequantized(X, x_scale, x_zero_point)
-    axes = range(1, x.ndim - 1) if channels_last else range(2, x.ndim)
-    return _quantized(mean(x, tuple(axes), keepdims=True), y_scale, y_zero_point, X.dtype)
+    axes = range(1, X.x.ndim - 1) if channels_last else range(2, X.x.ndim)
+    return Y.quantized(mean(X.real(), tuple(axes), keepdims=True), X)
 
 
 @operator("com.microsoft.QLinearSoftmax")
-def quantized_softmax(
-    X: Expr,
-    X_scale: Expr,
-    x_zero_point: Expr | None,
-    y_scale: Expr,
-    y_zero_point: Expr | None = None,
-    *,
-    axis: int | None = None,
-    opset: int = 13,
-) -> Expr:
+def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset: int = 13) -> Expr:
     """The softmax of a quantised operand along an axis, quantised again; before opset 13 from that axis on."""
-    x, is_old = _dequantized(X, X_scale, x_zero_point), opset < 13
+    x, is_old = X.real(), opset < 13
     if axis is None:
         axis = 1 if is_old else -1
     axis = normalize_axis(axis, x.ndim, "QLinearSoftmax")
     if is_old:
         rows = reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
-        return _quantized(reshape(softmax(rows, -1), x.shape), y_scale, y_zero_point, X.dtype)
-    return _quantized(softmax(x, axis), y_scale, y_zero_point, X.dtype)
+        return Y.quantized(reshape(softmax(rows, -1), x.shape), X)
+    return Y.quantized(softmax(x, axis), X)
 
 
 @operator("com.microsoft.QLinearConcat")
@@ -142,39 +127,23 @@ def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: E
     ``inputs`` are operands, each followed by its scale and its zero point.
     """
     padded = [*inputs, *[None] * (-len(inputs) % 3)]
-    operands = zip(padded[::3], padded[1::3], padded[2::3], strict=True)
-    parts = [(x, _dequantized(x, scale, zero)) for x, scale, zero in operands if x is not None and scale is not None]
+    triples = zip(padded[::3], padded[1::3], padded[2::3], strict=True)
+    parts = [Quantized(x, scale, zero) for x, scale, zero in triples if x is not None and scale is not None]
     if not parts:
         raise OperandError("no operands are given", rule="QLinearConcat must have operands with their scales")
-    result = concatenate([part for _, part in parts], axis)
-    return _quantized(result, Y_scale, Y_zero_point, parts[0][0].dtype)
+    return Result(Y_scale, Y_zero_point).quantized(concatenate([part.real() for part in parts], axis), parts[0])
 
 
 @operator("com.microsoft.QLinearWhere")
-def quantized_choice(
-    condition: Expr,
-    X: Expr,
-    x_scale: Expr,
-    x_zero_point: Expr | None,
-    Y: Expr,
-    y_scale: Expr,
-    y_zero_point: Expr | None,
-    z_scale: Expr,
-    z_zero_point: Expr | None = None,
-) -> Expr:
+def quantized_choice(condition: Expr, X: Quantized, Y: Quantized, Z: Result) -> Expr:
     """Elements of one of two quantised operands, by a condition, quantised again."""
-    x, y = _dequantized(X, x_scale, x_zero_point), _dequantized(Y, y_scale, y_zero_point)
-    return _quantized(where(condition, x, y), z_scale, z_zero_point, X.dtype)
+    return Z.quantized(where(condition, X.real(), Y.real()), X)
 
 
 @operator("com.microsoft.QGemm")
 def quantized_general_product(
-    A: Expr,
-    a_scale: Expr,
-    a_zero_point: Expr,
-    B: Expr,
-    b_scale: Expr,
-    b_zero_point: Expr,
+    A: Quantized,
+    B: Quantized,
     C: Expr | None = None,
     y_scale: Expr | None = None,
     y_zero_point: Expr | None = None,
@@ -184,17 +153,17 @@ def quantized_general_product(
     transB: int = 0,
 ) -> Expr:
     """alpha · A · B + C of quantised matrices, quantised again where a scale is given, else as real numbers."""
-    a, b = transpose(A, (1, 0)) if transA else A, transpose(B, (1, 0)) if transB else B
-    total = exact_product(a, a_zero_point, b, b_zero_point)
+    a, b = transpose(A.x, (1, 0)) if transA else A.x, transpose(B.x, (1, 0)) if transB else B.x
+    total = exact_product(a, A.zero_point, b, B.zero_point)
     if C is not None:
         total = total + cast(C, total.dtype)
-    factor = as_scalar(a_scale) * as_scalar(b_scale)
+    factor = as_scalar(A.scale) * as_scalar(B.scale)
     if alpha != 1:
         factor = alpha * factor
     if y_scale is None:
         return cast(total, _FLOAT32) * factor
     zero = None if y_zero_point is None else as_scalar(y_zero_point)
-    return saturated(total * (factor / as_scalar(y_scale)), zero, A.dtype)
+    return saturated(total * (factor / as_scalar(y_scale)), zero, a.dtype)
 
 
 @operator("com.microsoft.DynamicQuantizeMatMul")
@@ -234,13 +203,3 @@ def real_product(
     """A · B + bias of two quantised operands, as real numbers."""
     y = cast(exact_product(A, a_zero_point, B, b_zero_point), _FLOAT32) * (a_scale * as_scalar(b_scale))
     return y if bias is None else y + bias
-
-
-def _dequantized(x: Expr, scale: Expr, zero: Expr | None) -> Expr:
-    """Return the numbers of a quantised operand."""
-    wide = cast(x, scale.dtype)
-    return (wide if zero is None else wide - cast(zero, scale.dtype)) * scale
-
-
-def _quantized(result: Expr, scale: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
-    return saturated(result / scale, zero, dtype)
