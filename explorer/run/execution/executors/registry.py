@@ -62,8 +62,13 @@ class Executor(Protocol):
 class RegisteredExecutor(NamedTuple):
     """Executor, and the number of concurrent kernels that memory is planned for unless a plan overrides it."""
 
-    run: Executor
+    function: Executor
     lanes: int
+
+    def run(self, program: Program, observer: Observer | None) -> Timing:
+        """Run a program; floating-point events (division by zero, overflow, NaN) are values, not warnings."""
+        with np.errstate(all="ignore"):
+            return self.function(program, observer)
 
 
 ExecutorName: TypeAlias = Literal["simple", "dag", "async", "dask"]
@@ -102,7 +107,7 @@ def executors() -> dict[str, str]:
     >>> [name for name in ex.executors() if name in ("simple", "dag")]
     ['simple', 'dag']
     """
-    return {name: _summary(entry.run) for name, entry in EXECUTORS.items()}
+    return {name: _summary(entry.function) for name, entry in EXECUTORS.items()}
 
 
 @named
@@ -139,7 +144,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
     """Run a user's executor, and check that all kernels ran; a failed run leaves no values."""
     try:
-        with np.errstate(all="ignore"), single_threaded_products() if program.single_threaded else nullcontext():
+        with single_threaded_products() if program.single_threaded else nullcontext():
             timing = run(program, observer)
         _check_timing(name, timing, len(program.runners))
     except BaseException:
