@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -79,10 +79,6 @@ class _Reader:
         self.open.pop()
         return result
 
-    def body(self, number: int) -> NetDefinition:
-        """Return the definition of an inner graph."""
-        return self.read(number)
-
     def about(self) -> str:
         """Return the description of a file by itself: its schema, its signatures, and graphs that are not shown."""
         lines = [self.model.description, f"TensorFlow Lite, schema version {self.model.version}"]
@@ -120,6 +116,15 @@ class _Reader:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """Inputs of an operator by name: arguments, names of computed tensors, and weights."""
+
+    arguments: dict[str, Plain]
+    passed: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, WeightReference] = field(default_factory=dict)
+
+
 class _GraphReader:
     """Reader of one graph."""
 
@@ -153,67 +158,57 @@ class _GraphReader:
         names = TABLE.input_names(operator.type, len(operator.inputs))
         signature = TABLE.signature(operator.type)
         known = frozenset[str]() if signature is None else signature.known_names
-        arguments: dict[str, Plain] = dict(operator.options)
-        passed: dict[str, str] = {}
-        weights: dict[str, WeightReference] = {}
+        given = _Inputs(dict(operator.options))
         for formal, index in zip(names, operator.inputs, strict=True):
             if index < 0:
                 continue
             tensor = self.graph.tensors[index]
-            self._enter_quantization(formal, index, arguments, weights)
+            self._enter_quantization(formal, index, given)
             if index in self.computed:
-                passed[formal] = self.names[index]
+                given.passed[formal] = self.names[index]
             else:
-                self._enter(formal, tensor, index, formal in known, arguments, weights, passed)
+                self._enter(formal, tensor, index, formal in known, given)
         outputs = tuple([self.names.get(index, "") for index in operator.outputs])
         for position, index in enumerate(operator.outputs):
             formal = "output" if len(operator.outputs) == 1 else f"outputs.{position}"
-            if index >= 0:
-                self._enter_quantization(formal, index, arguments, weights)
+            if index < 0:
+                continue
+            self._enter_quantization(formal, index, given)
             # the interpreter casts to the type of the result, whatever the options say, and they may be left out
-            if index >= 0 and (operator.type == "CAST" or f"{formal}.zero_point" in {**arguments, **weights}):
-                arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
+            if operator.type == "CAST" or f"{formal}.zero_point" in {**given.arguments, **given.weights}:
+                given.arguments[f"{formal}.dtype"] = self.graph.tensors[index].dtype
         name, boxes = self.operator_names.name(operator.type, next(filter(None, outputs), ""), number)
         shown = f"{', '.join(outputs)} = {operator.type}({', '.join([self.names.get(i, '') for i in operator.inputs])})"
         return OperatorDefinition(
             operator.type,
             name,
-            tuple(passed.values()),
+            tuple(given.passed.values()),
             # a result that the file leaves out gets a name
             tuple([output or f"{name}:{position}" for position, output in enumerate(outputs)]),
-            arguments,
-            passed,
-            weights,
+            given.arguments,
+            given.passed,
+            given.weights,
             boxes=boxes,
             line=number,
             text=shown if len(shown) <= _TEXT else shown[:_TEXT] + "…",
-            bodies={body: self.reader.body(graph) for body, graph in operator.graphs.items() if graph >= 0},
+            bodies={body: self.reader.read(graph) for body, graph in operator.graphs.items() if graph >= 0},
         )
 
-    def _enter(
-        self,
-        formal: str,
-        tensor: FileTensor,
-        index: int,
-        is_known: bool,
-        arguments: dict[str, Plain],
-        weights: dict[str, WeightReference],
-        passed: dict[str, str],
-    ) -> None:
+    def _enter(self, formal: str, tensor: FileTensor, index: int, is_known: bool, given: _Inputs) -> None:
         """Enter an operand that is not computed: values that shapes depend on are arguments, others are weights."""
         if tensor.is_variable:
-            arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
+            given.arguments[formal] = f"a variable of {tensor.dtype} {tensor.shape}"
         elif not self._is_constant(index):
-            passed[formal] = self.names[index]  # nothing makes it, which the definition refuses by its name
+            given.passed[formal] = self.names[index]  # nothing makes it, which the definition refuses by its name
         elif not is_supported(tensor.dtype):
-            arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer has not"
+            given.arguments[formal] = f"a tensor of {tensor.dtype} {tensor.shape}, which explorer has not"
         else:
             constant = stored(tensor, self.names[index], self.file)
             plain = self._plain(constant, is_known)
             if plain is not None:
-                arguments[formal] = plain
+                given.arguments[formal] = plain
             else:
-                weights[formal] = self._weight(constant)
+                given.weights[formal] = self._weight(constant)
 
     def _plain(self, constant: StoredTensor, is_known: bool) -> Plain:
         """Return known integers, or one real number, as arguments hold them; None for other constants."""
@@ -225,9 +220,7 @@ class _GraphReader:
             return _tuples(constant.array(self.file).tolist())
         return None
 
-    def _enter_quantization(
-        self, formal: str, index: int, arguments: dict[str, Plain], weights: dict[str, WeightReference]
-    ) -> None:
+    def _enter_quantization(self, formal: str, index: int, given: _Inputs) -> None:
         """Enter the scale and zero point of integers that represent real numbers."""
         tensor = self.graph.tensors[index]
         quantization = tensor.quantization
@@ -236,33 +229,36 @@ class _GraphReader:
         few = len(quantization.scales)
         if few:
             single = few == 1
-            arguments[f"{formal}.scale"] = quantization.scales[0] if single else quantization.scales
-            arguments[f"{formal}.zero_point"] = quantization.zero_points[0] if single else quantization.zero_points
+            given.arguments[f"{formal}.scale"] = quantization.scales[0] if single else quantization.scales
+            given.arguments[f"{formal}.zero_point"] = (
+                quantization.zero_points[0] if single else quantization.zero_points
+            )
         else:
             count = (quantization.count,)
             name = self.names[index]
-            weights[f"{formal}.scale"] = self._weight(
+            given.weights[f"{formal}.scale"] = self._weight(
                 StoredTensor(f"{name}.scale", count, "float32", quantization.scale)
             )
             if quantization.zero_point.size:
-                weights[f"{formal}.zero_point"] = self._weight(
+                given.weights[f"{formal}.zero_point"] = self._weight(
                     StoredTensor(f"{name}.zero_point", count, "int64", quantization.zero_point)
                 )
             else:
-                arguments[f"{formal}.zero_point"] = 0
+                given.arguments[f"{formal}.zero_point"] = 0
         if quantization.count > 1:
-            arguments[f"{formal}.quantized_dimension"] = quantization.axis
+            given.arguments[f"{formal}.quantized_dimension"] = quantization.axis
 
     def _weight(self, constant: StoredTensor) -> WeightReference:
         self.weights[constant.name] = constant
         return constant.reference
 
     def _constant(self, index: int) -> OperatorDefinition:
-        arguments: dict[str, Plain] = {}
-        weights: dict[str, WeightReference] = {}
-        self._enter("value", self.graph.tensors[index], index, False, arguments, weights, {})
+        given = _Inputs({})
+        self._enter("value", self.graph.tensors[index], index, False, given)
         name, _ = self.operator_names.name(CONSTANT, "", len(self.graph.operators) + 1)
-        return OperatorDefinition(CONSTANT, name, (), (self.names[index],), arguments, {}, weights, boxes=())
+        return OperatorDefinition(
+            CONSTANT, name, (), (self.names[index],), given.arguments, {}, given.weights, boxes=()
+        )
 
     def _is_constant(self, index: int) -> bool:
         """Whether a tensor is a constant of the file; one without elements has no bytes."""
