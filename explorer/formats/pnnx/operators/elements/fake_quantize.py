@@ -32,7 +32,7 @@ def fake_quantize_per_channel(
 ) -> Expr:
     """The multiples of a step of each channel nearest to the elements."""
     channels = normalize_axis(axis, input.ndim, "fake_quantize")
-    shape = tuple([size if place == channels else 1 for place, size in enumerate(input.shape)])
+    shape = tuple([size if i == channels else 1 for i, size in enumerate(input.shape)])
     return _stepped(input, shape, scale, zero_point, quant_min, quant_max)
 
 

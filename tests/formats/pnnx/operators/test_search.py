@@ -1,4 +1,4 @@
-"""Places, likenesses, diagonals and grids: operands that are refused, and what hostile sizes cost."""
+"""Search, distances, diagonals and grids: operands that are refused, and what hostile sizes cost."""
 
 from __future__ import annotations
 
