@@ -64,12 +64,6 @@ def known_value(op: OperatorContext, name: str, value: Any) -> Array:
     return array
 
 
-def whole(op: OperatorContext, name: str) -> int:
-    """Return a known input or attribute that is one integer, which may be stored as a real number."""
-    value = op.weight(name) if name in op.definition.weights else op.argument(name)
-    return as_integer(op, name, known_value(op, name, value))
-
-
 def as_integers(op: OperatorContext, name: str, array: Array) -> tuple[int, ...]:
     """Return a known value that is a list of integers; raises OperandError for another one."""
     if array.dtype.kind not in "iu" or array.ndim > 1:

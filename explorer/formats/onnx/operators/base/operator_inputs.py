@@ -15,8 +15,8 @@ from explorer.core.ir.expr import Expr
 from explorer.net.definition.operator_definition import memory_dtype
 from explorer.net.operators.signature import Names
 
-First = Annotated[Expr, Names("X", "input", "data", "A", "x", "input 0")]
-"""the first input, whatever the standard calls it; it has the last name for operators that the standard has not"""
+First = Annotated[Expr, Names("X", "input", "data", "A", "x")]
+"""the first input, whatever the standard calls it"""
 
 
 _DTYPES = {
