@@ -1,7 +1,7 @@
 """Blobs: holders of one value of any type (Caffe2: Blob).
 
-A workspace has one for each name. Plans read and write arrays; holders exist because the operators of Caffe2 also pass
-readers, counters and lists from one to the next, under the same names.
+A workspace has one for each name. Plans read and write arrays; holders exist because Caffe2 operators also pass
+readers, counters and lists to each other, under the same names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Value = TypeVar("_Value")
 
 @named_methods
 class Blob:
-    """Holder of one value of any type, empty at first.
+    """Holder of one value of any type, initially empty.
 
     >>> blob = ex.Blob("counts")
     >>> blob.get_mutable(dict)["a"] = 1
@@ -38,22 +38,22 @@ class Blob:
 
     @property
     def empty(self) -> bool:
-        """Whether it holds nothing."""
+        """Whether it holds no value."""
         return self._value is None
 
     @property
     def value_type(self) -> type | None:
-        """Class of the value; None of an empty blob."""
+        """Class of the value; None for an empty blob."""
         return None if self._value is None else type(self._value)
 
     def is_type(self, kind: type) -> bool:
-        """Whether the value is of a class."""
+        """Return whether the value is an instance of a class."""
         return isinstance(self._value, kind)
 
     def get(self, kind: type[_Value]) -> _Value:
-        """Return the value; raises OperandError if it is of another class, or if there is none.
+        """Return the value; raise OperandError if it is of another class, or if there is none.
 
-        Of a tensor, which lies on another device than cpu, NumPy's array is a copy.
+        For a tensor on a device other than cpu, a NumPy array is a copy.
         """
         value = self.value()
         if kind is np.ndarray and isinstance(value, Tensor):
@@ -62,30 +62,30 @@ class Blob:
             held = "nothing" if self._value is None else f"a {type(self._value).__name__}"
             raise OperandError(
                 f"the blob {self.name!r} holds {held}",
-                rule=f"it must hold a {kind.__name__}, as is asked for",
-                fix="ask for the class that it holds: blob.value_type, or reset(value)",
+                rule=f"it must hold a {kind.__name__}, as requested",
+                fix="request the class that it holds: blob.value_type, or reset(value)",
             )
         return value
 
     def value(self) -> Any:
-        """Return the value, whatever it is; None of an empty blob."""
+        """Return the value, whatever its type; None for an empty blob."""
         note(partial(getattr, self, "_value"))
         return self._value
 
     def elements(self) -> Array | Tensor:
-        """Return what a net reads: an array, or a tensor on another device; raises OperandError for anything else."""
+        """Return the value for a net: an array, or a tensor on another device; raise OperandError for anything else."""
         value = self.value()
         return value if isinstance(value, Tensor) else self.get(np.ndarray)
 
     def get_mutable(self, kind: type[_Value]) -> _Value:
-        """Return the value; one of another class, or none, is replaced by ``kind()``."""
+        """Return the value; replace a value of another class, or a missing one, by ``kind()``."""
         if not isinstance(self._value, kind):
             self._value = kind()
         value: _Value = self._value
         return value
 
     def reset(self, value: Any = None) -> None:
-        """Hold another value, or nothing; the last holder of the old one frees it."""
+        """Hold another value, or none; the old value is freed with its last reference."""
         self._value = value
 
     def __repr__(self) -> str:

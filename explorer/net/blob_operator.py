@@ -1,7 +1,7 @@
-"""Operators on blobs of any type: they run by themselves, between the parts of a net that are planned.
+"""Operators on blobs of any type, which run separately, between the planned parts of a net.
 
-Loading, storing and reading records work on values that are no tensors, or on files. A workspace runs such an operator
-in its place of the net's order; what lies between two of them is one plan.
+Loading, storing and reading records work on values other than tensors, or on files. A workspace runs such an operator
+at its position in the net's order; the operators between two of them form one plan.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ _Run = TypeVar("_Run", bound=Callable[..., None])
 
 @dataclass(frozen=True, slots=True)
 class BlobOperator:
-    """An operator while it runs, with the blobs that it reads and writes, by their places."""
+    """Operator while it runs, with the blobs that it reads and writes, by position."""
 
     definition: OperatorDefinition
     inputs: tuple[Blob, ...]
     outputs: tuple[Blob, ...]
 
     def input(self, position: int, kind: type[_Value]) -> _Value:
-        """Return the value of an input, which must be of a class; an array is a Tensor, too.
+        """Return the value of an input, which must be of a class; an array also counts as a Tensor.
 
-        Raises OperandError that names the blob, the class that it holds and the class that is asked for.
+        Raise OperandError that names the blob, its class and the requested class.
         """
         blob = self._at(self.inputs, position, "inputs")
-        # Blobs hold arrays, whatever wrote them; a tensor is made for those who ask for one.
+        # Blobs hold arrays, whatever wrote them; a tensor is created on request.
         if issubclass(kind, Tensor) and isinstance(blob.value(), np.ndarray):
             return cast("_Value", tensor(blob.value(), name=blob.name))
         return blob.get(kind)
 
     def output(self, position: int, kind: type[_Value]) -> _Value:
-        """Return the value of an output to change it; one of another class, or none, is replaced by ``kind()``."""
+        """Return an output's value to modify it; replace a value of another class, or a missing one, by ``kind()``."""
         return self._at(self.outputs, position, "outputs").get_mutable(kind)
 
     def set_output(self, position: int, value: Any) -> None:
-        """Set an output; of a tensor, its array, and of numbers an array of them."""
+        """Set an output; a tensor is stored as its array, and a number as an array."""
         if isinstance(value, Tensor):
             value = value.array
         elif isinstance(value, (bool, int, float, complex, np.generic)):
@@ -75,10 +75,10 @@ BLOB_OPERATORS: Registry[str, Callable[..., None]] = Registry("operator type on 
 def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int, ...] = ()) -> Callable[[_Run], _Run]:
     """Decorate the function of an operator type that works on blobs of any class: ``function(op, *, arguments)``.
 
-    It reads ``op.input(0, kind)``, and writes ``op.set_output(0, value)`` or changes ``op.output(0, kind)``. Its
-    further parameters, after ``*``, are the operator's arguments, with types and defaults. ``inputs`` and ``outputs``
-    are the numbers of blobs that are allowed: by default any of inputs, and one or more outputs. A workspace runs nets
-    with such operators.
+    It reads ``op.input(0, kind)``, and writes ``op.set_output(0, value)`` or modifies ``op.output(0, kind)``. Its other
+    parameters, after ``*``, are the operator's arguments, with types and defaults. ``inputs`` and ``outputs`` are the
+    allowed numbers of blobs, by default any number of inputs, and one or more outputs. A workspace runs nets with such
+    operators.
 
     >>> @ex.blob_operator("CountWords", inputs=(1,), outputs=(1,))
     ... def count_words(op, *, least: int = 1):
@@ -94,7 +94,7 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
     def enter(function: _Run) -> _Run:
         for name in types or (function.__name__,):
             options = {"inputs": inputs, "outputs": outputs, "in_place": _EACH, "planned": False}
-            # In the table of all types, too, marked as not planned: nets are written, printed and checked by one table.
+            # Also in the table of all types, marked as not planned: one table serves to write, print and check nets.
             TABLE.declare(name, gradient="none", **options)(_declared(name, function))
             BLOB_OPERATORS[name] = function
         return function
@@ -103,23 +103,23 @@ def blob_operator(*types: str, inputs: tuple[int, ...] = (), outputs: tuple[int,
 
 
 _EACH = tuple((position, position) for position in range(8))
-"""an operator may change a blob where it is"""
+"""an operator may modify a blob in place"""
 
 
 def _declared(type: str, function: Callable[..., None]) -> Callable[..., Any]:
-    """Return a function of expressions with the same arguments, for the schema; building it is refused."""
+    """Return a function of expressions with the same arguments for the schema; building it raises an error."""
 
     def build(*blobs: Expr, **arguments: Any) -> Any:
         raise OperandError(
-            f"{type} among operations that are planned",
-            rule=f"{type} must be run in a workspace, because it works on files, or on blobs that are no tensors",
+            f"{type} among planned operations",
+            rule=f"{type} must be run in a workspace, because it works on files, or on blobs that are not tensors",
             fix="ex.Workspace().run_net_once(net)",
         )
 
     signature = inspect.signature(function, eval_str=True)
     blobs = inspect.Parameter("blobs", inspect.Parameter.VAR_POSITIONAL, annotation=Expr)
     written = [parameter for parameter in signature.parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
-    # help and completion read it; typeshed does not know it of functions
+    # help and completion use it; typeshed does not declare it for functions
     build.__signature__ = inspect.Signature([blobs, *written], return_annotation=tuple[Expr, ...])  # type: ignore[attr-defined]
     build.__annotations__ = {
         "blobs": Expr,

@@ -1,8 +1,8 @@
-"""Databases of nets, files of arrays by name, and the operator types that load and store, named as Caffe2 names them.
+"""Databases of nets, which are files of named arrays, and operator types for loading and storing, named as in Caffe2.
 
-A type of database is three functions, so that a user adds one for a custom store to `DATABASES`. An operator is a
-function with the decorator `blob_operator`: its parameters after the asterisk are the operator's arguments, as files
-and ``help`` name them.
+A database type is three functions, so a user adds one for a custom store to `DATABASES`. An operator is a function with
+the decorator `blob_operator`: its parameters after the asterisk are the operator's arguments, as named in files and
+``help``.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from explorer.record.reasons import counted_text
 
 
 class Database(Protocol):
-    """Type of database: how arrays by name are read from a place and written to it."""
+    """Type of database, which reads and writes named arrays."""
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a database of this name."""
+        """Return whether there is a database with this name."""
 
     def read(self, name: str) -> Mapping[str, Array]:
         """Return the arrays by name."""
 
     def write(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Write arrays in the place of all that was there."""
+        """Write arrays, replacing all previous contents."""
 
 
 class NpzFile:
-    """A ``.npz`` file, as np.savez writes it; one that is written replaces the old one at once."""
+    """``.npz`` file as written by np.savez; writing replaces the old file atomically."""
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Return whether there is a file with this name."""
         return Path(name).is_file()
 
     def read(self, name: str) -> Mapping[str, Array]:
-        """Return its arrays; raises FileError for a file that holds none."""
+        """Return its arrays; raise FileError for a file without arrays."""
         return hooks.read_arrays(Path(name))
 
     def write(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Write a file under another name first, so that there is a complete one at any moment."""
+        """Write to a temporary name first, so that a complete file exists at any moment."""
         with replacing(name) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for key, array in arrays.items():
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as entry:
@@ -59,15 +59,15 @@ class NpzFile:
 
 
 DATABASES: Registry[str, Database] = Registry("type of database", {"npz": NpzFile()})
-"""by the name that operators' ``db_type`` gives"""
+"""keyed by the value of operators' ``db_type`` argument"""
 
 
 @named_methods
 class DBReader:
-    """Reader of the rows of a database, from its first to its last and again from the first.
+    """Reader of the rows of a database, from the first to the last, and then from the first again.
 
-    Of ``num_shards`` readers of one database, the first reads the rows 0, num_shards, 2 · num_shards, …, and so on.
-    Threads may read at a time: each row is handed out once a round.
+    Of ``num_shards`` readers of one database, the first reads rows 0, num_shards, 2 · num_shards, …, and so on. Threads
+    may read concurrently; each row is returned once per round.
 
     >>> np.savez("digits.npz", image=np.zeros((3, 8, 8)), label=np.array([5, 0, 4]))
     >>> reader = ex.DBReader("npz", "digits.npz")
@@ -79,7 +79,7 @@ class DBReader:
         if not 0 <= shard_id < num_shards:
             raise OperandError(
                 f"shard_id={shard_id} of num_shards={num_shards}",
-                rule="shard_id must be a number from 0 to num_shards − 1",
+                rule="shard_id must be an index from 0 to num_shards − 1",
                 fix="num_shards=1, shard_id=0",
             )
         self.name = db_name
@@ -89,7 +89,7 @@ class DBReader:
             raise OperandError(
                 f"{db_name}: "
                 + (", ".join([f"{name} of {counted_text(size, 'row')}" for name, size in sizes.items()]) or "no array"),
-                rule="the arrays of a database must have equally many rows",
+                rule="the arrays of a database must have the same number of rows",
                 fix="np.savez(path, data=rows, label=labels)",
             )
         self._columns = {name: array[shard_id::num_shards] for name, array in arrays.items()}
@@ -98,7 +98,7 @@ class DBReader:
         if not self.size:
             raise OperandError(
                 f"{db_name}: shard {shard_id} of {num_shards} without rows",
-                rule="a shard must have a row",
+                rule="a shard must have at least one row",
                 fix="num_shards=1",
             )
         self._next = 0
@@ -106,29 +106,29 @@ class DBReader:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make a new lock in a forked process."""
+        """Create a new lock in a forked process."""
         self._lock = threading.Lock()
 
     def read(self, count: int, columns: tuple[str, ...]) -> list[Array]:
-        """Return the next rows of some columns; raises UnknownNameError for a column that there is not."""
+        """Return the next rows of some columns; raise UnknownNameError for an unknown column."""
         for name in columns:
             if name not in self._columns:
                 raise UnknownNameError(name, kind=f"column of {self.name}", known=self._columns)
         with self._lock:
             first = self._next
             self._next = (first + count) % self.size
-        # Modulo the size: a batch at the end goes on with the first rows, and may hold a row twice if it is larger than
-        # all.
+        # Modulo the size: a batch at the end continues with the first rows, and repeats rows if it is larger than the
+        # shard.
         rows = np.arange(first, first + count) % self.size
         return [self._columns[name][rows] for name in columns]
 
     @property
     def position(self) -> int:
-        """Number of the row that is read next."""
+        """Index of the row that is read next."""
         return self._next
 
     def seek(self, row: int) -> None:
-        """Read on from a row."""
+        """Continue reading at a row."""
         with self._lock:
             self._next = row % self.size
 
@@ -158,13 +158,13 @@ def read_batch(
 ) -> None:
     """The next rows of a reader: one output for each column."""
     if batch_size < 1:
-        raise OperandError(f"batch_size={batch_size}", rule="a batch must have a row or more", fix="batch_size=32")
+        raise OperandError(f"batch_size={batch_size}", rule="a batch must have at least one row", fix="batch_size=32")
     names = columns or tuple([blob.name for blob in op.outputs])
     if len(names) != len(op.outputs):
         raise OperandError(
             f"columns={names} for {counted_text(len(op.outputs), 'output')}",
             rule="there must be one output for each column",
-            fix="leave columns out where the outputs have their names",
+            fix="leave columns out if the outputs have their names",
         )
     for position, array in enumerate(op.input(0, DBReader).read(batch_size, names)):
         op.set_output(position, array)
@@ -172,21 +172,21 @@ def read_batch(
 
 @blob_operator("DBExists", inputs=(0,), outputs=(1,))
 def db_exists(op: BlobOperator, *, db_name: str, db_type: str = "npz") -> None:
-    """Whether there is a database of this name."""
+    """Whether there is a database with this name."""
     op.set_output(0, DATABASES.find(db_type).exists(db_name))
 
 
 @blob_operator("Save", outputs=(0,))
 def save(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "npz") -> None:
-    """Write blobs to a database under their names, in the place of all that was there."""
+    """Write blobs to a database under their names, replacing all previous contents."""
     DATABASES.find(db_type).write(db, _arrays(op, 0))
 
 
 @blob_operator("Load", inputs=(0,))
 def load(op: BlobOperator, *, db: Annotated[str, "the file"], db_type: str = "npz") -> None:
-    """Read blobs from a database by their names; none is written unless all are there."""
+    """Read blobs from a database by their names; none is written unless all exist."""
     arrays = DATABASES.find(db_type).read(db)
-    # All are looked for before one is set: a workspace never holds half of a checkpoint.
+    # All are looked up before one is set, so that a workspace never holds half of a checkpoint.
     for blob in op.outputs:
         if blob.name not in arrays:
             raise UnknownNameError(blob.name, kind=f"blob of {db}", known=arrays)
@@ -202,18 +202,18 @@ def checkpoint(
     every: Annotated[int, "steps from one checkpoint to the next"] = 1,
     db_type: str = "npz",
 ) -> None:
-    """Write blobs to a database at every so many steps: the number of the step, then the blobs that are written."""
+    """Write blobs to a database every so many steps: the step number first, then the blobs to store."""
     if every < 1 or db.count("%d") > 1:
         raise OperandError(
             f"every={every}, db={db!r}",
-            rule="every must be 1 or more, and db have at most one %d",
+            rule="every must be at least 1, and db must contain at most one %d",
             fix='every=100, db="model_%d.npz"',
         )
     number = op.input(0, np.ndarray)
     if number.size != 1 or number.dtype.kind not in "biuf" or number != np.floor(number):
         raise OperandError(
             f"the step {op.inputs[0].name!r}: {number.dtype} {number.shape}",
-            rule="the first input must be the number of the step, one whole number",
+            rule="the first input must be the step number, one integer",
             fix='net.Checkpoint(["iteration", "w"], [], db="model_%d.npz"), after net.Iter("iteration", "iteration")',
         )
     step = int(number.reshape(()))
@@ -222,7 +222,7 @@ def checkpoint(
 
 
 def _arrays(op: BlobOperator, first: int) -> dict[str, Array]:
-    """Return the inputs from a place on by their names, all of them arrays."""
+    """Return the named inputs from a position on, all of which must be arrays."""
     if len(op.inputs) <= first:
         raise OperandError(
             f"{op.definition.type} of no blob",

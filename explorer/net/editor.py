@@ -1,7 +1,7 @@
-"""Editor of a net: operators that are written by hand, and edits; each makes a new, complete, checked definition.
+"""Editor of a net: hand-written operators, and edits, each of which creates a new, complete, checked definition.
 
-``net.FC(…)`` is checked by the schema of its type and turned into an operator. The methods are made from the table of
-types, so that a registered type is a method at once, with its signature and help.
+``net.FC(…)`` is checked by the schema of its type and turned into an operator. The methods come from the table of
+types, so that a registered type is immediately a method, with its signature and help.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Names: TypeAlias = str | Iterable[str]
 
 @dataclass(frozen=True, slots=True)
 class WrittenOperator:
-    """An operator as it was written, and the arrays that came with it, by their keys."""
+    """Hand-written operator, and the arrays passed with it, by key."""
 
     operator: OperatorDefinition
     arrays: Mapping[str, Array]
 
 
 def names_of(names: Names, what: str) -> tuple[str, ...]:
-    """Return one name or several as a tuple."""
+    """Return one or several names as a tuple."""
     is_one = isinstance(names, str) or not isinstance(names, Iterable)
     listed: tuple[Any, ...] = (names,) if is_one else tuple(names)
     if not all(isinstance(name, str) and name for name in listed):
@@ -46,10 +46,10 @@ def names_of(names: Names, what: str) -> tuple[str, ...]:
 
 
 def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
-    """Return the name, with a number appended if it is taken; ``tried`` remembers used numbers."""
+    """Return the name, with a number appended if it is taken; ``tried`` caches used numbers."""
     if not is_taken(wanted):
         return wanted
-    # Goes on where the last search ended: a net may have thousands of operators of one type.
+    # Continues after the last search, since a net may have thousands of operators of one type.
     index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
     tried[wanted] = index
     return f"{wanted}_{index}"
@@ -72,9 +72,9 @@ def write(
     is_key: Callable[[str], bool],
     doc: str = "",
 ) -> WrittenOperator:
-    """Return the operator of a call; ``is_key`` tells which keys of weights are taken.
+    """Return the operator of a call; ``is_key`` returns whether a weight key is taken.
 
-    Raises UnknownNameError with similar types, or the error of the type's schema.
+    Raise UnknownNameError with similar types, or the error of the type's schema.
     """
     if type not in table:
         raise UnknownNameError(
@@ -139,7 +139,7 @@ def _plain(name: str, value: Any) -> Plain:
 
 
 class OperatorCall:
-    """Callable ``net.Relu``: takes the blobs that the operator reads and writes, and its arguments by name."""
+    """Callable ``net.Relu``, which takes the blobs that the operator reads and writes, and its arguments by name."""
 
     def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
         self.type, self._add = type, add
@@ -147,14 +147,13 @@ class OperatorCall:
         self.__name__ = type
         self.__doc__ = self.schema.help if self.schema is not None else (table[type].__doc__ or type)
         if self.schema is not None:
-            # What ``help`` and an editor's completion show; the call itself takes any keywords and lets the schema
-            # check them.
+            # For ``help`` and an editor's completion; the call itself accepts any keywords, which the schema checks.
             self.__signature__ = self.schema.signature
         else:
             self.__signature__ = inspect.signature(add)
 
     def __call__(self, inputs: Names = (), outputs: Names | None = None, **options: Any) -> Any:
-        """Add an operator of this type to the net; return the name of its output, or names of its outputs."""
+        """Add an operator of this type to the net; return the name or names of its outputs."""
         return self._add(self.type, inputs, outputs, **options)
 
     def __repr__(self) -> str:
@@ -182,13 +181,13 @@ class Draft:
         return free_name(wanted, self._blobs.__contains__, {})
 
     def has_key(self, key: str) -> bool:
-        """Whether a weight is stored under this key."""
+        """Return whether a weight is stored under this key."""
         return key in self._keys or key in self.arrays
 
     def add(self, written: WrittenOperator) -> None:
         """Append an operator; raise the definition's error if it does not fit."""
         operator = written.operator
-        # The checks of a definition, for one operator: a whole net of n operators would else be checked n times.
+        # Checks a definition's rules for one operator; checking the whole net for each would take quadratic time.
         fits = (
             operator.name not in self._names
             and self._blobs.issuperset(operator.inputs)
@@ -196,7 +195,7 @@ class Draft:
             and len({*operator.outputs}) == len(operator.outputs)
             and not any("@" in blob for blob in operator.outputs)
         )
-        # Made only for its error, which names the operator, the blob and what is known.
+        # Created only for its error, which contains the operator, the blob and the known names.
         if not fits:
             self._with([*self._operators, operator])
         self._operators.append(operator)
@@ -217,7 +216,7 @@ class Draft:
 
 
 class NetEditor:
-    """The definition of a net, which an edit replaces by another one, and the weights, which follow the edits."""
+    """The definition of a net, which edits replace, and the weights, which follow the edits."""
 
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights | None = None) -> None:
         self.table = table
@@ -228,10 +227,10 @@ class NetEditor:
 
     @property
     def definition(self) -> NetDefinition:
-        """The definition as it is now."""
+        """The current definition."""
         if self._draft is not None:
-            # Operators that were added one by one are checked together now: checking the whole net after each would
-            # take quadratic time.
+            # Operators that were added one by one are checked together now, because checking the whole net after each
+            # would take quadratic time.
             draft, self._draft = self._draft, None
             self.adopt(draft.definition())
         return self._definition
@@ -239,13 +238,13 @@ class NetEditor:
     @property
     def weights(self) -> NetWeights:
         """The weights of all operators."""
-        self.definition  # noqa: B018  (what was added has weights too)
+        self.definition  # noqa: B018  (added operators have weights too)
         return self._weights
 
     def adopt(self, definition: NetDefinition, renamed: Mapping[str, str] | None = None) -> None:
-        """Take another definition; ``renamed`` maps new names of operators to old ones.
+        """Use another definition; ``renamed`` maps new names of operators to old ones.
 
-        Weights are found by operator and attribute: those of a renamed operator follow it, replaced arrays among them.
+        Weights are found by operator and attribute; a renamed operator keeps its weights, including replaced arrays.
         """
         self._weights = self._weights.followed(definition, renamed or {})
         self._definition = definition
@@ -257,7 +256,7 @@ class NetEditor:
         """Add an operator, at the end or next to another one; return it."""
         draft = self._draft or Draft(self.definition)
         written = self._write(draft, type, names_of(inputs, "inputs"), outputs, **options)
-        # The usual way to write a net: nothing is rebuilt until somebody looks.
+        # The usual way to write a net: nothing is rebuilt until the definition is read.
         if before is None and after is None:
             draft.add(written)
             self._draft = draft
@@ -273,7 +272,7 @@ class NetEditor:
         """Put an operator between a blob and its readers; return it."""
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
-        # A draft for its names alone: it knows which are taken.
+        # A draft only for its names, because it knows which are taken.
         written = self._write(Draft(definition), type, reads, output, **options)
         self.adopt(edits.splice(definition, written.operator, blob, readers, self._with(written)))
         return written.operator

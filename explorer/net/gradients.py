@@ -1,8 +1,8 @@
-"""Gradients by name: operators that compute the gradients of blobs, appended to a net (Caffe2: AddGradientOperators).
+"""Gradient operators, which compute the gradients of blobs and are appended to a net (Caffe2: AddGradientOperators).
 
-Each operator is answered in reverse order by one of its gradient type (operators/gradient_types.py), which writes
-``x_grad`` for an input ``x``. Of a blob that several operators read, the later parts are named ``_x_grad_autosplit_0``,
-…, and a Sum joins them. Blobs are versions: what a gradient needs must not have been overwritten since.
+In reverse order, each operator gets an operator of its gradient type (operators/gradient_types.py), which writes
+``x_grad`` for an input ``x``. If several operators read a blob, the further parts are named ``_x_grad_autosplit_0``, …,
+and a Sum joins them. Blobs are versions, and a version that a gradient needs must not have been overwritten since.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from explorer.net.operators.table import OperatorTable
 
 
 class GradientOperators:
-    """The backward pass of a net from some blobs: ``operators`` in their order, ``gradients`` by blob.
+    """Backward pass of a net from some blobs: ``operators`` in order, ``gradients`` by blob.
 
-    ``seeds`` names a blob or blobs, or maps them to the blobs that hold their gradients; of blobs without one,
-    ``y_autogen_grad`` is filled with ones. Raises StateError where an operator has no gradient, or needs a version that
-    is overwritten.
+    ``seeds`` is a blob name or names, or maps names to the blobs with their gradients; for a blob without one,
+    ``y_autogen_grad`` is filled with ones. Raise StateError if an operator has no gradient, or needs an overwritten
+    version.
     """
 
     def __init__(
         self, definition: NetDefinition, table: OperatorTable, seeds: str | Iterable[str] | Mapping[str, str]
     ) -> None:
         self._definition, self._table = definition, table
-        # Versions of a blob stand in the order in which they are written, so that the last one stays.
+        # Versions of a blob are in the order of writing, so that the last one remains.
         self._current = {blob.blob: name for name, blob in definition.blobs.items()}
-        """blob → the version that is read at the end of the net"""
+        """blob → its version at the end of the net"""
         self._names = {operator.name for operator in definition.operators}
         self._tried: dict[str, int] = {}
         self._parts: dict[str, list[tuple[int, int]]] = {}
-        """version → its gradient's parts: operator of ours and position among its outputs"""
+        """version → the parts of its gradient: operator created here and index among its outputs"""
         self._holders: dict[str, str] = {}
-        """version → the blob that holds its gradient from outside"""
+        """version → the blob with its given gradient"""
         self.operators: list[OperatorDefinition] = []
         self.gradients: dict[str, str] = {}
         names = (seeds,) if isinstance(seeds, str) else seeds or ()
@@ -57,7 +57,7 @@ class GradientOperators:
         self._seed(dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, ""))
         for written, operator in zip(reversed(definition.operators), reversed(definition.ssa.operators), strict=True):
             self._answer(written, operator)
-        # Inputs of the net have no operator that asks for their gradient: their parts are joined at the end.
+        # Inputs of the net have no operator that requests their gradient, so their parts are joined at the end.
         for version in [*self._parts]:
             self._gradient(version)
 
@@ -66,7 +66,7 @@ class GradientOperators:
         if not seeds:
             raise OperandError(
                 "gradients of no blob",
-                rule="at least one blob must be named, a loss, say",
+                rule="at least one blob must be named, such as a loss",
                 fix='net.add_gradient_operators(["loss"])',
             )
         blobs = self._definition.blobs
@@ -94,13 +94,13 @@ class GradientOperators:
                 rule=f"{written.type} {'must not be differentiated' if refused else 'has no gradient yet'}",
                 fix="put a StopGradient before it, or leave it out of the loss",
             )
-        # By position: indices and labels have no gradient, whatever is computed.
+        # By position, since indices and labels have no gradient in any case.
         wanted = [at for at in range(len(operator.inputs)) if at not in schema.no_gradient]
         if not wanted:
             return
         passed: dict[str, str] = {}
         for at, (blob, version) in enumerate(zip(written.inputs, operator.inputs, strict=True)):
-            # A gradient operator stands at the end of the net, and reads whatever a name means there.
+            # A gradient operator is at the end of the net, and reads the version that a name means there.
             if self._current[_base(blob)] == version:
                 passed[input_name(at)] = _base(blob)
             elif not (schema.may_lose(at) and version not in operator.outputs and _over(written, at)):
@@ -128,7 +128,7 @@ class GradientOperators:
             self._parts.setdefault(operator.inputs[at], []).append((len(self.operators) - 1, position))
 
     def _gradient(self, version: str) -> str:
-        """Return the blob that holds the gradient of a version, "" without one; several parts are joined now."""
+        """Return the blob with a version's gradient, "" if it has none; several parts are joined now."""
         parts = self._parts.pop(version, [])
         blob = self._definition.blobs[version].blob
         names = [self._holders[version]] if version in self._holders else []
@@ -145,7 +145,7 @@ class GradientOperators:
             names.append(name)
         if len(names) > 1:
             joined = f"{blob}_grad"
-            # A Sum in place is written over its first operand.
+            # An in-place Sum overwrites its first operand.
             names.sort(key=lambda name: name != joined)
             self._add("Sum", tuple(names), (joined,), {})
             names = [joined]
@@ -194,8 +194,8 @@ class GradientOperators:
         return StateError(
             f"the gradient of operator {operator.name!r} ({operator.type}) needs {version}, which is overwritten by"
             f" then\n    {history(versions)}",
-            rule="what a gradient needs must not be overwritten",
-            fix=f"give the operator that writes over {_base(blob)!r} an output of its own",
+            rule="a version that a gradient needs must not be overwritten",
+            fix=f"give the operator that overwrites {_base(blob)!r} a separate output",
         )
 
 
@@ -204,5 +204,5 @@ def _base(blob: str) -> str:
 
 
 def _over(operator: OperatorDefinition, at: int) -> bool:
-    """Whether an output of the operator is written over one of its inputs."""
+    """Return whether an output of the operator overwrites one of its inputs."""
     return operator.inputs[at] in operator.outputs

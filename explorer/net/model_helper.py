@@ -1,7 +1,7 @@
-"""Model helpers: a net, the net that initialises its parameters, and their gradients by name (Caffe2: ModelHelper).
+"""Model helpers: a net, the net that initializes its parameters, and their gradients by name (Caffe2: ModelHelper).
 
-Two nets, since parameters are filled once and trained often: the first is run at the beginning, and leaves blobs in a
-workspace, which the second one reads at every step.
+There are two nets because parameters are initialized once and trained often. The first runs at the start and leaves
+blobs in a workspace, which the second reads at every step.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from explorer.record.reasons import counted_text
 
 
 class ModelHelper:
-    """Net whose parameters are known: ``net`` computes, ``param_init_net`` fills the parameters once.
+    """Net with known parameters: ``net`` computes, ``param_init_net`` initializes the parameters once.
 
-    The forward operators are the user's, and so are the updates; ``params_to_grad`` says what they read.
+    The user writes the forward operators and the updates, which read the blobs in ``params_to_grad``.
 
     >>> model = ex.ModelHelper("line")
     >>> x = model.net.input("x", (None, 2))
@@ -34,14 +34,14 @@ class ModelHelper:
         self.params: list[str] = []
         """names of the parameters, in the order of their creation"""
         self.params_to_grad: dict[str, str] = {}
-        """parameter → the blob of its gradient, once gradients were added"""
+        """parameter → the blob with its gradient, once gradients were added"""
 
     def create_param(self, name: str, shape: Sequence[int], fill: str = "XavierFill", **arguments: Any) -> str:
         """Add a parameter: a blob that ``param_init_net`` fills by an operator type, and that ``net`` reads."""
         if name in self.params:
             raise OperandError(
                 f"a second parameter {name!r}",
-                rule="each parameter must have a name of its own",
+                rule="each parameter must have a unique name",
                 fix="share it: pass the name that create_param returned",
             )
         self.param_init_net.add(fill, (), name, shape=tuple(shape), **arguments)
@@ -51,7 +51,7 @@ class ModelHelper:
         return name
 
     def add_gradient_operators(self, outputs: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append the gradients of blobs to ``net`` and note those of the parameters; return blob → gradient."""
+        """Append the gradients of blobs to ``net`` and record the parameters' gradients; return blob → gradient."""
         gradients = self.net.add_gradient_operators(outputs)
         self.params_to_grad = {name: gradients[name] for name in self.params if name in gradients}
         return gradients

@@ -1,10 +1,10 @@
 """Net: a model file's program, to inspect, edit, build, run, cut and plan.
 
-A net is composed of three things: an immutable definition, the program by names; an editor (editor.py), which replaces
-the definition by another one; and a session (session.py), which has all that follows from a definition: expressions,
-plans and programs. Here is what users call.
+A net consists of an immutable definition, the program over named values; an editor (editor.py), which replaces the
+definition; and a session (session.py) with everything derived from a definition: expressions, plans and programs. This
+module contains the user interface.
 
-Write a net from nothing, in explorer's own operator types, or edit what a file gave::
+Write a net in explorer's operator types, or edit a net from a file::
 
     net = ex.Net("mlp")
     net.input("x", (None, 4))
@@ -82,7 +82,7 @@ from explorer.run.runtime.marshalling import on_host
 
 _logger = logging.getLogger("explorer.net")
 _FILES = (".param", ".bin", ".onnx", ".json")
-"""endings of model files"""
+"""extensions of model files"""
 
 
 class NetState(enum.Enum):
@@ -94,12 +94,12 @@ class NetState(enum.Enum):
 
     @property
     def words(self) -> str:
-        """The state in words, as ``repr`` of a net shows it."""
+        """The state in words, as shown by ``repr``."""
         return {"NeedInit": "not checked yet", "NeedBuild": "checked", "Complete": "built"}[self.value]
 
 
 def _checked_table(definition: NetDefinition | str, table: OperatorTable | None) -> OperatorTable:
-    """Return the table of a new net; raises OperandError for a file, and for the table of another dialect."""
+    """Return the table of a new net; raise OperandError for a file, and for the table of another dialect."""
     if isinstance(table, (str, os.PathLike)) or (
         isinstance(definition, (str, os.PathLike)) and os.fspath(definition).endswith(_FILES)
     ):
@@ -127,8 +127,8 @@ def _checked_table(definition: NetDefinition | str, table: OperatorTable | None)
 class Net:
     """Net of operators over named operands, from a definition and the table of its operator types.
 
-    Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
-    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written by operators' names
+    Operators ``net["conv1"]``, inputs, outputs and operands are found by name. Inspecting a net computes nothing and
+    needs no known operator types. ``Net("mlp")`` is empty; its methods are operator types that append operators
     (``net.types()``, ``help(net.FC)``):
 
     >>> net = ex.Net("mlp")
@@ -153,17 +153,17 @@ class Net:
         self._editor = NetEditor(definition, table)
         self._session: NetSession | None = None
         self._device: Device | None = None
-        """the device that was asked for; None follows the inputs"""
+        """the requested device; None follows the inputs"""
         self._assumed: dict[str, Shape] = {}
-        """shapes of inputs to look at the net with"""
+        """input shapes for inspecting the net"""
         self._initialized = -1
-        """version of the table whose types were checked"""
+        """version of the table against which types were checked"""
         self._lock = threading.Lock()
-        """a program has one table of values and one arena, so that a net runs for one thread at a time"""
+        """a program has one table of values and one arena, so a net runs for one thread at a time"""
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Leave programs behind in a forked process: a thread of its parent may have been running one."""
+        """Drop programs in a forked process, since a thread of its parent may have been running one."""
         if self._session is not None:
             self._session.drop_programs()
         self._lock = threading.Lock()
@@ -173,12 +173,12 @@ class Net:
 
     @property
     def definition(self) -> NetDefinition:
-        """The current program; edits make new definitions and do not change this one."""
+        """The current program; edits create new definitions and do not modify this one."""
         return self._editor.definition
 
     @property
     def table(self) -> OperatorTable:
-        """The operator types that it may have."""
+        """The table of its operator types."""
         return self._editor.table
 
     @property
@@ -188,7 +188,7 @@ class Net:
 
     @property
     def session(self) -> NetSession:
-        """All that follows from the net as it is now; a new one after any change."""
+        """Everything derived from the current net; a new session after any change."""
         session, weights = self._session, self._editor.weights
         if session is None or not session.is_current(weights, self._device):
             session = self._session = NetSession(self.definition, self.table, weights, self._device)
@@ -213,12 +213,12 @@ class Net:
 
     @property
     def inputs(self) -> dict[str, BlobDefinition]:
-        """The operands given from outside, by name in the file's order, with their noted types."""
+        """The given operands, by name in file order, with their noted types."""
         return {name: self.definition.input(name) for name in self.definition.inputs}
 
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
-        """The operands that the net returns, by name in the file's order."""
+        """The returned operands, by name in file order."""
         return {name: self.definition.blob(blob) for name, blob in self.definition.results.items()}
 
     @property
@@ -242,23 +242,23 @@ class Net:
         return any(operator.name == name for operator in self.definition.operators)
 
     def problems(self) -> dict[str, ExplorerError]:
-        """Return the reasons why operators cannot run, by name: unknown types, misfit operands or arguments."""
+        """Return the reasons why operators cannot run, by name: unknown types, unsuitable operands or arguments."""
         return self._preview_build().problems
 
     def unsized(self) -> list[str]:
         """Return the names of the operators whose results have shapes that depend on values of the inputs.
 
-        They run, and are planned once the inputs are arrays; without these they are drawn with unknown shapes.
+        They run, and are planned once the inputs are arrays; without arrays they are drawn with unknown shapes.
         """
         return [*self._preview_build().unsized]
 
     def check(self) -> list[str]:
-        """Return all problems that keep the net from running, and contradictions to the file; verifies all weights."""
+        """Return all problems that keep the net from running, and contradictions to the file; verify all weights."""
         with gc_paused():
             return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
-        """Return the expressions in ``preview_plan()`` of an operator, operand, weight or box, by name."""
+        """Return an operator's, operand's, weight's or box's expressions in ``preview_plan()``, by name."""
         return nodes_of(name, self._preview_build(), self.session.builder)
 
     def text(self) -> str:
@@ -279,10 +279,9 @@ class Net:
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
-        """Return a prepared plan of every operator, for viewing, including those that cannot run; nothing is computed.
+        """Return a prepared plan of every operator, even if it cannot run, for viewing; nothing is computed.
 
-        ``unknown`` is used for every unknown length; None uses the lengths of ``example_shapes()``. The title names
-        them.
+        ``unknown`` is used for every unknown length; None uses the lengths of ``example_shapes()``, in the title.
         """
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
@@ -305,14 +304,14 @@ class Net:
     def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
         """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
 
-        A shape as input, as for ``plan``, has no values: nothing is run.
+        A shape as input, as in ``plan``, has no values, so nothing is run.
         """
         hooks.check_view(**options)
         if x is None:
             with hooks.preview(**options):
                 previewed = self.preview_plan()
             return hooks.explore(previewed, **options)
-        # A tuple is the inputs, or one shape. (2, 3) of a net with two inputs is read as two inputs.
+        # A tuple is the inputs, or one shape. For a net with two inputs, (2, 3) is two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         with hooks.preview(**options):
@@ -334,14 +333,14 @@ class Net:
     ) -> ComparedPlans | ValueComparison:
         """Compare this net with another net, a plan or a recording; with inputs compare values, operator by operator.
 
-        With inputs, ``other`` is a reference for the same inputs: a net, ``"onnxruntime"`` or ``"onnx.reference"``,
-        which run the net's own .onnx file, an InferenceSession, or arrays by operand's name (which may hold the
-        inputs). The result says which operator is the first whose value differs, and shows it: ``print(it)``,
-        ``it.explore()``. Operands are matched by name, outputs of another net also by order. ``tolerance`` is the
-        largest relative error: by default 1e-4, 1e-2 for floats of 16 bits, and 0 for whole numbers.
+        With inputs, ``other`` is a reference for the same inputs: a net; ``"onnxruntime"`` or ``"onnx.reference"``,
+        which run the net's own .onnx file; an InferenceSession; or arrays by operand name (which may include the
+        inputs). The result contains the first operator whose value differs: ``print(it)``, ``it.explore()``. Operands
+        are matched by name, outputs of another net also by order. ``tolerance`` is the maximum relative error, by
+        default 1e-4, 1e-2 for 16-bit floats, and 0 for integers.
 
-        Without inputs the graphs, the plans and the weights are compared, as text, pictures and views; a recording has
-        no weights. ``net.preview_plan().compare(other.preview_plan())`` reads none.
+        Without inputs the graphs, plans and weights are compared, as text, pictures and views; a recording has no
+        weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
         """
         if not inputs and not named and isinstance(other, (Net, EvalPlan, Recording)):
             after = other.preview_plan() if isinstance(other, Net) else other
@@ -366,7 +365,7 @@ class Net:
         )
 
     def _reference(self, other: Any, arrays: Mapping[str, Array], executor: str) -> tuple[str, Mapping[str, Array]]:
-        """Return what a reference is called, and its values by operand for some inputs."""
+        """Return the name of a reference, and its values by operand for some inputs."""
         if isinstance(other, Mapping):
             return "the given values", {str(name): np.asarray(value) for name, value in other.items()}
         if not isinstance(other, Net):
@@ -385,7 +384,7 @@ class Net:
                 fix="compare with another file of this model; graphs of other models: explorer diff A B",
             ) from error
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
-        # Another exporter names outputs otherwise; their order is the interface of a model, and stays.
+        # Other exporters use other names for outputs, but keep their order, the interface of a model.
         for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
             if name in values:
                 values.setdefault(own, values[name])
@@ -400,13 +399,13 @@ class Net:
         return self.with_definition(cut(self.definition, inputs, outputs))
 
     def with_definition(self, definition: NetDefinition) -> Self:
-        """Return a net of another definition, such as a part of this one, with the same weights, on the same device."""
+        """Return a net with another definition, such as a part of this one, with the same weights and device."""
         net = type(self)(definition, self.table)
         net._editor, net._device = NetEditor(net.definition, self.table, self.weights), self._device
         return net
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run on arrays; hand the values of operands on while they are in memory."""
+        """Run on arrays; pass on the values of operands while they are in memory."""
         check_name(executor, "executor", EXECUTORS)
         with self._lock:
             self._checked_session().watch_operands(arrays, names, take, executor)
@@ -414,13 +413,13 @@ class Net:
     # -- patterns --------------------------------------------------------------------------------------------------
 
     def pattern_roots(self) -> list[Expr]:
-        """Return the expressions of all operators, as ``ex.pattern(…).find(net)`` searches them."""
+        """Return the expressions of all operators, which ``ex.pattern(…).find(net)`` searches."""
         return ends(self._preview_build())
 
     def with_replacements(self, formula: str, matches: Sequence[Match]) -> Self:
-        """Return an edited copy, of the same weights, in which a formula of operator types replaces each match.
+        """Return an edited copy, with the same weights, in which a formula of operator types replaces each match.
 
-        ``ex.pattern(…).replace(net, formula)`` calls it. Raises OperandError where a replacement does not fit.
+        ``ex.pattern(…).replace(net, formula)`` calls it. Raise OperandError if a replacement does not fit.
         """
         before = self._preview_build()
         net = self.with_definition(self.definition)
@@ -448,7 +447,7 @@ class Net:
         return self.table.types()
 
     def __getattr__(self, name: str) -> OperatorCall:
-        # Not self.table: before __init__ has made the editor, that would call this method again.
+        # Not self.table, which would call this method again before __init__ has created the editor.
         editor = None if name.startswith("_") else self.__dict__.get("_editor")
         table = editor and editor.table
         if table is not None and name in table:
@@ -463,7 +462,7 @@ class Net:
         return [*super().__dir__(), *(name for name in self.table.types() if name.isidentifier())]
 
     def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
-        """Add an input; in ``shape`` None or a name is an unknown length. Returns its name."""
+        """Add an input, whose ``shape`` may contain None or a name for an unknown length; return its name."""
         definition = self.definition
         try:
             held = memory_dtype(np.dtype(dtype).name)
@@ -478,12 +477,12 @@ class Net:
         return name
 
     def output(self, *names: str) -> None:
-        """Make these blobs outputs, too, in their final versions."""
+        """Add these blobs, in their final versions, to the outputs."""
         definition = self.definition
         self._editor.adopt(edits.changed(definition, outputs=[*definition.outputs, *names]))
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        """Select these inputs, in this order, and remove the others."""
+        """Select these inputs, in this order, and remove all others."""
         for name in names:
             if name not in self.definition.inputs:
                 raise UnknownNameError(
@@ -508,9 +507,9 @@ class Net:
         doc: str = "",
         **arguments: Any,
     ) -> Any:
-        """Add an operator, at the end or next to another one; return the name of its output, or names of its outputs.
+        """Add an operator, at the end or next to another one; return the name or names of its outputs.
 
-        Unnamed outputs get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown type, for
+        Unnamed outputs get names; ``weights`` are arrays. Raise an error, and add nothing, for an unknown type, for
         arguments that its schema rejects, and for missing blobs.
         """
         options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
@@ -518,11 +517,10 @@ class Net:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def add_gradient_operators(self, outputs: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-        """Append the operators that compute gradients of blobs, of a loss, say; return blob → its gradient's blob.
+        """Append the operators that compute gradients of blobs, such as a loss; return blob → blob with its gradient.
 
-        ``outputs`` are a name or names, or map names to the blobs that hold their gradients. A gradient of ``x`` is
-        ``x_grad``. Raises StateError, and adds nothing, where an operator has none or needs a version that is
-        overwritten.
+        ``outputs`` is a name or names, or maps names to the blobs with their gradients. A gradient of ``x`` is
+        ``x_grad``. Raise StateError, and add nothing, if an operator has no gradient or needs an overwritten version.
         """
         definition = self.definition
         added = GradientOperators(definition, self.table, outputs)
@@ -544,9 +542,9 @@ class Net:
         doc: str = "",
         **arguments: Any,
     ) -> str:
-        """Put an operator between a blob and its readers (None: all, and the net's outputs); return its output.
+        """Insert an operator between a blob and its readers (None: all, and the net's outputs); return its output.
 
-        It reads the blob, then the ``others``, and follows the blob's producer directly.
+        It reads the blob, then ``others``, and directly follows the blob's producer.
         """
         options = {"name": name, "weights": weights, "doc": doc, "arguments": arguments}
         return self._editor.insert(type, blob, others, output, readers, **options).outputs[0]
@@ -562,7 +560,7 @@ class Net:
         self._editor.replace(operator, type, weights, doc, arguments)
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
-        """Make the readers of a blob (None: all, and the net's outputs) read another one."""
+        """Make the readers of a blob (None: all, and the net's outputs) read another blob."""
         self._editor.adopt(edits.rewire(self.definition, blob, to, readers))
 
     def rename(self, operator: str, name: str) -> None:
@@ -585,14 +583,14 @@ class Net:
 
     @property
     def name(self) -> str:
-        """The net's name: its file's, without endings."""
+        """The net's name, by default its file's name without extensions."""
         return self.definition.name
 
     @property
     def source(self) -> str:
-        """The file that holds the graph, "" for a net that was written; before init it may be set to another file.
+        """The file of the graph, "" for a net written in Python; before init it may be set to another file.
 
-        Then the weights are those beside that file.
+        The weights are then the ones next to that file.
         """
         return self.definition.source
 
@@ -602,7 +600,7 @@ class Net:
 
     @property
     def weights_source(self) -> str:
-        """The file that holds the weights, "" where there is none; before init it may be set to another file."""
+        """The file of the weights, "" if there is none; before init it may be set to another file."""
         definition = self.definition
         if not definition.source or not any(operator.weights for operator in definition.operators):
             return ""
@@ -628,7 +626,7 @@ class Net:
                 fix="net = ex.open(path, weights=path)",
             )
         opened = hooks.open(path, weights=weights)
-        # Only after all that may fail: a net is the old one or the new one.
+        # Last, after everything that may fail, so that a net is either the old or the new one.
         self._editor = NetEditor(opened.definition, opened.table, opened.weights)
 
     def unknown(self) -> list[UnknownType]:
@@ -672,8 +670,8 @@ class Net:
         """Return the expressions of the outputs: a single one, or a dict by name.
 
         ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes; a shape becomes a
-        parameter of the file's dtype, whose value is passed at evaluation. Without inputs the file's shapes are used.
-        Calls init if necessary. A second call for the same inputs logs this and returns the same expressions.
+        parameter with the file's dtype, whose value is passed at evaluation. Without inputs the file's shapes are used.
+        Call init if necessary. Another call for the same inputs logs this and returns the same expressions.
         """
         outputs = self._built(inputs, named).outputs
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
@@ -681,13 +679,13 @@ class Net:
     def operand(self, name: str, *inputs: Any, **named: Any) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of any operand by name, built for these inputs as ``build`` does.
 
-        It is a tuple for a sequence, and None for an optional that is absent.
+        It is a tuple for a sequence, and None for an absent optional.
         """
         self.definition.blob(name)
         return self._built(inputs, named).output(name)
 
     def _built(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Build:
-        """Return the expressions for inputs as of ``build``."""
+        """Return the expressions for inputs as in ``build``."""
         session = self._checked_session()
         nodes = session.expressions(inputs, named)
         if session.has_build(nodes):
@@ -695,23 +693,23 @@ class Net:
         return session.build(nodes)
 
     def build_for(self, shapes: Shapes) -> Build:
-        """Return a build for inputs of these shapes, which is not kept: for writers of files."""
+        """Return an uncached build for inputs of these shapes, for file writers."""
         session = self._checked_session()
         return session.recorded(session.shaped(shapes))
 
     def example_shapes(self) -> dict[str, Shape]:
         """Return the inputs' shapes noted in the file, with lengths that the operators accept for unknown ones.
 
-        An input that may be a picture gets one picture of a usual size, others a batch of one. Shapes are tried out by
+        An input that may be an image gets one image of a usual size, others a batch of one. Shapes are tested by
         building, without computing. ``preview_plan()`` draws the net for them.
         """
         return dict(self.session.example_shapes(self._assumed))
 
     def assume(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> Self:
-        """Look at the net from now on with these shapes of inputs, not with lengths that fit; without any, as before.
+        """Inspect the net with these input shapes from now on, instead of lengths that fit; without any, as before.
 
-        Other inputs have the lengths that the names of dimensions bind, else lengths that fit. Runs are as ever. Raises
-        UnknownNameError for a name that is no input's, OperandError for a shape that contradicts the file.
+        Other inputs have the lengths bound by dimension names, else lengths that fit. Runs are unaffected. Raise
+        UnknownNameError for a name that is not an input, OperandError for a shape that contradicts the file.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (None, 2)), "y"))
@@ -739,14 +737,15 @@ class Net:
 
     @property
     def device(self) -> Device:
-        """Device that the net was moved to; else cpu, unless inputs lie elsewhere."""
+        """Device to which the net was moved; else cpu, unless inputs are on another device."""
         return cpu if self._device is None else self._device
 
     def to_device(self, device: Device | str) -> Self:
-        """Build and run the net on a device, or on the one of a name, from now on; return the net.
+        """Build and run the net on a device, or the device with a name, from now on; return the net.
 
-        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs come back as
-        NumPy's. Texts stay on cpu. A net that was not moved runs where its inputs are, if they are tensors on a device.
+        Each weight is copied there once, at its first use; arrays are copied there as inputs, and outputs are returned
+        as NumPy arrays. Strings stay on cpu. A net that was not moved runs on the device of its inputs, if they are
+        tensors.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -762,11 +761,11 @@ class Net:
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
 
-        An output that the file lists twice is returned twice: as ``y`` and ``y_2``.
-        A list of samples is stacked to one array. Where a file's input is a map, a dict of its keys is given. Number,
-        names, shapes and dtypes are checked before anything is computed. The plan is kept for the next run.
-        ``executor`` is that of a plan; an input of this name must be given in order, or in a dict. With the logger
-        "explorer.net" at level DEBUG each operator is logged as it runs.
+        An output that the file lists twice is returned twice, as ``y`` and ``y_2``. A list of samples is stacked to one
+        array. If a file's input is a map, pass a dict of its keys. Number, names, shapes and dtypes are checked before
+        anything is computed. The plan is kept for the next run. ``executor`` is a plan's executor; an input with this
+        name must be given in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged
+        as it runs.
         """
         check_name(executor, "executor", EXECUTORS)
         results = self._results(inputs, named, executor, on_host)
@@ -774,7 +773,7 @@ class Net:
 
     @long_running
     def run_on_device(self, inputs: Mapping[str, Any], executor: str = "simple") -> dict[str, Any]:
-        """Return the outputs by name, for inputs as of ``run``; those on other devices than cpu stay there, as tensors.
+        """Return the outputs by name, for inputs as in ``run``; outputs on other devices than cpu stay there.
 
         >>> net = ex.Net("positive")
         >>> net.input("x", (2,))
@@ -793,7 +792,7 @@ class Net:
         executor: str,
         returned: Callable[[Expr, Any], Any],
     ) -> dict[str, Any]:
-        """Run; return the outputs by name, each as ``returned`` makes it of its expression and value."""
+        """Run; return the outputs by name, each converted by ``returned`` from its expression and value."""
         session = self._checked_session()
         arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
@@ -801,9 +800,9 @@ class Net:
 
     @long_running
     def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
-        """Return the times of the operators in some warm runs, with arithmetic and bytes; ``print`` shows two tables.
+        """Return the operators' times in several warm runs, with operations and bytes; ``print`` shows two tables.
 
-        Inputs and executor are those of ``run``.
+        Inputs and executor are as in ``run``.
         """
         if type(runs) is not int or runs < 1:
             raise OperandError(f"runs={runs!r}", rule="runs must be a whole number of 1 or more", fix="runs=5")
@@ -815,9 +814,9 @@ class Net:
 
     @long_running
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
-        """Return a prepared plan of all outputs, the one that ``run`` uses; ``options`` are those of EvalPlan.
+        """Return the prepared plan of all outputs that ``run`` uses; ``options`` are options of EvalPlan.
 
-        ``inputs`` are those of ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
+        ``inputs`` are as in ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
         """
         session = self._checked_session()
         nodes, arrays = session.bindable(inputs)
@@ -833,7 +832,7 @@ class Net:
 
 
 def _left_on_device(root: Expr, value: Any) -> Any:
-    """Return a result: an array of cpu, or a tensor of the array of another device."""
+    """Return a result: an array on cpu, or a tensor with another device's array."""
     device = root.type.device
     if device is cpu or isinstance(value, tuple):
         return value
@@ -841,11 +840,11 @@ def _left_on_device(root: Expr, value: Any) -> Any:
 
 
 _SHOWN = 60
-"""most characters of one argument"""
+"""maximum characters of one argument"""
 
 
 def net_text(definition: NetDefinition) -> str:
-    """Return a definition as text, one line an operator; text of a file is made visible."""
+    """Return a definition as text, one line per operator, with text from a file made visible."""
     lines = [f"net {definition.name}"]
     for name in definition.inputs:
         blob = definition.input(name)
@@ -867,7 +866,7 @@ def _operator(operator: OperatorDefinition) -> str:
 
 
 def _stored(operator: OperatorDefinition) -> str:
-    """Return the line of stored tensors with the types that the file states."""
+    """Return the line of stored tensors with the types noted in the file."""
     return operator.text or _operator(operator)
 
 

@@ -1,7 +1,7 @@
-"""Handle of one operator of a net: its definition, and its weights to read, replace and release.
+"""Handle of one operator of a net, with its definition, and its weights to read, replace and release.
 
-``net["conv1"]`` makes one at each look-up: it holds no state, so that two handles of an operator never differ. An edit
-of the net leaves it behind: it describes the operator as it was when it was asked for.
+``net["conv1"]`` creates one at each look-up; it has no state, so that two handles of an operator never differ. After an
+edit of the net, a handle still describes the operator as it was at the look-up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.record.escape import visible
 
 
 class OperatorWeights(Mapping[str, Tensor]):
-    """The weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one.
+    """Weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one.
 
     ``del weights["bias"]`` releases its memory, and the next use reads the file again; ``weights.take("bias")`` reads
     and releases in one call.
@@ -48,10 +48,10 @@ class OperatorWeights(Mapping[str, Tensor]):
         self._weights.release(self._definition.name, self._check(name))
 
     def take(self, name: str, dtype: Any = None, *, release: bool = True) -> Array:
-        """Return a weight as a read-only array of the declared shape, and release what the net held of it.
+        """Return a weight as a read-only array of the declared shape, and release the net's memory for it.
 
-        ``dtype``, where it is named, must be the declared one. Raises OperandError for a weight without elements and
-        for another dtype, FileError for a weight whose dtype NumPy lacks or whose bytes in the file do not fit.
+        ``dtype``, if given, must be the declared one. Raise OperandError for a weight without elements and for another
+        dtype, FileError for a weight whose dtype NumPy lacks or whose bytes in the file have the wrong length.
         """
         return self._weights.take(self._definition.name, self._check(name), dtype, release=release)
 
@@ -63,7 +63,7 @@ class OperatorWeights(Mapping[str, Tensor]):
 
 
 class NetOperator:
-    """Operator of a net by name; its weights are attributes, too: ``net["conv1"].weight``."""
+    """Operator of a net by name; its weights are also attributes: ``net["conv1"].weight``."""
 
     definition: OperatorDefinition
     weights: OperatorWeights
@@ -73,7 +73,7 @@ class NetOperator:
     def __init__(
         self, definition: OperatorDefinition, weights: NetWeights, program: NetDefinition, table: OperatorTable
     ) -> None:
-        # Past our own __setattr__, which sets weights.
+        # Bypasses our own __setattr__, which sets weights.
         object.__setattr__(self, "definition", definition)
         object.__setattr__(self, "weights", OperatorWeights(definition, weights))
         object.__setattr__(self, "_program", program)
@@ -106,19 +106,19 @@ class NetOperator:
 
     @property
     def arguments(self) -> Arguments:
-        """Its plain arguments by name; ``arguments.kind("stride")`` tells the kind of one, as PNNX numbers kinds."""
+        """Its plain arguments by name; ``arguments.kind("stride")`` returns the kind of one, numbered as in PNNX."""
         return Arguments(self.name, self.definition.arguments)
 
     @property
     def predecessors(self) -> tuple[str, ...]:
-        """The operators whose blobs it reads, by name, each once, in the order of its inputs."""
+        """Names of the operators whose blobs it reads, without duplicates, in the order of its inputs."""
         program = self._program
         producers = (program.blobs[blob].producer for blob in program.ssa.operator(self.name).inputs)
         return tuple(dict.fromkeys(name for name in producers if name is not None))
 
     @property
     def successors(self) -> tuple[str, ...]:
-        """The operators that read its outputs, by name, each once, in the order of its outputs."""
+        """Names of the operators that read its outputs, without duplicates, in the order of its outputs."""
         program = self._program
         readers = (program.blobs[blob].consumers for blob in program.ssa.operator(self.name).outputs)
         return tuple(dict.fromkeys(name for names in readers for name in names))
@@ -129,7 +129,7 @@ class NetOperator:
         return self._table.get(self.type)
 
     def __getattr__(self, name: str) -> Tensor:
-        # Copying and pickling ask for such names before the attributes are there.
+        # Copying and pickling request such names before the attributes exist.
         if name.startswith("_"):
             raise AttributeError(name)
         try:

@@ -1,7 +1,7 @@
-"""Edits of a net where a pattern matches: operators of its own types replace those that were found.
+"""Edits of a net where a pattern matches, which replace the matched operators by operators of its types.
 
-A match names expressions; here they are blobs again. The result and the last operator keep their names, so that
-whoever reads them, and the files that the net is saved to, keep theirs.
+A match contains expressions, which are converted to blobs here. The result and the last operator keep their names, so
+that their readers, and the files to which the net is saved, keep theirs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.plan.rewrite.pattern import Match
 def with_replacements(build: Build, table: OperatorTable, formula: str, matches: Sequence[Match]) -> NetDefinition:
     """Return the definition in which operators of a formula replace each match.
 
-    Raises OperandError for a variable that is no blob, and for a result that is none, UnknownNameError for a type.
+    Raise OperandError for a variable or a result that is not a blob, UnknownNameError for an unknown type.
     """
     tree, definition = parse(formula, table.types(), f"operator type of {table.format}"), build.definition
     if not isinstance(tree, Apply):
@@ -81,7 +81,7 @@ def _written(
     taken: set[str],
     table: OperatorTable,
 ) -> list[OperatorDefinition]:
-    """Return the operators of a formula, operands first; the last one has name, boxes and output of another."""
+    """Return the operators of a formula, operands first; the last has the name, boxes and output of ``last``."""
     results: list[OperatorDefinition] = []
 
     def blob_of(part: Formula) -> str:
@@ -109,7 +109,7 @@ def _written(
 
 
 def _without_unread(definition: NetDefinition, names: set[str]) -> NetDefinition:
-    """Return the definition without those of some operators that neither an operator nor an output reads."""
+    """Return the definition without those of the named operators that neither an operator nor an output reads."""
     needed, kept = set(definition.ssa.outputs), list[str]()
     for operator in reversed(definition.ssa.topological_order):  # readers first
         if operator.name not in names or not needed.isdisjoint(operator.outputs):

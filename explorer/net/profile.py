@@ -1,7 +1,7 @@
-"""Profiles: the time of each operator of a net and of each operator type, with arithmetic and bytes.
+"""Profiles: the time of each operator of a net and of each operator type, with operations and bytes.
 
-A kernel that computes several operators is one row, because nobody can say which of them took how long. Times are
-medians of some warm runs; arithmetic and bytes are counted, not measured.
+A kernel that computes several operators is one row, because their times cannot be separated. Times are medians of
+several warm runs; operations and bytes are counted, not measured.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class ProfileRow(NamedTuple):
     micros: float
     flops: int
     bytes: int
-    """bytes of what is read and of the result"""
+    """bytes of the operands read and of the result"""
 
 
 class Profile:
-    """Times of a net's operators: ``rows`` in the order of the run, ``by_type()`` summed, and both as text.
+    """Times of a net's operators: ``rows`` in run order, ``by_type()`` summed, and both as text.
 
     >>> net = ex.Net("positive")
     >>> net.input("x", (2,))
@@ -49,7 +49,7 @@ class Profile:
         return sum(row.micros for row in self.rows)
 
     def by_type(self) -> list[ProfileRow]:
-        """Return a row for each operator type, or each combination in one kernel, the slowest first."""
+        """Return a row for each operator type, or each combination in one kernel, slowest first."""
         groups: dict[tuple[str, ...], list[ProfileRow]] = {}
         for row in self.rows:
             groups.setdefault(row.types, []).append(row)
@@ -76,8 +76,8 @@ class Profile:
 
 
 def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) -> Profile:
-    """Return the profile of some runs of a net's program."""
-    # By identity of the box: names of boxes repeat inside inner graphs.
+    """Return the profile of several runs of a net's program."""
+    # By identity of the box, since names of boxes repeat inside inner graphs.
     operators = {id(builder.scope(operator)): operator for operator in builder.definition.operators}
 
     def operator_of(node: Expr) -> tuple[str, str]:
@@ -95,7 +95,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
             ProfileRow(
                 tuple(name for name, _ in owners),
                 tuple(type for _, type in owners),
-                # A median: the first run of a new shape, or another process, makes single times many times as long.
+                # A median, since the first run of a new shape, or another process, multiplies single times.
                 median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
                 kernel.cost.flops,
                 moved,
@@ -105,7 +105,7 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
 
 
 def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:
-    """Return a table of text: time and its share, arithmetic and bytes with their rates."""
+    """Return a text table with time and its share, operations and bytes with their rates."""
     head = (title, "µs", "%", "Mflop", "Gflop/s", "MB", "GB/s")
     cells = [
         (

@@ -1,15 +1,15 @@
-"""Session of a net: all that follows from one definition, its weights, its operator types and a device.
+"""Session of a net: everything derived from one definition, its weights, its operator types and a device.
 
-A net has one session at a time, and takes another one once any of these has changed. So nothing in a session is ever
-out of date. Expressions are cached by inputs, since recording a large file again for every run would take longer than
-the run, and plans and programs by the expressions that they compute.
+A net has one session at a time, and gets a new one once any of these has changed, so a session is never out of date.
+Expressions are cached by inputs, since recording a large file again for every run would take longer than the run. Plans
+and programs are cached by the expressions that they compute.
 
-Some operators must know values to decide shapes. They are computed while the net is built, from the arrays that it is
-built for: a builder asks for such a value (``OperatorContext.value``), or for what follows from some
-(``OperatorContext.ask``). The operations that compute it run at once, and the rest is recorded with the answer as a
-constant. Since expressions follow from the inputs' types and the answers alone, what was built is kept by them: a tree
-of questions, whose branches are answers and whose leaves are builds. A later run asks its way to a leaf, and builds
-nothing.
+Some operators must know values to determine shapes. These are computed while the net is built, from the arrays for
+which it is built: a builder requests such a value (``OperatorContext.value``), or something derived from values
+(``OperatorContext.ask``). The operations that compute it run immediately, and the rest is recorded with the answer as a
+constant. Since expressions depend only on the inputs' types and the answers, builds are cached by these, in a tree of
+questions, whose branches are answers and whose leaves are builds. A later run answers questions down to a leaf, and
+builds nothing.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from explorer.run.execution.program import Program
 from explorer.run.runtime.marshalling import on_host
 
 KEPT = 4
-"""maximum number of builds, and of their plans, that a session keeps"""
+"""maximum number of builds, and of their plans, that a session caches"""
 _ASSUMED_TEXT = np.dtype((np.str_, 16))
-"""the dtype of an input of strings that are not known yet"""
+"""dtype of a string input with unknown values"""
 _logger = logging.getLogger("explorer.net")
 
 
 class NetSession:
-    """The expressions, plans and programs of a definition, with weights and a device that do not change."""
+    """Expressions, plans and programs of a definition, with weights and a device that do not change."""
 
     def __init__(
         self, definition: NetDefinition, table: OperatorTable, weights: NetWeights, device: Device | None
     ) -> None:
         self.definition, self.table, self.weights = definition, table, weights
         self.device = device
-        """the device that was asked for; None follows the inputs"""
+        """the requested device; None follows the inputs"""
         self._versions = table.version, weights.version
         self._builds: dict[Any, Any] = {}
         """inputs → their build, or the first question about their values"""
@@ -88,7 +88,7 @@ class NetSession:
         return f"<session of net {self.definition.name!r}: {counted_text(len(self._builds), 'build')}>"
 
     def is_current(self, weights: NetWeights, device: Device | None) -> bool:
-        """Whether it is still the session of a net with these weights, which every edit replaces, and this device."""
+        """Return whether it is still valid for these weights, which every edit replaces, and this device."""
         versions = self.table.version, weights.version
         return weights is self.weights and device is self.device and versions == self._versions
 
@@ -103,29 +103,29 @@ class NetSession:
         return NetBuilder(self.definition, self.table, self.weights)
 
     def drop_programs(self) -> None:
-        """Leave programs, and the memory that they run in, to the process that this one was forked from."""
+        """Drop programs and their memory in a forked process, since they belong to its parent."""
         for planned in self._plans.values():
             planned.program = None
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raises OperandError for a wrong number or name.
+        """Return the arrays of all inputs by name; raise OperandError for a wrong number or name.
 
-        Shapes and dtypes are checked where a build is made for them, so that a run that has one does not pay for it.
+        Shapes and dtypes are checked when a build is created, so that a run with a cached build does not pay for it.
         """
         values = named_inputs(self.definition, inputs, named)
         return {name: as_value(self.definition.input(name), value) for name, value in values.items()}
 
     def checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays of all inputs by name; raises OperandError for a wrong number, name, shape or dtype."""
+        """Return the arrays of all inputs by name; raise OperandError for a wrong number, name, shape or dtype."""
         arrays = self.arrays(inputs, named)
         types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
         check_inputs(self.definition, types)
         return arrays
 
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the expressions of inputs: expressions, arrays or shapes; without any those of the file's shapes."""
+        """Return the expressions of inputs: expressions, arrays or shapes, by default the file's shapes."""
         if not inputs and not named:
             return self.shaped(whole_shapes(self.definition))
         values = named_inputs(self.definition, inputs, named)
@@ -147,7 +147,7 @@ class NetSession:
         return nodes, arrays
 
     def shaped(self, shapes: Shapes) -> dict[str, Any]:
-        """Return parameters of these shapes; a sequence has some members of its shape."""
+        """Return parameters of these shapes; a sequence has several elements of its shape."""
         inputs = {}
         for name, shape in shapes.items():
             try:
@@ -160,7 +160,7 @@ class NetSession:
         return inputs
 
     def noted_type(self, name: str, shape: Shape) -> TensorType:
-        """Return the type of an input of a shape, with the dtype that the file notes."""
+        """Return the type of an input with a shape, and with the dtype noted in the file."""
         dtype = noted_dtype(self.definition.input(name))
         if dtype is not None and is_text(dtype):
             dtype = _ASSUMED_TEXT
@@ -194,7 +194,7 @@ class NetSession:
         if isinstance(value, tuple):
             return each_leaf(name, value, lambda own, array: self._parameters_for(own, array, device))
         dtype = value.dtype
-        # No type is made for an array whose parameter is known, as in every run but the first.
+        # No type is created for an array whose parameter is known, as in every run but the first.
         known = self._parameters.get((name, value.shape, dtype, device))
         if known is None:
             return self._parameter(name, TensorType(value.shape, dtype, _device_of(dtype, device)))
@@ -205,14 +205,14 @@ class NetSession:
         key = name, type_.shape, type_.dtype, type_.device
         if key not in self._parameters:
             with recording_at(None, None):
-                # Outside of any scope: the node is kept for all builds, and must not stand in a box of the first.
+                # Outside any scope, since the node is kept for all builds and must not be in a box of the first.
                 self._parameters[key] = Parameter(type_, name)()
         return self._parameters[key]
 
     # -- devices ---------------------------------------------------------------------------------------------------
 
     def device_of(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> Device:
-        """Return the device that the net was moved to, else the one of inputs that are tensors there."""
+        """Return the device to which the net was moved, else the device of input tensors."""
         if self.device is not None:
             return self.device
         values = [*inputs, *named.values()]
@@ -220,9 +220,9 @@ class NetSession:
         return self._device_for([value for value in values if isinstance(value, Tensor) and value.device is not cpu])
 
     def _device_for(self, values: Iterable[Any]) -> Device:
-        """Return the device that the net was moved to, else the one of tensors and expressions among its inputs.
+        """Return the device to which the net was moved, else the device of tensors and expressions among its inputs.
 
-        Raises OperandError where one lies elsewhere.
+        Raise OperandError if one of them is on another device.
         """
         numbers = [value for value in values if isinstance(value, Expr) and not is_text(value.dtype)]
         device = self._place_of(numbers)
@@ -230,26 +230,26 @@ class NetSession:
         if other is not None:
             raise OperandError(
                 f"an input on {other.device.name}, {other!r}, for net {self.definition.name!r} on {device.name}",
-                rule="all inputs that are tensors or expressions must lie where the net runs",
+                rule="all inputs that are tensors or expressions must be on the device on which the net runs",
                 fix=f"x.to_device({device.name!r})",
             )
         return device
 
     def _place_of(self, values: Iterable[Any]) -> Device:
-        """Return the device that the net was moved to, else the first one other than cpu of expressions."""
+        """Return the device to which the net was moved, else the first device other than cpu among expressions."""
         there = (value.device for value in values if isinstance(value, Expr))
         return self.device or next((device for device in there if device is not cpu), cpu)
 
     # -- building --------------------------------------------------------------------------------------------------
 
     def has_build(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether expressions over these inputs are kept."""
+        """Return whether expressions over these inputs are cached."""
         return isinstance(self._builds.get(_key(inputs)), Build)
 
     def build(self, inputs: dict[str, Any], arrays: Mapping[str, Any] | None = None) -> Build:
-        """Return the expressions over inputs; ``arrays`` are values, by name, of those that are parameters.
+        """Return the expressions over inputs; ``arrays`` are values of parameters among them, by name.
 
-        Raises UnknownShapeError, with the operator's place, where a shape depends on values of parameters without one.
+        Raise UnknownShapeError, with the operator's location, if a shape depends on a parameter without a value.
         """
         key = _key(inputs)
         kept = self._builds.get(key)
@@ -257,7 +257,7 @@ class NetSession:
 
     @long_running
     def _answered(self, key: Any, inputs: dict[str, Any], arrays: Mapping[str, Any]) -> Build:
-        """Return the expressions over inputs once the values that decide shapes are known."""
+        """Return the expressions over inputs once the values that determine shapes are known."""
         self._check_program()
         questions = _Questions(self._builds, key, bound(inputs, arrays))
         if questions.build is not None:
@@ -273,7 +273,7 @@ class NetSession:
         return self.build({name: self._parameters_for(name, value, device) for name, value in arrays.items()}, arrays)
 
     def recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
-        """Record the expressions over inputs, with weights and constants on the device where the inputs are."""
+        """Record the expressions over inputs, with weights and constants on the device of the inputs."""
         device = self._device_for(leaves(inputs.values()))
         with placed_on(device):
             build = self.builder.build(inputs, **options)
@@ -282,7 +282,7 @@ class NetSession:
         return build
 
     def _check_program(self) -> None:
-        """Raise an error for a net that computes nothing, or whose results nobody gets."""
+        """Raise an error for a net that computes nothing, or whose results are not returned."""
         definition = self.definition
         if not definition.operators and not definition.outputs:
             raise graph_error(
@@ -314,9 +314,9 @@ class NetSession:
 
     @long_running
     def preview_build(self, assumed: Shapes, unknown: int | None = None) -> Build:
-        """Return expressions to look at, which may hold opaque operations; ``unknown`` is used for unknown lengths."""
+        """Return expressions for viewing, possibly with opaque operations; ``unknown`` is used for unknown lengths."""
         shapes = self.example_shapes(assumed) if unknown is None else same_shapes(self.definition, unknown, assumed)
-        # A build for looking at is never run.
+        # A build for viewing is never run.
         key = "look", *shapes.values(), in_force()
         if key not in self._builds:
             keep(self._builds, key, self.recorded(self.shaped(shapes), opaque=True))
@@ -326,7 +326,7 @@ class NetSession:
     # -- planning and running --------------------------------------------------------------------------------------
 
     def plan(self, build: Build, options: Options) -> Plan:
-        """Return the one plan of a build's outputs: of what runs, and of what is shown."""
+        """Return the only plan of a build's outputs, used for running and for showing."""
         return self._planned(build, options).plan
 
     def run(
@@ -336,7 +336,7 @@ class NetSession:
         executor: str = "simple",
         returned: Callable[[Expr, Any], Any] = on_host,
     ) -> dict[str, Any]:
-        """Run on arrays; return the outputs by name, each as ``returned`` makes it of its expression and value."""
+        """Run on arrays; return the outputs by name, each converted by ``returned`` from its expression and value."""
         build = self.build_for(arrays, device)
         program = self.program(build, executor)
         program.bind(build.bound(arrays))
@@ -349,7 +349,7 @@ class NetSession:
 
     def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str) -> Profile:
         """Return the times of the operators in some warm runs."""
-        # It computes constants, and allocates memory.
+        # This run computes constants and allocates memory.
         self.run(arrays, device, executor)
         build = self.build_for(arrays, device)
         program = self.program(build, executor)
@@ -362,16 +362,16 @@ class NetSession:
         return profile(program, self.builder, timings)
 
     def watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
-        """Run on arrays; hand the values of operands on while they are in memory."""
+        """Run on arrays; pass on the values of operands while they are in memory."""
         build = self.build_for(arrays, self.device or cpu)
         self.claim(build)
-        # A program that has run has computed its constants, and let go of most.
+        # A program that has run has computed its constants, and released most of them.
         program = Program(self.plan(build, _options(EXECUTORS[executor].lanes)))
         program.bind(build.bound(arrays))
         EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
     def claim(self, build: Build) -> None:
-        """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
+        """Check outputs against the memory budget; a constant output counts in full, since the caller may read it."""
         size = sum([node.type.nbytes for node in build.roots])
         outputs = ", ".join(map(repr, self.definition.outputs[:8]))
         claim_memory(f"net {self.definition.name!r}, whose outputs are {outputs},", size)
@@ -386,7 +386,7 @@ class NetSession:
         return self._plans[key]
 
     def program(self, build: Build, executor: str = "simple") -> Program:
-        """Return the program of a build's outputs, whose memory all of its runs use."""
+        """Return the program of a build's outputs, whose memory all its runs use."""
         options = _options(EXECUTORS[executor].lanes)
         planned = self._plans.get(_plan_key(build, options))
         if planned is None or planned.program is None:
@@ -406,20 +406,20 @@ class _Planned:
 
 @functools.lru_cache
 def _options(lanes: int) -> Options:
-    """Return the options of a net's plan; hashed once, not in each run."""
+    """Return the options of a net's plan, which are hashed once rather than in each run."""
     return Options(lanes=lanes, inference=True)
 
 
 def _key(inputs: Mapping[str, Any]) -> Any:
-    """Return what a build depends on besides the session: the inputs, and the policies in force.
+    """Return the inputs and the current policies, on which a build depends in addition to the session.
 
-    Inputs count by uid: a parameter of one name and type is one node, so that equal types find the same build.
+    Inputs are identified by uid; parameters with equal names and types are one node, so equal types find one build.
     """
     return key_of(inputs.values(), lambda node: node.uid), in_force()
 
 
 def _plan_key(build: Build, options: Options) -> Any:
-    """Return what a plan depends on besides the session."""
+    """Return the values on which a plan depends in addition to the session."""
     return build, options, tuple(Rule.rules)
 
 
@@ -429,14 +429,14 @@ def bound(nodes: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[Expr, Any
 
 
 def _device_of(dtype: np.dtype[Any], device: Device) -> Device:
-    """Return where an input of a net on a device lies; strings stay on cpu."""
+    """Return the device of an input of a net on a device; strings stay on cpu."""
     return cpu if is_text(dtype) else device
 
 
 def _check_kernels(build: Build) -> None:
-    """Raise an error that names the first operator with an operation that its device cannot do.
+    """Raise an error that names the first operator with an operation that its device cannot compute.
 
-    Without it a net on a GPU would fail in the middle of a run, after minutes perhaps, with an error that names an
+    Otherwise a net on a GPU would fail in the middle of a run, perhaps after minutes, with an error that names an
     operation and no line of the file.
     """
     for node in reachable(build.roots):
@@ -455,16 +455,16 @@ def _check_kernels(build: Build) -> None:
 
 
 def keep(table: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add a value to a table; the oldest is removed if there are too many."""
+    """Add a value to a table, and remove the oldest if there are too many."""
     table[key] = value
     if len(table) > KEPT:
-        # Dicts keep the order of insertion: the first key is the oldest.
+        # Dicts keep insertion order, so the first key is the oldest.
         del table[next(iter(table))]
 
 
 @dataclass(slots=True)
 class _Question:
-    """The program of values that a builder asks for, and what was built for each answer."""
+    """Program of the values that a builder requests, and the result for each answer."""
 
     program: Program
     operator: str
@@ -476,11 +476,11 @@ class _Question:
     """answer → the next question, or the build"""
 
     def can_be_asked(self, inputs: Mapping[Expr, Array]) -> bool:
-        """Whether all inputs that the values depend on have arrays."""
+        """Return whether all inputs on which the values depend have arrays."""
         return all(node in inputs for node in self.program.parameters)
 
     def ask(self, inputs: Mapping[Expr, Array]) -> Hashable:
-        """Compute the values from those of the net's inputs; return the answer."""
+        """Compute the values from the net's inputs; return the answer."""
         self.program.bind({node: inputs[node] for node in self.program.parameters})
         EXECUTORS["simple"].run(self.program, None)
         roots = self.program.planned.schedule.roots
@@ -488,7 +488,7 @@ class _Question:
 
 
 class _Questions:
-    """The way through a tree of questions for some values of inputs: along known answers first, then asking anew."""
+    """Path through a tree of questions for given inputs, first along known answers, then with new questions."""
 
     def __init__(self, table: dict[Any, Any], key: Any, inputs: Mapping[Expr, Array]) -> None:
         self._table, self._key, self._inputs = table, key, inputs
@@ -500,7 +500,7 @@ class _Questions:
 
     @property
     def build(self) -> Build | None:
-        """The build for these answers; None where there is none yet."""
+        """Return the build for these answers, or None if there is none yet."""
         end = self._table.get(self._key)
         return end if isinstance(end, Build) else None
 
@@ -509,7 +509,7 @@ class _Questions:
         keep(self._table, self._key, build)
 
     def values_first(self, build: Build) -> tuple[ComputedFirst, ...]:
-        """Return what was computed for a build, with the results of the operators that asked for it."""
+        """Return the values computed for a build, with the results of the operators that requested them."""
         results: dict[str, list[int]] = {}
         for operator in build.definition.ssa.operators if self.values else ():
             values = [build.values[blob] for blob in operator.outputs]
@@ -520,8 +520,8 @@ class _Questions:
     def ask(
         self, operator: OperatorDefinition, name: str, nodes: Sequence[Expr], answer: Answer, operations: int
     ) -> Hashable:
-        """Return what follows from the values of nodes; raises UnknownShapeError if an input of theirs has no value."""
-        # Builders ask in the order of recording, which the answers so far decide: the n-th question has the n-th
+        """Return the answer derived from the values of nodes; raise UnknownShapeError if an input has no value."""
+        # Builders ask in recording order, which depends on the previous answers, so the n-th question has the n-th
         # answer.
         for known in self._known:
             return known
@@ -536,13 +536,13 @@ class _Questions:
     def _follow(self, question: _Question) -> Hashable:
         answer = question.ask(self._inputs)
         self.values.append(ComputedFirst(question.operator, question.name, str(answer), question.operations))
-        # Down one branch: the next question, or the build, belongs to this answer.
+        # The next question, or the build, belongs to this answer.
         self._table, self._key = question.next, answer
         return answer
 
 
 class RunLog:
-    """An observer of a run that logs a line a kernel: the operators that it computes, their operands, result, time."""
+    """Observer of a run that logs one line per kernel: its operators, their operands, result and time."""
 
     def __init__(self, program: Program, builder: NetBuilder) -> None:
         operators = builder.definition.operators
@@ -551,7 +551,7 @@ class RunLog:
         self._began = [0] * len(self._kernels)
 
     def before_kernel(self, index: int) -> None:
-        """Note when a kernel begins."""
+        """Record the start time of a kernel."""
         self._began[index] = perf_counter_ns()
 
     def after_kernel(self, index: int) -> None:
@@ -563,7 +563,7 @@ class RunLog:
         _logger.debug("%s: %s → %s, %.1f µs", " + ".join(names), operands, _text(kernel.result.type), micros)
 
     def _name(self, node: Expr) -> str:
-        """The operator that recorded a node, quoted; the node's operation where no operator did."""
+        """Return the quoted operator that recorded a node, or the node's operation if there is none."""
         scope: Scope | None = node.scope
         while scope is not None and id(scope) not in self._operators:
             scope = scope.parent

@@ -1,7 +1,7 @@
-"""Type metas: the facts about a type by which a block of memory begins, copies and ends the lives of its elements.
+"""Type metas: how elements of a type are constructed, copied and destructed in memory.
 
-C++ programs of Caffe2 describe the elements of a blob by such metas. Here they answer the same questions about NumPy's
-dtypes and Python's classes, so that a `Block` can hold either, and ends the lives of its elements when it is freed.
+C++ programs of Caffe2 describe the elements of a blob with them. Here they do so for NumPy's dtypes and Python's
+classes, so that a `Block` can hold either, and destructs its elements when it is freed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _Maker: TypeAlias = Callable[[], Any]
 
 @named_methods
 class TypeMeta:
-    """Type of elements with its constructor, copy and destructor for ``n`` of them (Caffe2: TypeMeta).
+    """Type of elements with functions that construct, copy and destruct ``n`` of them (Caffe2: TypeMeta).
 
-    ``TypeMeta.make(type)`` returns the one object of a dtype or a class. Numbers lie in memory as they are, and their
-    life needs no code; objects of a class are constructed by calling it, and copied by ``copy.deepcopy``. A destructor
-    ends the elements' lives and frees no memory: that is the device's, afterwards.
+    ``TypeMeta.make(type)`` returns the only meta of a dtype or a class. Numbers are stored directly in memory and need
+    no code; objects of a class are constructed by calling it, and copied by ``copy.deepcopy``. Destructing elements
+    does not free their memory, which the device does afterwards.
 
     >>> meta = ex.TypeMeta.make("float32")
     >>> meta.name, meta.itemsize, meta is ex.TypeMeta.make(np.float32)
@@ -43,12 +43,12 @@ class TypeMeta:
 
     __slots__ = ("_construct", "_destruct", "dtype", "id", "itemsize", "name", "type")
     id: int
-    """number of the type, in the order in which types were made"""
+    """index of the type, in the order of creation"""
     name: str
     itemsize: int
-    """bytes of an element; of an object, of the reference to it"""
+    """bytes of an element; for an object, of the reference to it"""
     dtype: np.dtype[Any]
-    """of the memory: the type's own, or object"""
+    """dtype of the memory: the type's own, or object"""
     type: Any
     """the class, or the dtype"""
     _construct: _Maker | None
@@ -58,11 +58,11 @@ class TypeMeta:
     def make(
         cls, type: Any, *, construct: _Maker | None = None, destruct: Callable[[Any], None] | None = None
     ) -> TypeMeta:
-        """Return the meta of a dtype or a class, made at its first use.
+        """Return the meta of a dtype or a class, created at its first use.
 
-        ``construct`` makes an object where the class needs arguments; ``destruct`` is called with each object when its
-        life ends. Raises DeclarationError for a class whose objects cannot be made or copied, and for a class that is
-        known with other functions.
+        ``construct`` creates an object if the class needs arguments; ``destruct`` is called with each object at the end
+        of its life. Raise DeclarationError for a class whose objects cannot be created or copied, and for a class that
+        already has a meta with other functions.
         """
         key = _key(type)
         known = cls._known.get(key)
@@ -76,14 +76,14 @@ class TypeMeta:
         if (construct or destruct) and (known._construct, known._destruct) != (construct or known.type, destruct):
             raise DeclarationError(
                 f"TypeMeta.make({known.name}) with another constructor or destructor",
-                rule="a type must be made once, because blocks of it are alive",
+                rule="a type must be made once, because blocks with it exist",
                 fix=f"TypeMeta.make({known.name}), or another class",
             )
         return known
 
     @classmethod
     def of(cls, value: Any) -> TypeMeta:
-        """Return the meta of a value: of an array's or a tensor's elements, else of its class."""
+        """Return the meta of an array's or a tensor's elements, else of the value's class."""
         dtype = getattr(value, "dtype", None)
         return cls.make(dtype if isinstance(dtype, np.dtype) else value.__class__)
 
@@ -95,7 +95,7 @@ class TypeMeta:
             if construct is not None or destruct is not None:
                 raise DeclarationError(
                     f"TypeMeta.make({key}) with a constructor or a destructor",
-                    rule="numbers must lie in memory as they are",
+                    rule="numbers must be stored directly in memory",
                     fix=f"TypeMeta.make({key.name!r})",
                 )
             self.name, self.itemsize, self.dtype, self._construct = key.name, key.itemsize, key, None
@@ -108,7 +108,7 @@ class TypeMeta:
     # -- n elements ------------------------------------------------------------------------------------------------
 
     def construct(self, memory: Any, count: int) -> None:
-        """Begin the lives of the first ``count`` elements; memory of numbers is left as it is."""
+        """Construct the first ``count`` elements; memory of numbers is unchanged."""
         self._check(memory, count)
         if self._construct is None:
             return
@@ -131,24 +131,24 @@ class TypeMeta:
             target[place] = copy.deepcopy(source[place])
 
     def destruct(self, memory: Any, count: int) -> None:
-        """End the lives of the first ``count`` elements, in their order; the memory is not freed."""
+        """Destruct the first ``count`` elements in order; the memory is not freed."""
         self._check(memory, count)
         if self._construct is None:
             return
         for place in range(count):
-            # Out of the memory first: a destructor that fails must not be called for the element a second time.
+            # Removed from memory first, so that a failing destructor is not called again for the element.
             element, memory[place] = memory[place], None
             if self._destruct is not None and element is not None:
                 self._destruct(element)
 
     def allocate(self, count: int, device: Device = cpu) -> Block:
-        """Return a block of ``count`` living elements; its last holder ends their lives, and the device frees it."""
+        """Return a block of ``count`` constructed elements, which are destructed and freed with its last reference."""
         if self._construct is None:
             return Block(device, count * self.itemsize)
         if not device.addressable:
             raise OperandError(
                 f"a block of {self.name} on {device.name}",
-                rule="objects must lie in memory that Python addresses",
+                rule="objects must be in memory that Python addresses",
                 fix=f"TypeMeta.make({self.name}).allocate({count})",
             )
         memory = np.empty(count, _OBJECT)
@@ -171,7 +171,7 @@ class TypeMeta:
 
 
 def _key(type_: Any) -> Any:
-    """Return the dtype that an argument stands for, or the class itself."""
+    """Return the dtype for an argument, or the class itself."""
     if isinstance(type_, type) and not issubclass(type_, np.generic) and type_ not in (bool, int, float, complex):
         return type_
     try:
@@ -189,7 +189,7 @@ def _key(type_: Any) -> Any:
 
 
 def _check_life(name: str, construct: _Maker) -> None:
-    """Raise DeclarationError unless an object can be made and copied, by doing both once."""
+    """Raise DeclarationError unless an object can be created and copied, by trying both."""
     try:
         element = construct()
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Values of a net against those of a reference, operator by operator: the first one that differs, and by how much.
+"""Comparison of a net's values with a reference, operator by operator: the first difference, and its size.
 
 ``net.compare(reference, x)`` returns one. Operands are matched by their names in the file. Values are compared while
-the net's own plan runs, so that what is compared is what ``net.run`` computes, and none is kept.
+the net's own plan runs, so that the values of ``net.run`` are compared, and none is stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueObserver, summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
-"""largest relative errors of float32 and float64, and of floats of fewer bits; other numbers must be equal"""
+"""maximum relative errors of float32 and float64, and of narrower floats; other numbers must be equal"""
 _LISTED = 8
 
 
@@ -39,9 +39,9 @@ class ComparedOperand(NamedTuple):
     value: Summary
     reference: Summary
     error: float
-    """largest difference of two elements, divided by the largest magnitude in the reference; inf without a measure"""
+    """maximum difference of two elements, divided by the maximum magnitude in the reference; inf if undefined"""
     problem: str
-    """the difference in words; "" where the values agree"""
+    """the difference in words; "" if the values agree"""
 
     @property
     def place(self) -> str:
@@ -50,10 +50,10 @@ class ComparedOperand(NamedTuple):
 
 
 class ValueComparison:
-    """Operands of a net against a reference: ``rows`` in topological order, ``first`` the first that differs.
+    """Operands of a net and a reference: ``rows`` in topological order, ``first`` the first that differs.
 
     ``print`` shows the first one with both values' statistics; ``explore()`` shows the net with the relative error of
-    each operator as a heat, and the first that differs selected.
+    each operator as heat, and the first differing operator selected.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -73,14 +73,14 @@ class ValueComparison:
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
         self.absent = tuple(absent)
-        """operands of both sides that the net's plan does not compute, since it was rewritten without them"""
+        """operands of both sides that the net's plan does not compute because of rewrites"""
         self.unmatched = unmatched
-        """number of operands whose names the reference does not have"""
+        """number of operands whose names are not in the reference"""
         self._show = show
 
     @property
     def first(self) -> ComparedOperand | None:
-        """The first operand, in topological order, whose value differs; None where all agree."""
+        """The first operand, in topological order, whose value differs; None if all agree."""
         return next((row for row in self.rows if row.problem), None)
 
     @property
@@ -175,14 +175,14 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
         return 0.0, ""
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
-    # Widened before the subtraction: a difference of two float16, or of two int8, may not fit into their dtype.
+    # Widened before the subtraction, since a difference of two float16 or int8 values may not fit into their dtype.
     ours, other = ours.astype(wide), other.astype(wide)
     finite = np.isfinite(other)
-    # NaN and ∞ must stand at the same places; after that only finite elements are measured.
+    # NaN and ∞ must be at the same positions; after that only finite elements are measured.
     strange = ~finite | ~np.isfinite(ours)
     if not np.array_equal(ours[strange], other[strange], equal_nan=True):
         return math.inf, "NaN or infinite elements stand at other places"
-    # Of the whole operand, not element by element: next to 1e6 a zero that became 1e-3 is no error.
+    # For the whole operand, not per element: next to 1e6 a zero that became 1e-3 is not an error.
     scale = float(np.abs(other[finite]).max(initial=0.0))
     largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))
     error = largest / scale if scale else largest
@@ -204,12 +204,12 @@ def compare_values(
     watch: Callable[[Sequence[str], Take], None],
     show: Callable[..., Any],
 ) -> ValueComparison:
-    """Compare the operands that both sides have; ``watch`` runs the net and hands them on, ``show`` is its view.
+    """Compare the operands that both sides have; ``watch`` runs the net and passes them on, ``show`` is its view.
 
-    Raises OperandError where no operand has the name of a value.
+    Raise OperandError if no operand has the name of a value.
     """
-    # In topological order: the first row that differs is where the difference begins. Texts have no distance, and are
-    # left out.
+    # In topological order, so that the first differing row is where the difference begins. Strings have no distance,
+    # and are omitted.
     owners = {
         blob: operator
         for operator in definition.ssa.topological_order
@@ -240,13 +240,13 @@ def compare_values(
 
 
 Take: TypeAlias = Callable[[str, Array], None]
-"""function of an operand's name and its value, which is valid during the call alone"""
+"""function of an operand's name and its value, which is valid only during the call"""
 
 
 class OperandValues(ValueObserver):
-    """Observer of a run that hands the values of some operands to a function, each once, by name.
+    """Observer of a run that passes the values of some operands to a function, each once, by name.
 
-    An operand that the plan does not compute, since it was rewritten without it, is left out.
+    An operand that the plan does not compute because of rewrites is omitted.
     """
 
     def __init__(
@@ -254,17 +254,17 @@ class OperandValues(ValueObserver):
     ) -> None:
         self._take = take
         self._names: dict[int, list[str]] = {}
-        """uid of a value → the operands whose value it is"""
+        """uid of a value → the operands with this value"""
         graph = program.planned.graph
         for name in names:
             node = build.values.get(name)
             if isinstance(node, Expr):
-                # A rewritten operand has the value of the node in its place. A set: where none was, both are one.
+                # A rewritten operand has the value of the node that replaces it. A set, since both are one if none was.
                 for uid in {node.uid, graph.resolve(node).uid}:
                     self._names.setdefault(uid, []).append(name)
         super().__init__(program)
 
     def value(self, uid: int, value: Array) -> None:
-        """Hand on the operands that have a value."""
+        """Pass on the operands that have a value."""
         for name in self._names.get(uid, ()):
             self._take(name, value)

@@ -1,7 +1,7 @@
-"""Workspaces: blobs by name, and the nets that read and write them (Caffe2: Workspace).
+"""Workspaces: named blobs, and the nets that read and write them (Caffe2: Workspace).
 
-Blobs outlive runs, and are how nets pass values to each other: one fills parameters, another reads them at each step.
-Runs themselves are plans (net.py), so that a workspace adds names, and the order in which they are written.
+Blobs outlive runs, and pass values between nets: one initializes parameters, another reads them at each step. Runs
+themselves are plans (net.py); a workspace adds names, and the order of writing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from explorer.record.reasons import counted_text
 
 @named_methods
 class Workspace:
-    """Blobs and nets by name. A net that is run reads its inputs here, and leaves its results here, on its device.
+    """Named blobs and nets. A net that is run reads its inputs from here, and stores its results here, on its device.
 
-    A net without outputs of its own leaves every blob that it wrote; one with outputs leaves these, and each input that
-    it wrote over. One run is one plan, which later runs reuse. Operators on blobs of any type (loading, storing,
-    readers: ``ex.blob_operator``) run in their place between plans, and what ran before a failed one stays.
+    A net without outputs stores every blob that it wrote; a net with outputs stores these, and each input that it
+    overwrote. One run is one plan, which later runs reuse. Operators on blobs of any type (loading, storing, readers:
+    ``ex.blob_operator``) run at their positions between plans, and results from before a failed one are kept.
 
     >>> workspace = ex.Workspace()
     >>> workspace.feed_blob("x", [1.0, -2.0])
@@ -55,14 +55,14 @@ class Workspace:
     # -- blobs -----------------------------------------------------------------------------------------------------
 
     def create_blob(self, name: str) -> Blob:
-        """Return the blob of a name, made empty if there is none."""
+        """Return the blob with a name, created empty if it does not exist."""
         check_type(name, "name", str, "a text", 'workspace.create_blob("x")')
         return self._blobs.setdefault(name, Blob(name))
 
     def feed_blob(self, name: str, value: Any, device: Device | str | None = None) -> None:
-        """Set a blob: an array, or whatever makes one, is copied; any other object is held as it is.
+        """Set a blob; an array, or data that NumPy can convert to one, is copied, other objects are stored unchanged.
 
-        With a ``device``, the array is copied there; a tensor on a device is held there. Nets that read it run there.
+        With a ``device``, the array is copied there; a tensor stays on its device. Nets that read it run there.
         """
         if device is not None:
             value = tensor(value, device=as_device(device, f"feed_blob({name!r})"))
@@ -77,14 +77,14 @@ class Workspace:
                     rule="a list must make a regular array",
                     fix="pad its rows to one length, or feed an object that holds them",
                 ) from None
-            # A kept array that somebody changed would change later runs; the copy is the workspace's own.
+            # Changes to a kept array would affect later runs, so the workspace has its own copy.
             value.flags.writeable = False
         self.create_blob(name).reset(value)
 
     def fetch_blob(self, name: str) -> Any:
-        """Return the value of a blob, arrays read-only, and copied from the device that they lie on.
+        """Return the value of a blob; arrays are read-only, and copied from their device.
 
-        Raises UnknownNameError, or StateError for an empty blob.
+        Raise UnknownNameError, or StateError for an empty blob.
         """
         value = self._filled(name).value()
         return value.array if isinstance(value, Tensor) else value
@@ -100,7 +100,7 @@ class Workspace:
         return blob
 
     def blob(self, name: str) -> Blob:
-        """Return a blob; raises UnknownNameError if there is none of this name."""
+        """Return a blob; raise UnknownNameError if there is none with this name."""
         if name not in self._blobs:
             raise UnknownNameError(
                 name, kind="blob of the workspace", known=self._blobs, fix=f"workspace.feed_blob({name!r}, array)"
@@ -108,7 +108,7 @@ class Workspace:
         return self._blobs[name]
 
     def has_blob(self, name: str) -> bool:
-        """Whether there is a blob of this name."""
+        """Return whether there is a blob with this name."""
         return name in self._blobs
 
     def blobs(self) -> list[str]:
@@ -118,13 +118,13 @@ class Workspace:
     # -- nets ------------------------------------------------------------------------------------------------------
 
     def create_net(self, net: Net) -> None:
-        """Add a net under its name; raises StateError for a name that is taken, or an input that no blob holds."""
+        """Add a net under its name; raise StateError for a name that is taken, or an input without a blob."""
         if not isinstance(net, Net):
             raise OperandError(f"create_net({net!r})", rule="a net must be an ex.Net", fix='net = ex.Net("mlp")')
         if net.name in self._nets:
             raise StateError(
                 f"a second net {net.name!r}",
-                rule="each net of a workspace must have a name of its own",
+                rule="each net of a workspace must have a unique name",
                 fix="give it another name, or reset() the workspace",
             )
         self._check_inputs(net)
@@ -135,7 +135,7 @@ class Workspace:
         return [*self._nets]
 
     def run_net(self, name: str, times: int = 1, executor: str = "simple") -> None:
-        """Run a net, once or several times, each reading what the last has written."""
+        """Run a net one or more times, each run reading the results of the previous one."""
         if name not in self._nets:
             raise UnknownNameError(name, kind="net of the workspace", known=self._nets, fix="workspace.create_net(net)")
         if type(times) is not int or times < 0:
@@ -173,13 +173,13 @@ class Workspace:
 
     @classmethod
     def switch(cls, name: str = "default") -> Workspace:
-        """Make the workspace of a name the current one, a new one if there is none; return it."""
+        """Make the named workspace current, creating it if necessary; return it."""
         cls._current = cls._named.setdefault(name, cls())
         return cls._current
 
     @classmethod
     def current(cls) -> Workspace:
-        """Return the current workspace; at first the one named "default"."""
+        """Return the current workspace, initially "default"."""
         return cls._current if cls._current is not None else cls.switch()
 
     def _check_inputs(self, net: Net) -> None:
@@ -188,7 +188,7 @@ class Workspace:
             raise StateError(
                 f"net {net.name!r} without the blob {missing[0]!r}"
                 + f" and {len(missing) - 1} more" * (len(missing) > 1),
-                rule="all inputs of a net must be there before it is created or run",
+                rule="all inputs of a net must exist before it is created or run",
                 fix=f"workspace.feed_blob({missing[0]!r}, array)",
             )
 
@@ -198,7 +198,7 @@ class Workspace:
             return
         self._check_inputs(net)
         results = net.run_on_device({name: self.blob(name).elements() for name in net.inputs}, executor)
-        # All are computed before one is written: where a kernel fails, the workspace is as it was.
+        # All are computed before one is written, so that a failing kernel leaves the workspace unchanged.
         for name, value in results.items():
             self.create_blob(name.rpartition("@")[0] or name).reset(value)
 
@@ -207,12 +207,12 @@ class Workspace:
 
 
 def _prepared(net: Net) -> Net | OrderedRun:
-    """Return a net as it is run: as one plan, or in the order of its operators where one works on blobs by itself."""
+    """Return a net for running: as one plan, or in operator order if it has operators on blobs."""
     return OrderedRun(net) if has_blob_operators(net.definition) else _with_results(net)
 
 
 def _with_results(net: Net) -> Net:
-    """Return the net with the outputs that a workspace is left: its own and inputs written over, or all blobs."""
+    """Return the net with the outputs that a workspace stores: its own and overwritten inputs, or all blobs."""
     definition = net.definition
     written = {blob.blob for blob in definition.blobs.values() if blob.producer is not None}
     own = [definition.blobs[name].blob for name in definition.ssa.outputs]
@@ -221,35 +221,35 @@ def _with_results(net: Net) -> Net:
 
 
 Find: TypeAlias = Callable[[str], Blob]
-"""the blob of a name, made where there is none"""
+"""the named blob, created if it does not exist"""
 
 
 def has_blob_operators(definition: NetDefinition) -> bool:
-    """Whether a net has operators that run by themselves."""
+    """Return whether a net has operators that run separately."""
     return any(operator.type in BLOB_OPERATORS for operator in definition.operators)
 
 
 class OrderedRun:
-    """A net cut at its operators on blobs; the nets between them are planned once."""
+    """Net cut at its operators on blobs; the nets between them are planned once."""
 
     def __init__(self, net: Net) -> None:
         self._definition = net.definition
         self._parts = [*_parts(net)]
 
     def run(self, find: Find, executor: str) -> None:
-        """Run all parts in their order on the blobs of a workspace."""
+        """Run all parts in order on the blobs of a workspace."""
         for part in self._parts:
             if isinstance(part, OperatorDefinition):
                 self._run_operator(part, find)
             else:
                 results = part.run_on_device({name: find(name).elements() for name in part.inputs}, executor)
                 for name, value in results.items():
-                    # Names of versions end in "@" and a number; a workspace has one blob for all of them, in which the
-                    # last one stays.
+                    # Names of versions end in "@" and a number; a workspace has one blob for all of them, which keeps
+                    # the last value.
                     find(name.rpartition("@")[0] or name).reset(value)
 
     def _run_operator(self, operator: OperatorDefinition, find: Find) -> None:
-        """Run one operator; an error names it, and its line."""
+        """Run one operator; an error names the operator and its line."""
         own = BlobOperator(operator, tuple(map(find, operator.inputs)), tuple(map(find, operator.outputs)))
         try:
             BLOB_OPERATORS[operator.type](own, **operator.arguments)
@@ -264,7 +264,7 @@ class OrderedRun:
 
 
 def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
-    """Return the operators on blobs, and nets of those between them, in their order."""
+    """Return the operators on blobs, and nets of the operators between them, in order."""
     definition = net.definition
     for is_own, group in groupby(definition.operators, lambda operator: operator.type in BLOB_OPERATORS):
         operators = [*group]
@@ -274,7 +274,7 @@ def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
         written: dict[str, None] = {}
         read: dict[str, None] = {}
         for operator in operators:
-            # Dicts for their order: the parts of a net must be the same in every process.
+            # Dicts for their order, since the parts of a net must be the same in every process.
             read.update(dict.fromkeys([name for name in operator.inputs if name not in written]))
             written.update(dict.fromkeys(operator.outputs))
         yield net.with_definition(changed(definition, operators=operators, inputs=[*read], outputs=[*written]))

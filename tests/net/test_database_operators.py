@@ -156,15 +156,15 @@ def test_errors_name_the_operator_the_blob_and_both_types(tmp_path: Path, databa
     with refused(ex.ExplorerError, "minidb", "npz"):
         workspace.run_operator_once("CreateDB", [], "r", db_name=database, db_type="minidb")
     np.savez(tmp_path / "uneven.npz", a=np.zeros(3), b=np.zeros(4))
-    with refused(ex.OperandError, "a of 3 rows, b of 4 rows", "equally many rows"):
+    with refused(ex.OperandError, "a of 3 rows, b of 4 rows", "same number of rows"):
         workspace.run_operator_once("CreateDB", [], "r", db_name=str(tmp_path / "uneven.npz"))
     for wrong in ({"every": 0}, {"db": "%d%d"}):
-        with refused(ex.OperandError, "every must be 1 or more"):
+        with refused(ex.OperandError, "every must be at least 1"):
             workspace.feed_blob("iter", 0)
             workspace.run_operator_once("Checkpoint", ["iter", "iter"], [], **{"db": "x%d", **wrong})
     for step in ([1, 2], 1.5):
         workspace.feed_blob("iter", step)
-        with refused(ex.OperandError, "the step 'iter'", "one whole number"):
+        with refused(ex.OperandError, "the step 'iter'", "one integer"):
             workspace.run_operator_once("Checkpoint", ["iter", "iter"], [], db=str(tmp_path / "y%d.npz"))
     net = ex.Net("planned")
     net.DBExists([], "there", db_name=database)

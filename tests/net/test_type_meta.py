@@ -130,7 +130,7 @@ def test_a_type_must_be_one_whose_objects_are_made_and_copied() -> None:
     assert ex.TypeMeta.make(Named) is meta
     with refused(ex.DeclarationError, "another constructor", "made once"):
         ex.TypeMeta.make(Named, construct=lambda: Named("y"))
-    with refused(ex.DeclarationError, "numbers must lie in memory as they are"):
+    with refused(ex.DeclarationError, "numbers must be stored directly in memory"):
         ex.TypeMeta.make("uint64", destruct=_end)
     for wrong in ("flaot32", 3, np.dtype(object)):
         with refused(ex.OperandError, "a dtype of numbers or a class"):

@@ -1,1 +1,1 @@
-"""Building of nets: from a definition to expressions, with inputs, weights, example shapes and diagnostics."""
+"""Building of nets from definitions to expressions, with inputs, weights, example shapes and diagnostics."""

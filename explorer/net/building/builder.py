@@ -1,6 +1,6 @@
-"""Net builder: records the expressions of a definition, each operator inside the boxes of its name.
+"""Net builder, which records the expressions of a definition, each operator inside the boxes of its name.
 
-``ex.Net`` uses it for every build and for looking at nets that cannot run. Errors are located here, in one place: an
+``ex.Net`` uses it for every build and to inspect nets that cannot run. Errors get their locations only here, since an
 operator's builder knows neither its name nor its line in the file.
 """
 
@@ -37,7 +37,7 @@ from explorer.record.reasons import counted_text
 from explorer.run.recording.interface_table import InterfaceValue
 
 _SHOWN = 120
-"""maximum number of characters of an expression on its box; the whole text is in the file's line"""
+"""maximum characters of an expression on its box; the whole text is in the file's line"""
 
 
 def _type(operator: OperatorDefinition) -> str:
@@ -50,9 +50,9 @@ def _type(operator: OperatorDefinition) -> str:
 
 @dataclass(slots=True, eq=False)
 class Build:
-    """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, plain values included.
+    """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, including plain values.
 
-    A sequence is a tuple of expressions, an optional that is absent is None.
+    A sequence is a tuple of expressions; an absent optional is None.
 
     ``problems`` maps operators recorded as opaque operations to the reason why they cannot run.
     """
@@ -62,32 +62,32 @@ class Build:
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
     unsized: dict[str, ExplorerError] = field(default_factory=dict)
-    """operators recorded as opaque operations because values of inputs decide their shapes, likewise"""
+    """operators recorded as opaque operations because values of inputs determine their shapes, likewise"""
     values_first: tuple[ComputedFirst, ...] = ()
-    """values that were computed for this build, because shapes depend on them"""
+    """values computed during this build, because shapes depend on them"""
     silent: list[Expr] = field(default_factory=list)
     """opaque operations of operators without outputs"""
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """The expressions of the net's outputs by name; raises an error for one that is no tensor and holds none."""
+        """The expressions of the net's outputs by name; raise an error for an output that contains no tensor."""
         return {name: self.output(blob) for name, blob in self.definition.results.items()}
 
     @property
     def roots(self) -> list[Expr]:
-        """The expressions of the outputs, those in sequences one by one."""
+        """The expressions of the outputs, with sequences flattened."""
         return leaves(self.outputs.values())
 
     def bound(self, arrays: Mapping[str, Any]) -> dict[Expr, Any]:
-        """Return the arrays of inputs by their parameters."""
+        """Return the arrays of inputs, keyed by their parameters."""
         return dict(zip(leaves(self.inputs.values()), leaves(arrays.values()), strict=True))
 
     @property
     def interface(self) -> list[InterfaceValue]:
-        """The inputs, then the outputs, as the ports of the whole picture; values that are no expressions are left out.
+        """The inputs, then the outputs, as ports of the whole picture; values that are not expressions are omitted.
 
-        They are kept apart from a plan's roots, since rewriting may put other nodes in the place of outputs, and inputs
-        that nothing reads are in no plan.
+        They are stored separately from a plan's roots, since rewriting may replace output nodes, and unread inputs are
+        in no plan.
         """
         definition = self.definition
         inputs = [
@@ -97,7 +97,7 @@ class Build:
         return inputs + [InterfaceValue("output", *pair) for name, value in values for pair in _members(name, value)]
 
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
-        """Return the expression of one operand; a tuple of them for a sequence, None for an absent optional."""
+        """Return the expression of an operand; a tuple of expressions for a sequence, None for an absent optional."""
         blob = self.definition.blob(name)
         value = self.values[blob.name]
         if isinstance(value, Expr) or (value is None and blob.is_optional):
@@ -115,7 +115,7 @@ class Build:
 
 
 def _members(name: str, value: object) -> Iterator[tuple[str, Expr]]:
-    """Yield the expressions of a value by name."""
+    """Yield the expressions of a value with names."""
     if isinstance(value, Expr):
         yield name, value
     elif isinstance(value, tuple):
@@ -135,19 +135,19 @@ class NetBuilder:
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
         self._inner: dict[tuple[str, str], NetBuilder] = {}
-        """builders of inner graphs, by operator and name of the graph"""
+        """builders of inner graphs, keyed by operator and graph name"""
         self._within: Scope | None = None
 
     def __repr__(self) -> str:
         return f"<builder of net {self.definition.name!r}>"
 
     def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
-        """Return the expressions over these inputs; ``ask`` answers operators that must know a value.
+        """Return the expressions over these inputs; ``ask`` answers operators that need to know a value.
 
-        The first operator that does not fit raises an error with its name and line; with ``opaque`` it becomes an
-        operation that is drawn but cannot run, and the build continues.
+        The first operator that does not fit raises an error with its name and line. With ``opaque`` it instead becomes
+        an operation that is drawn but cannot run, and the build continues.
         """
-        # An input that is rewritten has another name for its first version than for the blob.
+        # A rewritten input has different names for its first version and for the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         shapes = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
@@ -158,7 +158,7 @@ class NetBuilder:
         return build
 
     def _build(self, build: Build, lengths: Lengths, opaque: bool, ask: Ask | None) -> None:
-        """Record all operators, operands first, each in its box and at its line of the file."""
+        """Record all operators, operands first, each in its box and with its line of the file."""
         follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
@@ -171,7 +171,7 @@ class NetBuilder:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
-                    # As ``raise … from`` would set it: the error is shown later, with the node.
+                    # As ``raise … from`` would set it, because the error is shown later, with the node.
                     located.__cause__ = error
                     table = build.unsized if isinstance(error, UnknownShapeError) else build.problems
                     table[operator.name] = located
@@ -184,7 +184,7 @@ class NetBuilder:
         enclosing = self._within
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
-            # Boxes are kept from build to build: views and profiles find an operator by the identity of its box.
+            # Boxes are kept between builds, because views and profiles find an operator by the identity of its box.
             if box is None:
                 own = self._operators.get(path[:depth])
                 type = self._box_text(own) if own else ""
@@ -205,7 +205,7 @@ class NetBuilder:
         )
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
-        """Return the values of an operator's outputs, by its type's builder."""
+        """Return the values of an operator's outputs from its type's builder."""
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
             if remedy := self.table.remedy(operator.type):
@@ -236,7 +236,7 @@ class NetBuilder:
         except Exception as error:
             if self.table.is_own(operator.type):
                 raise _defect(operator.type, error) from error
-            # A user's builder: its own exception says more than one of ours, and only lacks the place.
+            # A user's builder: its exception is more informative than ours, and only lacks the location.
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )
@@ -257,7 +257,7 @@ class NetBuilder:
         return results
 
     def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any], ask: Ask | None) -> BuildBody:
-        """Return the function that records an inner graph of an operator, in the scope where it is called."""
+        """Return the function that records an inner graph of an operator, in the scope of the call."""
         definition, builder = operator.bodies[name], self._inside(operator, name)
 
         def build(parameters: Sequence[Any]) -> list[Any]:
@@ -273,7 +273,7 @@ class NetBuilder:
             try:
                 inner = builder.build_within(state.scope, inputs, ask)
             except ExplorerError as error:
-                # A graph without parameters is recorded once the net's inputs have values; a loop's never is.
+                # A graph without parameters is recorded once the net's inputs have values; a loop's graph never is.
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):
                     raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
                 raise
@@ -290,7 +290,7 @@ class NetBuilder:
         return self._inner[key]
 
     def _all_weights(self, operator: OperatorDefinition) -> Iterator[Expr]:
-        """Give the weights of an operator and of its inner graphs."""
+        """Yield the weights of an operator and of its inner graphs."""
         remaining = [(self, operator)]
         while remaining:
             builder, current = remaining.pop()
@@ -301,8 +301,8 @@ class NetBuilder:
 
     def build_within(self, scope: Scope | None, inputs: Mapping[str, Any], ask: Ask | None) -> Build:
         """Return the expressions over these inputs, in boxes inside a scope."""
-        # The body of a loop is recorded once for each trace, every time inside another scope: boxes of the last one end
-        # there.
+        # The body of a loop is recorded once per trace, each time inside another scope, and outside the previous
+        # trace's boxes.
         if scope is not self._within:
             self._within, self._scopes = scope, {}
         with one_deeper(f"the inner graph {self.definition.name}"):
@@ -316,9 +316,9 @@ class NetBuilder:
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
         weights = tuple(self._all_weights(operator))
-        # Types are the file's notes where it has all of them; else the outputs are one value of no type.
+        # Types are the file's notes if they are complete; otherwise the outputs are one value without a type.
         results = kinds if len(kinds) == len(noted) else ()
-        # Part of the operation's identity: two operators that fail for different reasons are never merged.
+        # Part of the operation's identity, so that two operators that fail for different reasons are never merged.
         key = error.given, error.rule, error.fix, operator.name, self.table.format
         schema = self.table.schema(operator.type)
         note = (
@@ -352,7 +352,7 @@ class NetBuilder:
 
 
 def _written(operator: OperatorDefinition) -> str:
-    """Return where the program that the file was exported from has an operator; "" where the file does not note it."""
+    """Return the operator's location in the program that exported the file; "" if the file does not note it."""
     return "" if operator.code is None else f", written in {operator.code.where} line {operator.code.line}"
 
 
@@ -360,16 +360,16 @@ def _defect(type: str, error: Exception) -> ReaderError:
     """Return the error for an unexpected exception in one of explorer's own builders."""
     return ReaderError(
         f"a defect of explorer's reader of {type}: {error.__class__.__name__}: {shorten(str(error), _SHOWN)}",
-        rule="a reader must answer every operator with its value or with a rule that the operator breaks",
-        fix="report it with this line of the file; as a remedy, register the type yourself with file_operator",
+        rule="a reader must return a value for every operator, or raise an error with the rule that it breaks",
+        fix="report it with this line of the file; until it is fixed, register the type with file_operator",
     )
 
 
 def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengths) -> None:
-    """Declare the names of the dimensions of built values; ``lengths`` are those that the inputs bind.
+    """Declare the names of the dimensions of built values; ``lengths`` are bound by the inputs.
 
-    The first value that has a name which no input binds gives its length. An open shape without names is declared for
-    inputs and outputs only, where it is the reader's to choose.
+    The first value with a name that no input binds determines its length. An unnamed open dimension is declared only
+    for inputs and outputs, where the user chooses it.
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)
@@ -377,7 +377,7 @@ def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengt
         value = values.get(name)
         if blob.shape is None or not isinstance(value, Expr) or not isinstance(value.type, TensorType):
             continue
-        # Nothing to name: the file knows all lengths.
+        # Nothing to name, since the file specifies all lengths.
         if all(isinstance(size, int) for size in blob.shape):
             continue
         names = dimension_names(blob.shape, value.type.shape, named)

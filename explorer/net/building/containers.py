@@ -1,8 +1,8 @@
-"""Sequences and optionals among a net's values: tuples of members, and None for a value that is absent.
+"""Sequences and optionals among a net's values: tuples of elements, and None for an absent value.
 
-They hold no memory and are no nodes. Each value of a net, its inputs and outputs among them, is a leaf (an expression,
-an array) or a tuple of leaves; here they are taken apart and put together again. Members are no tuples:
-files may nest plain lists so deep, and share them, that a walk through all of them would not end.
+They have no memory and no nodes. Each value of a net, including inputs and outputs, is a leaf (an expression, an array)
+or a tuple of leaves; here they are flattened and rebuilt. Elements are not tuples, because files may nest and share
+plain lists so deeply that a traversal of all of them would not end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 EXAMPLE_MEMBERS = 2
-"""members of a sequence that a net is drawn for without inputs"""
+"""number of elements of a sequence for which a net is drawn without inputs"""
 
 
 def leaves(values: Iterable[Any]) -> list[Any]:

@@ -1,7 +1,7 @@
 """Diagnostics of a net without running it: problems that keep it from running, and the nodes of a name.
 
-``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed at once, since fixing a file
-by one error at a time needs one export each.
+``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed together, since fixing one
+error at a time needs one export per error.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
 _LISTED = 5
-"""maximum number of weights that a problem names"""
+"""maximum number of weights named in a problem"""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """Unknown operator type, with the operators that have it and similar known types."""
+    """Unknown operator type, with its operators and similar known types."""
 
     type: str
     operators: tuple[OperatorDefinition, ...]
@@ -48,7 +48,7 @@ class UnknownType:
 
 
 def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
-    """Return all operator types of a definition that a table lacks, in the file's order."""
+    """Return all operator types of a definition that are missing from a table, in file order."""
     operators_of: dict[str, list[OperatorDefinition]] = {}
     for operator in definition.operators:
         if operator.type not in table:
@@ -60,7 +60,7 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
 
 
 def unknown_types_error(source: str, unknown: list[UnknownType], table: OperatorTable) -> ExplorerError:
-    """Return the error for a net that has unknown operator types, with what helps with the first of them."""
+    """Return the error for a net with unknown operator types, with a fix for the first of them."""
     first = unknown[0]
     rule = "all operator types must be known; net.types() lists the known ones"
     fix = f"register each: {table.registration(first.type)}"
@@ -94,21 +94,20 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
 
 
 def _alike(build: Build, table: OperatorTable) -> list[list[str]]:
-    """Return the names of the operators that cannot run by themselves, those of one type and one reason together."""
+    """Return the names of the operators that cannot run, grouped by type and reason."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, error in build.problems.items():
         operator = build.definition.ssa.operator(name)
-        # Unknown types are listed already, and an operator that reads one of their results is no problem of its own.
+        # Unknown types are already listed, and an operator that reads their results is not a problem itself.
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
-            # The error as it was before its place was added: a reason is the same for a hundred operators, their places
-            # are not.
+            # The error before its location was added: a hundred operators may share the reason but not the location.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
     return [*groups.values()]
 
 
 def _finding(names: list[str], build: Build) -> str:
-    """Return the finding of operators that cannot run for one reason: that of the first, with the number of others."""
+    """Return the finding for operators that cannot run for one reason: the first one's, with the number of others."""
     text = str(build.problems[names[0]])
     if len(names) == 1:
         return text
@@ -118,9 +117,9 @@ def _finding(names: list[str], build: Build) -> str:
 
 
 def _contradictions(build: Build) -> list[tuple[str, str]]:
-    """Return the operands whose types differ from the file's notes, each with the operator that makes it.
+    """Return the operands whose types differ from the file's notes, each with its producer.
 
-    All operands that are computed from such an operand differ, too: only the first ones are listed.
+    All operands computed from such an operand differ too, so only the first ones are listed.
     """
     definition, wrong = build.definition, set[str]()
     findings = []
@@ -142,19 +141,19 @@ def _contradictions(build: Build) -> list[tuple[str, str]]:
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
     """Return the problems of weights, each with its first operator; problems of all weights have none.
 
-    Weights with the same problem, such as a file that is absent, share one.
+    Weights with the same problem, such as a missing file, are listed together.
     """
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
         return [("", str(absent()))]
     alike: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    """message before and behind the name of its weight → operators and names of weights"""
+    """message before and after the name of its weight → operators and names of weights"""
     for operator in definition.operators:
         for attribute, reference in operator.weights.items():
             try:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
-                # Messages that differ in nothing but the weight's name are one problem of many weights.
+                # Messages that differ only in the weight's name are one problem of many weights.
                 before, name, behind = str(error).partition(f"weight {reference.key!r}")
                 alike.setdefault((before, behind), []).append((operator.name, name))
     return [
@@ -177,19 +176,19 @@ def _is_opaque(value: Expr) -> bool:
 
 
 def _is_lost(value: object) -> bool:
-    """Whether nothing is known about a value: its operator cannot run, and the file notes no type."""
+    """Return whether nothing is known about a value: its operator cannot run, and the file notes no type."""
     return isinstance(value, Expr) and isinstance(value.operation, Opaque) and isinstance(value.type, TupleType)
 
 
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
-    """Return the nodes of an operator, operand or weight, in order of recording; for a weight its tensor.
+    """Return the nodes of an operator, operand or weight, in recording order; for a weight its tensor.
 
-    Any other name is that of a box as pictures show it: ``pool``, ``layer1 / conv2``. Raises UnknownNameError with
+    Any other name refers to a box as shown in pictures: ``pool``, ``layer1 / conv2``. Raise UnknownNameError with
     similar names.
     """
     definition = build.definition
     operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
-    # Nodes are found by their boxes: an operator may have recorded several.
+    # Nodes are found by their boxes, since an operator may have recorded several.
     everything = reachable(ends(build))
     weights = {
         reference.key: (operator.name, attribute)
@@ -228,13 +227,13 @@ def _first(names: list[str], count: int = 3) -> str:
 
 
 def _is_type(type_: str, name: str) -> bool:
-    """Tell whether a type is called so: ``nn.MaxPool2d`` is ``maxpool``, too."""
+    """Return whether a name matches a type; ``maxpool`` also matches ``nn.MaxPool2d``."""
     last = type_.rpartition(".")[2].casefold()
     return name == type_ or name.casefold() in (type_.casefold(), last, re.sub(r"[123]d$", "", last))
 
 
 def _is_below(scope: Scope | None, path: tuple[str, ...]) -> bool:
-    """Tell whether a scope, or one around it, has a path that ends so."""
+    """Return whether the path of a scope, or of one around it, ends with this path."""
     names = _names(scope)
     return any(names[end - len(path) : end] == path for end in range(len(path), len(names) + 1))
 
@@ -260,7 +259,7 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 
 def ends(build: Build) -> list[Expr]:
-    """Return the net's outputs, then unread values; from these, every operator that computes a tensor is reachable."""
+    """Return the net's outputs, then unread values, from which every operator that computes a tensor is reachable."""
     names = dict.fromkeys(build.definition.ssa.outputs)
     blobs = build.definition.blobs.items()
     names |= dict.fromkeys([name for name, blob in blobs if not blob.consumers and blob.producer is not None])

@@ -1,8 +1,7 @@
-"""Example shapes: sizes for a model's unknown dimensions, so that its graph can be shown without inputs.
+"""Example shapes: lengths for a model's unknown dimensions, so that its graph can be shown without inputs.
 
-``net.explore()`` and ``net.preview_plan()`` use it. Which lengths an operator accepts is written nowhere but in its
-builder, so candidates are tried by building the net, which computes nothing, in an order in which a model's usual input
-comes first.
+``net.explore()`` and ``net.preview_plan()`` use them. Only an operator's builder knows which lengths it accepts, so
+candidates are tried by building the net, which computes nothing, starting with usual model inputs.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ Shapes: TypeAlias = Mapping[str, Shape]
 _CHANNELS = (3, 1, 4)
 """numbers of channels: RGB, grey, RGBA"""
 _SIDES = (224, 32, 28, 64, 96, 128, 227, 256, 299, 320, 384, 416, 512, 640)
-"""heights and widths of pictures, most common first"""
+"""image heights and widths, most common first"""
 _REST = (16, 1)
-"""lengths of axes that are neither a batch nor those of a picture: a short sequence"""
+"""length of axes that are neither batch nor image axes: a short sequence"""
 _ALL = (1, 2, 16, 64)
 """lengths tried for all axes if nothing else fits"""
 _RANKS = (2, 1, 3, 4, 0)
-"""numbers of axes of inputs whose file notes none, most common first"""
+"""ranks of inputs without a noted shape, most common first"""
 _TRIED = 20_000
 """maximum number of operators built to find lengths, in addition to four nets"""
 _TEXT = 20
-"""number of characters of an argument that count as one operator: arguments are parsed in every build"""
+"""argument characters that count as one operator, since arguments are parsed in every build"""
 
 
 def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
@@ -44,9 +43,9 @@ def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
 
 
 def same_shapes(definition: NetDefinition, length: int, known: Shapes, rank: int | None = None) -> dict[str, Shape]:
-    """Return the inputs' shapes with one length for all unknown ones; ``known`` are those that were said.
+    """Return the inputs' shapes with one length for all unknown dimensions; ``known`` are given shapes.
 
-    Inputs whose file notes no shape have ``rank`` axes.
+    Inputs without a noted shape have ``rank`` axes.
     """
     return _filled(definition, lambda name, axis: length, known=known, rank=rank)
 
@@ -56,7 +55,7 @@ def fitting(
 ) -> dict[str, Shape]:
     """Return the first shapes for which all known operators fit together, else those for which most do.
 
-    ``known`` are shapes of inputs that were said: they are not tried out, and bind the names of lengths elsewhere.
+    ``known`` are given shapes of inputs, which are not varied and bind named lengths elsewhere.
     """
     without_rank = any(definition.input(name).shape is None for name in definition.inputs if name not in known)
     if not (is_open(definition) or without_rank) or len(known) == len(definition.inputs):
@@ -64,9 +63,9 @@ def fitting(
     # These cannot run for any shape.
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
-    # Each try builds the whole net: large nets get fewer, so that opening one stays quick.
+    # Each attempt builds the whole net, so large nets get fewer attempts to keep opening fast.
     for shapes in islice(_candidates(definition, known), max(4, _TRIED // _work(definition))):
-        # Operators of unknown types fail for every shape, and say nothing about this one.
+        # Operators of unknown types fail for every shape, so they provide no information.
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
             return shapes
@@ -85,10 +84,10 @@ def _work(definition: NetDefinition) -> int:
 
 
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
-    """Return the assumed lengths as text: "batch = 1, seq = 16" by the file's names of dimensions.
+    """Return the assumed lengths as text, with the file's dimension names: "batch = 1, seq = 16".
 
-    Of dimensions without a name, or with a number for one (torch's exporter writes "s77"), it is "? = 1" if all are
-    equal, else the shapes of their inputs.
+    Dimensions without a name, or with a numbered name ("s77" from torch's exporter), are written "? = 1" if all are
+    equal, else as the shapes of their inputs.
     """
     named: dict[str, int] = {}
     unnamed: set[int] = set()
@@ -131,7 +130,7 @@ def _filled(
         for axis, dimension in enumerate(noted or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
             if isinstance(dimension, str) and size is not None:
-                # The first input that has a name decides its length for all others.
+                # The first input with a name determines its length for all others.
                 size = lengths.setdefault(dimension, size)
             if size is not None:
                 shape.append(size)
@@ -146,9 +145,9 @@ def _filled(
 
 
 def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, Shape]]:
-    """Yield shapes to try: a picture of a usual size, a short sequence, then one length for all axes.
+    """Yield shapes to try: an image of a usual size, a short sequence, then one length for all axes.
 
-    Where the file notes no shape of an input, each of these is tried with some numbers of axes.
+    If the file notes no shape for an input, each of these is tried with several ranks.
     """
     notes = {name: definition.input(name).shape or () for name in definition.inputs}
     sides = {name: _sides(noted) for name, noted in notes.items()}
@@ -157,7 +156,7 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
     ranks = _RANKS if any(definition.input(name).shape is None for name in notes) else (None,)
     for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
         for side in _SIDES if has_pictures else (0,):
-            # Defaults bind the loop's values now: a closure would see those of the last round.
+            # Defaults bind the loop's values now, since a closure would see the last iteration's values.
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
                 return side if axis in sides[name] else 1 if axis == 0 else rest
 
@@ -165,22 +164,22 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
             named = {axis: side for axis in axes if isinstance(axis, str)}
             tried += [_filled(definition, length, named, known, rank) for rank in ranks]
     tried += [same_shapes(definition, length, known, rank) for length in _ALL for rank in ranks]
-    # Inputs with few open lengths get the same shapes from several choices.
+    # Several choices give the same shapes if inputs have few open lengths.
     yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
 
 
 def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
-    """Return the unknown height and width axes of a possible picture: channels first, or last."""
+    """Return the unknown height and width axes of a possible image, channels first or last."""
     orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(noted), ())
     for channels, *sides in orders:
-        # Three axes or four are pictures only if one of them can be the channels.
+        # Three or four axes are an image only if one of them can be the channels.
         if noted[channels] in _CHANNELS:
             return tuple(axis for axis in sides if not isinstance(noted[axis], int))
     return (2, 3) if len(noted) == 4 and not any(isinstance(length, int) for length in noted[1:]) else ()
 
 
 def no_input(definition: NetDefinition, name: str) -> UnknownNameError:
-    """Return the error for a name that is no input's; the name of a length leads to its input."""
+    """Return the error for a name that is not an input; the name of a length refers to its input."""
     known = definition.inputs
     owner = next((own for own in known if name in (definition.input(own).shape or ())), None)
     fix = "name an input" if owner is None else f"name the input: {name} is a length of {owner}"
@@ -188,7 +187,7 @@ def no_input(definition: NetDefinition, name: str) -> UnknownNameError:
 
 
 def not_held(definition: NetDefinition, name: str, error: ExplorerError) -> ExplorerError:
-    """Return the error for an input whose declared shape no array can have."""
+    """Return the error for an input whose declared shape is impossible for an array."""
     return graph_error(
         definition.source,
         None,

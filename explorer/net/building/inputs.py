@@ -1,8 +1,7 @@
-"""Inputs of a net, passed in order or by name, as arrays of the file's types.
+"""Inputs of a net, passed in order or by name, as arrays with the file's types.
 
-Every way to run a net goes through here, before anything is computed. Arrays keep their dtype, and are refused where
-the file wants another; only lists, which have none, are converted, and only where no number changes by more than
-rounding.
+Every way to run a net uses this, before anything is computed. Arrays keep their dtype, and are rejected if the file
+requires another. Only lists, which have none, are converted, and only if no number changes by more than rounding.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from explorer.net.definition.operator_definition import STRING
 from explorer.record.reasons import counted_text
 
 _NO_NUMBERS = "USOMm"
-"""kinds of dtypes of texts, objects and dates"""
+"""dtype kinds of strings, objects and dates"""
 
 
 def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all inputs by name, in the net's order; one dict among ``inputs`` gives them by name.
+    """Return the values of all inputs by name, in the net's order; a single dict among ``inputs`` is keyed by name.
 
-    Raises OperandError if one is missing, passed twice, or too many; UnknownNameError for an unknown name.
+    Raise OperandError if an input is missing, passed twice or unexpected; UnknownNameError for an unknown name.
     """
     if len(inputs) == 1 and isinstance(inputs[0], Mapping) and not _is_dictionary(definition, inputs[0]):
         named, inputs = {**inputs[0], **named}, ()
@@ -55,25 +54,25 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
 
 
 def _is_dictionary(definition: NetDefinition, value: Mapping[Any, Any]) -> bool:
-    """Whether a dict is the value of the net's one input, and not a value by its name."""
+    """Return whether a dict is the value of the net's one input, rather than a value keyed by its name."""
     names = definition.inputs
     return len(names) == 1 and bool(definition.input(names[0]).keys) and {*value} != {*names}
 
 
 def is_shape(value: Any) -> bool:
-    """Whether a value is a shape: a tuple of lengths."""
+    """Return whether a value is a shape, a tuple of lengths."""
     return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
 
 
 def is_symbolic(blob: BlobDefinition, value: Any) -> bool:
-    """Whether a value of an input is expressions, or shapes that parameters are made of, and no arrays."""
+    """Return whether the value of an input consists of expressions or shapes rather than arrays."""
     if blob.is_sequence and isinstance(value, (tuple, list)) and not (value and is_shape(value)):
         return any(isinstance(member, Expr) or is_shape(member) for member in value)
     return isinstance(value, Expr) or is_shape(value)
 
 
 def as_value(blob: BlobDefinition, value: Any) -> Any:
-    """Return an input's array, the arrays of a sequence as a tuple, or None for an optional that is absent."""
+    """Return an input's array, the arrays of a sequence as a tuple, or None for an absent optional."""
     if value is None and blob.is_optional:
         return None
     if not blob.is_sequence:
@@ -88,7 +87,7 @@ def as_value(blob: BlobDefinition, value: Any) -> Any:
 
 
 def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
-    """Return the values of a dictionary in the order of the file's keys, with 0 or "" for one that is left out."""
+    """Return the values of a dictionary in the order of the file's keys, with 0 or "" for a missing one."""
     if not blob.keys:
         raise OperandError(f"input {blob.name!r} is a dictionary", rule=array_rule(blob))
     strange = next((key for key in value if key not in blob.keys), None)
@@ -103,9 +102,9 @@ def _in_order(blob: BlobDefinition, value: Mapping[Any, Any]) -> list[Any]:
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Any:
-    """Return a read-only view of an input's array; numbers and lists get the file's dtype, where it holds them.
+    """Return a read-only view of an input's array; numbers and lists get the file's dtype if it can hold them.
 
-    A tensor on another device than cpu is returned as it is, to be used there.
+    A tensor on a device other than cpu is returned unchanged, to be used there.
     """
     dtype = noted_dtype(blob)
     if isinstance(value, Tensor) and value.device is not cpu and blob.dtype != "bfloat16":
@@ -120,7 +119,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
         raise OperandError(
             f"input {blob.name!r} is no rectangular array of numbers: {error}", rule=array_rule(blob)
         ) from None
-    # An array keeps its dtype, so that a wrong one is refused and not converted silently; a list has none.
+    # An array keeps its dtype, so that a wrong dtype is rejected rather than converted silently; a list has none.
     if dtype is not None and not _has_dtype(value):
         held = f"numbers of {array.dtype.name}" + (f" from {array.min()} to {array.max()}" if array.size else "")
         converted = _converted(array, dtype)
@@ -128,17 +127,17 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
             fix = f"convert them first: np.asarray(…).astype({dtype.name!r})"
             raise OperandError(f"input {blob.name!r} has {held}", rule=array_rule(blob), fix=fix)
         array = converted
-    # a tensor of bfloat16 is held as float32
+    # a bfloat16 tensor is stored as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
         array = array.astype(np.float32)
-    # The caller's own array stays writable; what the net holds of it is not.
+    # The caller's own array stays writable, but the net's view of it is not.
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def _texts(blob: BlobDefinition, value: Any) -> Array:
-    """Return an input's texts, as wide as the next power of two of the longest one, so that plans are kept."""
+    """Return an input's strings, with the longest length rounded up to a power of two, so that plans are reused."""
     rule = f"the array must be as the file says, texts {shape_text(blob.shape)}"
     try:
         array = np.asarray(value)
@@ -149,23 +148,23 @@ def _texts(blob: BlobDefinition, value: Any) -> Array:
     if not is_text(array.dtype):
         raise OperandError(f"input {blob.name!r} has elements of {array.dtype}", rule=rule, fix="pass str values")
     longest = int(np.strings.str_len(array).max(initial=1))
-    # NumPy's dtype of texts has a length, and with it the type of the input: by powers of two few plans serve all
-    # texts.
+    # NumPy's string dtype includes a length, and so does the input's type; with powers of two a few plans suffice for
+    # all strings.
     array = array.astype((np.str_, 1 << (longest - 1).bit_length()))
     array.flags.writeable = False
     return array
 
 
 def _has_dtype(value: Any) -> bool:
-    """Whether a value is an array, or a list of samples that are."""
+    """Return whether a value is an array, or a list of samples that are arrays."""
     samples = value if isinstance(value, (list, tuple)) else ()
     return hasattr(value, "__array__") or any(getattr(sample, "ndim", 0) for sample in samples)
 
 
 def _converted(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    """Return the numbers of a list in a dtype, None where it cannot hold them: a part, a sign or a size would be lost.
+    """Return the numbers of a list in a dtype; None if a fraction, a sign or a magnitude would be lost.
 
-    Numbers are rounded to the nearest of a dtype of floats.
+    Numbers are rounded to the nearest value of a floating-point dtype.
     """
     if not array.size:
         return array.astype(dtype)
@@ -178,7 +177,7 @@ def _converted(array: Array, dtype: np.dtype[Any]) -> Array | None:
         return array.astype(dtype) if fits else None
     if array.dtype.kind == "c" and not name.startswith("complex"):
         return None
-    # Infinite numbers of a list are meant; a finite one that would become infinite is a mistake.
+    # Infinite numbers in a list are intended; a finite number that would become infinite is a mistake.
     largest = np.max(np.abs(array), initial=0, where=np.isfinite(array))
     floats: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # as above
     return array.astype(dtype) if largest <= float(floats.max) else None

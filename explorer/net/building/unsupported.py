@@ -1,7 +1,7 @@
 """Unsupported operators of a file, drawn as operations that cannot run.
 
-A net with them can be looked at, cut and edited, which is how somebody finds out what a model lacks. It cannot be run:
-the kernel raises the reason for which the operator could not be built.
+A net with them can be inspected, cut and edited, which shows a user what the model lacks. It cannot be run: the kernel
+raises the reason why the operator could not be built.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from explorer.core.ir.function import Call, Item
 from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 UNSIZED = "shape unknown"
-"""why an operator is drawn as opaque that runs once the inputs have values"""
+"""why an operator that runs once the inputs have values is drawn as opaque"""
 
 
 class Opaque(Operation):
@@ -31,9 +31,9 @@ class Opaque(Operation):
     """name in the file"""
     format: str
     note: str = "cannot run"
-    """why it is drawn like this, on its label"""
+    """why it is drawn as opaque, for its label"""
     contents: str = ""
-    """digest of its arguments and inner graphs, by which operators of two nets are told apart"""
+    """digest of its arguments and inner graphs, which distinguishes operators of two nets"""
     takes_tuples = True
     nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
     refuses_gradient = True
@@ -44,16 +44,16 @@ class Opaque(Operation):
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Any) -> Any:
-        """Raise OperandError: the operator cannot be computed."""
+        """Raise OperandError, since the operator cannot be computed."""
         raise OperandError(
-            f"operator {self.operator!r} of type {self.kind} ({self.format}) is drawn, and cannot be computed: "
+            f"operator {self.operator!r} of type {self.kind} ({self.format}) is drawn, but cannot be computed: "
             f"{self.reason}",
             rule=self.rule or "an operator must have a known type and operands that fit",
             fix=self.fix or f"net.check() lists all that keeps {self.operator!r} from running",
         )
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
-        """Return 0: the work is unknown."""
+        """Return 0, because the work is unknown."""
         return 0
 
     @property
@@ -63,13 +63,13 @@ class Opaque(Operation):
 
 
 class OpaqueCall(Opaque, Call):
-    """Operator whose inner graph is known, and whose results are not: a loop of an unknown number of stacked turns."""
+    """Operator with a known inner graph and unknown results: a loop that stacks an unknown number of iterations."""
 
     inlinable: ClassVar[bool] = False
 
 
 def is_unsized(value: object) -> bool:
-    """Whether a value has no type because values of the net's inputs decide its shape."""
+    """Return whether a value has no type because values of the net's inputs determine its shape."""
     maker = value.operands[0] if isinstance(value, Expr) and isinstance(value.operation, Item) else value
     return (
         isinstance(maker, Expr)

@@ -1,7 +1,7 @@
 """Weights of a net: tensors that read their file when their values are needed, and that users may replace.
 
-A model's graph can be opened, drawn and planned without reading any weight; a run reads each once. Replacing a weight
-checks shape and dtype at once, because the error of a later run would not name the assignment.
+A model's graph can be opened, drawn and planned without reading weights; a run reads each once. Replacing a weight
+checks shape and dtype immediately, because the error of a later run would not name the assignment.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 
 _SHOWN = 200
-"""maximum number of weights that are shown"""
-_tokens = count(-1, -1)  # negative: tokens of arrays count up from 0
+"""maximum number of weights shown"""
+_tokens = count(-1, -1)  # negative, because tokens of arrays count up from 0
 
 
 class FileStorage(Storage):
@@ -38,7 +38,7 @@ class FileStorage(Storage):
     def __init__(self, read: Callable[[], Array]) -> None:
         self._read = read
         self._held: Array | None = None
-        # What recorded tensors are compared and cached by, so that no weight is read for it.
+        # Recorded tensors are compared and cached by it, so that no weight is read for that.
         self.token = next(_tokens)
         self.device, self.shared = cpu, "the net's file holds it"
         self.version = 0
@@ -48,13 +48,13 @@ class FileStorage(Storage):
         """The value, read-only."""
         if self._held is None:
             array = self._read()
-            # Operators may share the array, and runs read it as it is.
+            # Operators may share the array, and runs read it without a copy.
             array.flags.writeable = False
             self._held = array
         return self._held
 
     def peek(self) -> Array:
-        """Return the value, which is read and not kept if it has not been read before."""
+        """Return the value; a value that has not been read yet is read but not kept."""
         return self._read() if self._held is None else self._held
 
     def release(self) -> None:
@@ -63,7 +63,7 @@ class FileStorage(Storage):
 
 
 class WeightOnDevice(Storage):
-    """Storage of a weight on another device than cpu: copied there at first use, and again after a release."""
+    """Storage of a weight on a device other than cpu, copied there at first use, and again after a release."""
 
     __slots__ = ("_held", "_source")
 
@@ -75,7 +75,7 @@ class WeightOnDevice(Storage):
 
     @property
     def array(self) -> Any:
-        """The device's array, to be read only; NumPy's memory is not kept for it."""
+        """The device's array, which must only be read; NumPy's memory is not kept for it."""
         if self._held is None:
             self._held = self.device.put(self._source.peek())
         return self._held
@@ -86,7 +86,7 @@ class WeightOnDevice(Storage):
 
 
 class JoinedWeights(FileWeights):
-    """Weights of a file together with arrays added later; the file's are read on demand."""
+    """Weights of a file together with arrays added later; the file's weights are read on demand."""
 
     def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
         self._base, self._added = base, dict(added)
@@ -117,14 +117,14 @@ class JoinedWeights(FileWeights):
 
 
 def joined(base: Weights, added: Mapping[str, Array]) -> Weights:
-    """Return the weights of both; added ones take precedence."""
+    """Return the weights of both, in which added ones take precedence."""
     if not added:
         return base
     return {**base, **added} if isinstance(base, dict) else JoinedWeights(base, added)
 
 
 class NetWeights:
-    """Weights of a net by operator and attribute; each is one tensor until it is replaced."""
+    """Weights of a net by operator and attribute, each of which is one tensor until it is replaced."""
 
     def __init__(self, definition: NetDefinition) -> None:
         self._definition = definition
@@ -150,10 +150,10 @@ class NetWeights:
         return "\n".join([f"<{counted_text(len(rows), 'weight')}>", *[line.rstrip() for line in lines], *rest])
 
     def tensor(self, operator: str, attribute: str) -> Tensor:
-        """Return the tensor of a declared weight, of the declared shape; nothing is read.
+        """Return the tensor of a declared weight, with the declared shape, without reading it.
 
-        It is on the device that the net is recorded for, and belongs to the box of the operator being built, wherever
-        it was used or replaced before. Texts stay on cpu.
+        It is on the device for which the net is recorded, and belongs to the box of the operator being built, wherever
+        it was used or replaced before. Strings stay on cpu.
         """
         key = operator, attribute
         if key not in self._tensors:
@@ -162,7 +162,7 @@ class NetWeights:
         tensor = self._tensors[key]
         if state.device is not cpu and not is_text(tensor.dtype):
             tensor = self._on_device(operator, attribute, tensor, state.device)
-        # A weight is drawn with its operator, also where that was renamed since.
+        # A weight is drawn with its operator, even if the operator was renamed since.
         if state.scope is not None and state.scope.kind == "file":
             tensor.scope = state.scope
         return tensor
@@ -170,7 +170,7 @@ class NetWeights:
     def _on_device(self, operator: str, attribute: str, source: Tensor, device: Device) -> Tensor:
         """Return a weight's tensor on a device, the same one for each use there."""
         key = operator, attribute, device
-        # Made for a look-up that usually finds one: it copies nothing before its array is asked for.
+        # Created for a look-up that usually succeeds, so it copies nothing until its array is requested.
         storage = self._on_devices.setdefault((source.storage, device), WeightOnDevice(source.storage, device))
         known = self._tensors_on_devices.get(key)
         if known is None or known.storage is not storage:
@@ -186,29 +186,28 @@ class NetWeights:
         return stored_tensor(self._storages.setdefault(reference, read), type_, reference.key)
 
     def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
-        """Return the weights of an edited definition; shared ones are kept; ``renamed`` maps new names to old ones."""
+        """Return the weights of an edited definition, keeping shared ones; ``renamed`` maps new names to old ones."""
         weights = NetWeights(definition)
         weights.version = self.version
         for operator in definition.operators:
             old = renamed.get(operator.name, operator.name)
             for attribute, reference in operator.weights.items():
                 tensor = self._tensors.get((old, attribute))
-                # An operator of this name with other weights is another operator.
+                # An operator with this name but other weights is another operator.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
-                    # The tensor itself, not another one over its storage: expressions of the edited net have the same
-                    # leaves.
+                    # The same tensor, not another one with its storage: the edited net's expressions keep their leaves.
                     weights._tensors[operator.name, attribute] = tensor
         return weights
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:
-        """Use another array from now on; raise OperandError if its shape or dtype is not the declared one.
+        """Use another array from now on; raise OperandError if it does not have the declared shape and dtype.
 
-        A list of numbers gets the declared dtype, and the declared shape if it is flat and has that size.
+        A list of numbers gets the declared dtype, and also the declared shape if it is flat and has that size.
         """
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
         dtype = memory_dtype(reference.dtype)
-        # Lists have no dtype of their own; an array of another dtype is more likely a mistake.
+        # Lists have no dtype; an array with another dtype is more likely a mistake.
         if not isinstance(value, (Tensor, np.ndarray)):
             array = array.astype(dtype)
             if array.shape == (math.prod(reference.shape),):
@@ -224,9 +223,9 @@ class NetWeights:
         self.version += 1
 
     def take(self, operator: str, attribute: str, dtype: Any = None, *, release: bool = True) -> Array:
-        """Return a weight as a read-only array, and release the memory that the net holds for it.
+        """Return a weight as a read-only array, and release the net's memory for it.
 
-        Raises OperandError for a weight without elements, and if ``dtype`` is given and is not the declared one.
+        Raise OperandError for a weight without elements, and for a ``dtype`` other than the declared one.
         """
         reference = self._definition.operator(operator).weights[attribute]
         named = f"the weight {attribute!r} of operator {operator!r}"
@@ -240,7 +239,7 @@ class NetWeights:
         if dtype is not None and np.dtype(dtype) != declared:
             raise OperandError(
                 f"{named} as {np.dtype(dtype).name}",
-                rule=f"a weight must be read as the dtype that the net declares, {declared.name}",
+                rule=f"a weight must be read with the dtype that the net declares, {declared.name}",
                 fix=f"leave dtype out, and convert the array: .astype({np.dtype(dtype).name!r})",
             )
         array = self.tensor(operator, attribute).array
@@ -250,13 +249,13 @@ class NetWeights:
 
     @property
     def are_replaced(self) -> bool:
-        """Whether every weight has been replaced, so that the file's are not needed."""
+        """Return whether every weight has been replaced, so that the file's weights are not needed."""
         keys = ((operator.name, attribute) for operator in self._definition.operators for attribute in operator.weights)
         tensors = (self._tensors.get(key) for key in keys)
         return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in tensors)
 
     def release(self, operator: str, attribute: str) -> None:
-        """Drop the array from memory, also a replacement: the next use reads the file again."""
+        """Drop the array from memory, including a replacement; the next use reads the file again."""
         tensor = self._tensors.get((operator, attribute))
         if tensor is None:
             return

@@ -1,1 +1,1 @@
-"""Definitions: programs by names as plain data, with versions, edits, subgraphs, scopes and JSON."""
+"""Definitions: programs over named values as plain data, with versions, edits, subgraphs, scopes and JSON."""

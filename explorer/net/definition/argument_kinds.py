@@ -1,7 +1,7 @@
 """Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged.
 
-PNNX numbers them in its C++ class Parameter; ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments there. A
-plain value of Python has one kind, so that none is stored: it follows from the value.
+PNNX numbers them in its C++ class Parameter, where ``1`` and ``1.0``, or ``(1,)`` and ``1``, are different arguments. A
+plain Python value has only one kind, which follows from the value, so no kind is stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Type notes of a file's operands, and its unknown lengths, bound by the given inputs.
+"""Type notes of a file's operands, whose unknown lengths are bound by the given inputs.
 
-Files note shapes with lengths left open, by name or by nothing. Nets check their inputs against these notes, and
-operators that cannot run take their types from them.
+Files note shapes with open lengths, named or unnamed. Nets check their inputs against these notes, and operators that
+cannot run get their types from them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from explorer.net.definition.definition import BlobDefinition, Dimension, NetDef
 from explorer.net.definition.operator_definition import is_noted, memory_dtype
 
 _SHOWN = 8
-"""most keys that an error lists"""
+"""maximum number of keys listed in an error"""
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _NUMBER = re.compile(r"s\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Unknown lengths of a net as bound by its inputs: by name, and a common one for those without a name."""
+    """Unknown lengths of a net as bound by its inputs: lengths by name, and a common one for unnamed dimensions."""
 
     named: Mapping[str, int]
     nameless: int | None
-    """None if the inputs have no nameless length, or different ones"""
+    """None if the inputs have no unnamed length, or different ones"""
 
     @classmethod
     def of(cls, definition: NetDefinition, shapes: Mapping[str, Shape]) -> Lengths:
@@ -42,15 +42,15 @@ class Lengths:
             noted = definition.input(name).shape
             for dimension, length in zip(noted if noted is not None else (), shape, strict=False):
                 if isinstance(dimension, str):
-                    # The first one counts; check_inputs refuses inputs that disagree.
+                    # The first length counts; check_inputs rejects inputs that disagree.
                     named.setdefault(dimension, length)
                 elif dimension is None:
                     nameless.add(length)
-        # Unknown lengths without a name may be different ones: equal numbers are the only hint that they are the same.
+        # Unknown lengths without a name may differ; equal values are the only indication that they are the same.
         return cls(named, nameless.pop() if len(nameless) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
-        """Return the shape with its unknown lengths filled in; None if one is not bound."""
+        """Return the shape with its unknown lengths filled in; None if one of them is not bound."""
         lengths: list[int] = []
         for dimension in shape:
             length = (
@@ -63,13 +63,13 @@ class Lengths:
 
 
 def is_open(definition: NetDefinition) -> bool:
-    """Whether the net's inputs have unknown lengths."""
+    """Return whether the net's inputs have unknown lengths."""
     noted = [definition.blob(name).shape for name in definition.inputs]
     return any(not isinstance(size, int) for shape in noted for size in shape or ())
 
 
 def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
-    """Return the noted dtype of an operand, as it is in memory, or None."""
+    """Return the noted dtype of an operand, as in memory, or None."""
     return None if blob.dtype is None else memory_dtype(blob.dtype)
 
 
@@ -91,22 +91,22 @@ def shape_text(shape: tuple[Dimension, ...] | None) -> str:
 
 
 def is_name(size: Dimension) -> TypeGuard[str]:
-    """Whether a noted length is a name by which a reader knows it: "batch", but not "s77" or "s53//2 + 1".
+    """Return whether a noted length is a meaningful name: "batch", but not "s77" or "s53//2 + 1".
 
-    torch's exporter numbers the lengths that nobody named, and writes what is computed from them as expressions.
+    torch's exporter numbers unnamed lengths, and writes derived lengths as expressions.
     """
     return isinstance(size, str) and _NAME.fullmatch(size) is not None and _NUMBER.fullmatch(size) is None
 
 
 def symbolic_text(shape: tuple[Dimension, ...]) -> str:
-    """Return a shape note as it is drawn, ``batch×?×64``; "scalar" without dimensions."""
+    """Return a shape note for drawing, ``batch×?×64``; "scalar" without dimensions."""
     return "×".join(["?" if size is None else str(size) for size in shape]) or "scalar"
 
 
 def dimension_names(shape: tuple[Dimension, ...], actual: Shape, named: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the noted name of each dimension of a value: "" for one without, or whose name means another length.
+    """Return the noted name of each dimension of a value: "" if it has none, or if the name has another length.
 
-    ``named`` are the lengths of names that are known. Empty if the value has another rank, or other known lengths.
+    ``named`` maps known names to lengths. Empty if the value has another rank, or other known lengths.
     """
     if not fits(shape, actual):
         return ()
@@ -129,8 +129,8 @@ def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
 
 
 def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
-    """Whether a shape has the rank and the known lengths of a note."""
-    # A named or an open length fits everything here: whether one name has one length is asked of all inputs together.
+    """Return whether a shape has the rank and the known lengths of a note."""
+    # A named or open length matches anything here; check_inputs checks each name across all inputs.
     return len(noted) == len(shape) and all(
         size == length for size, length in zip(noted, shape, strict=True) if isinstance(size, int)
     )
@@ -141,10 +141,10 @@ def check_inputs(
     types: Iterable[tuple[str, TensorType]],
     fix: str = "reshape or resize the input to that shape",
 ) -> None:
-    """Raise OperandError for inputs that contradict the file: dtype, rank, known lengths, or lengths of one name.
+    """Raise OperandError for inputs that contradict the file's dtype, rank, known lengths, or lengths of one name.
 
-    ``types`` are those of inputs by name, and of each member of a sequence; ``fix`` is the fix for
-    a shape that does not fit.
+    ``types`` are (name, type) of inputs, and of each element of a sequence; ``fix`` is the fix for a shape that does
+    not fit.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:
@@ -165,7 +165,7 @@ def check_inputs(
                 fix=fix,
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
-            # members of a sequence have lengths of their own
+            # elements of a sequence have separate lengths
             if isinstance(dimension, str) and not blob.is_sequence:
                 first, where = named.setdefault(dimension, (length, name))
                 if first != length:
@@ -182,12 +182,12 @@ def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
 
 
 def array_rule(blob: BlobDefinition) -> str:
-    """Return what an input's array must be as a rule: ``the array must be as the file says, float32 (1, ?)``."""
+    """Return the requirement on an input's array: ``the array must be as the file says, float32 (1, ?)``."""
     dtype = noted_dtype(blob)
     rule = f"the array must be as the file says, {'numbers' if dtype is None else dtype.name} {shape_text(blob.shape)}"
     return f"{rule}, or a dict of {keys_text(blob)}" if blob.keys else rule
 
 
 def keys_text(blob: BlobDefinition) -> str:
-    """Return the keys of the dictionary that an input stands for, the first ones of many: ``'a', 'b', …``."""
+    """Return the dictionary keys that an input represents, at most the first ones: ``'a', 'b', …``."""
     return ", ".join([*map(repr, blob.keys[:_SHOWN]), *["…"] * (len(blob.keys) > _SHOWN)])

@@ -1,8 +1,8 @@
 """Net definitions: operators over named, versioned blobs, as read from any file format.
 
-A definition has no state and no engine values; a net built from it gives it meaning. Operators are connected by the
+A definition has no state and no engine values; a net built from it defines its meaning. Operators are connected by the
 names of their blobs, never by position. A blob has one producer, an operator or an input, unless the program may
-rewrite its blobs: then every version of a blob has one.
+rewrite its blobs; then each version of a blob has one.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NetDefinition:
-    """Program by names: ``operators`` in the file's order; ``inputs`` and ``outputs`` are names of blobs.
+    """Program over named values: ``operators`` in file order; ``inputs`` and ``outputs`` are names of blobs.
 
-    Make one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` has every version of every blob by
-    its own name. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer"); ``rewrites`` means that
-    operators run in order and may write a blob again. ``source`` is the file's path, or ""; it and the values of
-    weights are ignored in comparisons.
+    Create one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` contains every version of every
+    blob by its unique name. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer"); ``rewrites``
+    means that operators run in order and may write a blob again. ``source`` is the file's path, or ""; comparisons
+    ignore it and the values of weights.
     """
 
     name: str
@@ -85,9 +85,9 @@ class NetDefinition:
     ) -> NetDefinition:
         """Derive producers and consumers and check the graph.
 
-        ``types`` notes types by name: a blob's, or that of one version (``x@1``); a blob's plain name is its first.
-        Raises an error that names operator, blob and line for an operator's or input's name used twice, a blob with two
-        producers that may not be rewritten, a blob that nobody produces, a read of an overwritten version, and a cycle.
+        ``types`` contains type notes by name, of a blob or of one version (``x@1``); a plain name means the first
+        version. Raise an error with operator, blob and line for a duplicate operator or input name, a blob with two
+        producers that may not be rewritten, a blob without a producer, a read of an overwritten version, and a cycle.
         """
         operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
         noted = types or {}
@@ -108,12 +108,12 @@ class NetDefinition:
             rewrites,
             doc,
         )
-        definition.topological_order  # noqa: B018  (a cycle is refused here, not at the first use)
+        definition.topological_order  # noqa: B018  (a cycle is rejected here, not at the first use)
         return definition
 
     @cached_property
     def ssa(self) -> NetDefinition:
-        """The same program with every version of a blob under its own name; itself if no blob is rewritten."""
+        """The same program with a unique name for every version of a blob; itself if no blob is rewritten."""
         if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
             return self
         resolved = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
@@ -125,7 +125,7 @@ class NetDefinition:
 
     @cached_property
     def results(self) -> dict[str, str]:
-        """The outputs by the names under which a run returns them: ``y`` that is listed again is ``y_2``."""
+        """The outputs by the names under which a run returns them; a repeated ``y`` is returned as ``y_2``."""
         results: dict[str, str] = {}
         for blob in self.outputs:
             numbered = (f"{blob}_{number}" for number in count(2))
@@ -146,19 +146,19 @@ class NetDefinition:
 
     @property
     def is_table(self) -> bool:
-        """Whether it hands out stored weights and computes nothing, as the definition of a file of weights does."""
+        """Whether it only returns stored weights and computes nothing, like the definition of a weights file."""
         ends = self.inputs or self.outputs or any(operator.inputs for operator in self.operators)
         return not ends and any(operator.weights for operator in self.operators)
 
     def operator(self, name: str) -> OperatorDefinition:
-        """Return the operator of this name."""
+        """Return the operator with this name."""
         try:
             return self._by_name[name]
         except KeyError:
             raise UnknownNameError(name, kind="operator", known=self._by_name, fix=self._owner_of(name)) from None
 
     def _owner_of(self, name: Any) -> str:
-        """Return the expression that a reader may mean by the key of a weight, else where all operators are."""
+        """Return the expression that a user may mean by a weight's key, else where to find all operators."""
         for operator in self.operators:
             for attribute, reference in operator.weights.items():
                 if reference.key == name:
@@ -166,7 +166,7 @@ class NetDefinition:
         return "net.operators has all operators by name"
 
     def blob(self, name: str) -> BlobDefinition:
-        """Return a blob in its final version, or one version of it by its own name (``x@0``)."""
+        """Return a blob in its final version, or one version of it by its unique name (``x@0``)."""
         blob = self.blobs.get(name)
         if blob is not None:
             return blob
@@ -178,11 +178,11 @@ class NetDefinition:
         return versions[-1]
 
     def has_blob(self, name: str) -> bool:
-        """Whether :meth:`blob` finds this name."""
+        """Return whether :meth:`blob` finds this name."""
         return name in self.blobs or name in self._versions
 
     def input(self, name: str) -> BlobDefinition:
-        """Return an input as it is given to the net, before any operator rewrites it."""
+        """Return an input as passed to the net, before any operator rewrites it."""
         return self.blobs[name] if name in self.blobs else self._versions[name][0]
 
     def versions(self, blob: str) -> tuple[BlobDefinition, ...]:
@@ -197,7 +197,7 @@ class NetDefinition:
         """Read one weight, an array of the declared shape; raise BudgetError if it exceeds the memory budget."""
         reference = self._reference(operator, attribute)
         dtype = memory_dtype(reference.dtype)
-        # Before anything is read: a file of a few bytes may declare any shape.
+        # Before anything is read, since a file of a few bytes may declare any shape.
         claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * dtype.itemsize)
         claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), dtype.itemsize)
         array = self.weights[reference.key]
@@ -205,12 +205,12 @@ class NetDefinition:
             raise OperandError(
                 f"weight {attribute!r} of operator {operator!r} has shape {array.shape}",
                 rule=f"the array must have the declared shape {reference.shape}",
-                fix="pass an array of the declared shape, or change the declaration, too",
+                fix="pass an array of the declared shape, or change the declaration as well",
             )
         return array
 
     def verify(self, operator: str, attribute: str) -> None:
-        """Raise an error if a weight cannot be read; no array is made of a file's weight."""
+        """Raise an error if a weight cannot be read; no array is created for a weight in a file."""
         if isinstance(self.weights, FileWeights):
             self.weights.verify(self._reference(operator, attribute).key)
         else:
@@ -225,9 +225,9 @@ class NetDefinition:
 
     @cached_property
     def topological_order(self) -> tuple[OperatorDefinition, ...]:
-        """The operators, each after those whose blobs it reads; ready ones in the file's order.
+        """The operators, each after the operators whose blobs it reads; ready ones in file order.
 
-        If blobs may be rewritten it is the file's order, so that no blob is overwritten before it is read.
+        If blobs may be rewritten, this is the file order, so that no blob is overwritten before it is read.
         """
         if self.rewrites or self._is_ordered():
             return self.operators
@@ -241,7 +241,7 @@ class NetDefinition:
                 readers[rank[producer]].append(index)
         ready = [index for index, count in enumerate(waits) if count == 0]
         order = []
-        # A heap of places in the file, so that the order is the file's wherever that is possible.
+        # A heap of file positions, so that the order is the file's order wherever possible.
         while ready:
             index = heapq.heappop(ready)
             order.append(self.operators[index])
@@ -254,7 +254,7 @@ class NetDefinition:
         return tuple(order)
 
     def _is_ordered(self) -> bool:
-        """Whether each operator stands behind those whose blobs it reads."""
+        """Whether each operator comes after the operators whose blobs it reads."""
         written = set(self.inputs)
         for operator in self.operators:
             if not written.issuperset(operator.inputs):
@@ -266,7 +266,7 @@ class NetDefinition:
         current = next(operator for operator in self.operators if operator.name not in ordered)
         path: list[tuple[OperatorDefinition, str]] = []
         seen: dict[str, int] = {}
-        # Whoever is not in the order reads somebody who is not: the walk upwards must meet an operator twice.
+        # Operators missing from the order read others that are missing, so walking upwards must reach one twice.
         while current.name not in seen:
             seen[current.name] = len(path)
             blob, producer = next(

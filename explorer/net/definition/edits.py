@@ -1,7 +1,7 @@
-"""Edits of definitions: functions that return a new, checked definition and change nothing in place.
+"""Edits of definitions: functions that return a new, checked definition without modifying the old one.
 
-``ex.Net`` applies them. A file's note of a blob's type stays with the operator that produces it. If blobs are
-rewritten, a name means its version at that place of the program; ``x@0`` names any version.
+``ex.Net`` applies them. A file's note about a blob's type stays with the operator that produces it. If blobs are
+rewritten, a name means its version at that position of the program; ``x@0`` names any version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def changed(
 ) -> NetDefinition:
     """Return the definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
     names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
-    # By producer and blob, not by version: an edit counts the versions anew.
+    # Keyed by producer and blob rather than by version, because an edit renumbers the versions.
     kept = {
         (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
         for blob in definition.blobs.values()
@@ -54,7 +54,7 @@ def changed(
 
 
 def position(definition: NetDefinition, before: str | None, after: str | None) -> int:
-    """Return the place of a new operator: before or after another one, else at the end."""
+    """Return the position of a new operator: before or after another one, else at the end."""
     if before is not None and after is not None:
         raise OperandError(
             f"before={before!r} and after={after!r}",
@@ -70,7 +70,7 @@ def position(definition: NetDefinition, before: str | None, after: str | None) -
 def insert(
     definition: NetDefinition, operator: OperatorDefinition, place: int, weights: Weights | None = None
 ) -> NetDefinition:
-    """Return the definition with a new operator at this place."""
+    """Return the definition with a new operator at this position."""
     operators = definition.operators
     return changed(definition, operators=[*operators[:place], operator, *operators[place:]], weights=weights)
 
@@ -86,7 +86,7 @@ def splice(
     target = definition.blob(blob)
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
     producer = definition.operator(target.producer) if target.producer else None
-    # Right behind the producer: where blobs are rewritten, a later place would read a later version.
+    # Directly after the producer; where blobs are rewritten, a later position would read a later version.
     place = definition.operators.index(producer) + 1 if producer else 0
     return changed(
         definition, operators=[*operators[:place], operator, *operators[place:]], outputs=outputs, weights=weights
@@ -94,13 +94,13 @@ def splice(
 
 
 def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
-    """Return the definition in which the readers of a blob (None: all, and the net's outputs) read another one."""
+    """Return the definition in which the readers of a blob (None: all, and the net's outputs) read another blob."""
     operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
     return plain(changed(definition, operators=operators, outputs=outputs), to)
 
 
 def plain(definition: NetDefinition, read: str) -> NetDefinition:
-    """Replace the name of a version by the plain name if it is the current one wherever it is read."""
+    """Replace the name of a version by the plain name if it is the current version wherever it is read."""
     blob = (split_name(read) or (read, 0))[0]
     if blob == read or not definition.rewrites:
         return definition
@@ -122,7 +122,7 @@ def _rewired(
         if name not in known:
             raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
     operators = []
-    # As written, and with every version by name: the text says "x", the reader means one write of it.
+    # Both the written name and each version's name: the text says "x", while the reader means a specific write.
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)
@@ -139,9 +139,9 @@ def _rewired(
 
 
 def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
-    """Return the definition without an operator; ``instead`` maps its outputs to the blobs that are read then.
+    """Return the definition without an operator; ``instead`` maps its outputs to the blobs that are read instead.
 
-    A blob written in place is read as it was before. Raises an error if an output is read and has no substitute.
+    A blob written in place is read as it was before. Raise an error if an output is read and has no substitute.
     """
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)
@@ -165,7 +165,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 rule="every blob that is read must be an input or the output of an operator",
                 fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
-    # One check at the end: the graph between two substitutions may be one that no definition allows.
+    # One check at the end, because the graph between two substitutions may be invalid.
     edited = changed(
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )
@@ -175,7 +175,7 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
 
 
 def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:
-    """Return the definition with another operator in place of the one of the same name."""
+    """Return the definition with the operator of the same name replaced."""
     definition.operator(operator.name)
     operators = [operator if other.name == operator.name else other for other in definition.operators]
     return changed(definition, operators=operators, weights=weights)
@@ -189,7 +189,7 @@ def rename_operator(definition: NetDefinition, old: str, new: str) -> NetDefinit
 
 
 def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
-    """Return the definition with a blob, in all versions, renamed to an unused name."""
+    """Return the definition with all versions of a blob renamed to an unused name."""
     version = definition.blob(old)
     if version.blob != old:
         raise OperandError(
@@ -199,7 +199,7 @@ def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
         )
     if definition.has_blob(new):
         raise OperandError(
-            f"{old!r} renamed to {new!r}, which is there",
+            f"{old!r} renamed to {new!r}, which exists already",
             rule="the new name must be unused",
             fix=f"rename_blob({old!r}, {new + '_2'!r})",
         )
@@ -230,7 +230,7 @@ def prune(definition: NetDefinition) -> NetDefinition:
     """Return the definition without the operators that no output needs."""
     program = definition.ssa
     needed, kept = set(program.outputs), set[str]()
-    for operator in reversed(program.topological_order):  # readers first, so that one look at each is enough
+    for operator in reversed(program.topological_order):  # readers first, so that one pass is enough
         if not needed.isdisjoint(operator.outputs):
             kept.add(operator.name)
             needed.update(operator.inputs)

@@ -1,7 +1,7 @@
-"""Parts of a definition: operators, references to weights, notes about blobs.
+"""Parts of a definition: operators, references to weights, and notes about blobs.
 
-Readers of files make them, edits copy them, the builder reads them. All are frozen and hold no expression, so that a
-definition can be compared, written and changed without being built.
+File readers create them, edits copy them, and the builder reads them. All are frozen and contain no expressions, so
+that a definition can be compared, written and changed without being built.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from explorer.core.types.custom_dtypes import is_text
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
 Dimension: TypeAlias = int | str | None
-"""a length, the name of an unknown length, or None for an unknown one without a name"""
+"""a length, the name of an unknown length, or None for an unnamed unknown length"""
 Weights: TypeAlias = Mapping[str, NDArray[Any]]
-"""arrays by key; a file's mapping reads an array when it is asked for, a plain dict serves as well"""
+"""arrays by key; a file's mapping reads an array on access, and a plain dict also works"""
 
 
 CONTAINERS = ("sequence", "optional", "optional sequence")
-"""values that hold tensors: a list of them, a value that may be absent, and both"""
+"""values that contain tensors: a list of tensors, a value that may be absent, and both"""
 _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
-"""pattern of the names of dtypes; NumPy reads other texts as descriptions of records, of any length"""
+"""pattern of dtype names; NumPy parses other strings as descriptions of records, of any length"""
 
 
 class FileWeights(Mapping[str, NDArray[Any]]):
-    """The weights of a file by key; a look-up reads one, :meth:`verify` tells whether it could."""
+    """Weights of a file by key; a look-up reads one, and :meth:`verify` checks that it could."""
 
     @abstractmethod
     def verify(self, key: str) -> None:
-        """Raise FileError where a weight cannot be read; no array is made."""
+        """Raise FileError if a weight cannot be read; no array is created."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightReference:
     """Reference to an operator's weight: its key in the definition's weights, shape, and dtype name as stored.
 
-    The dtype is NumPy's name, or "bfloat16" or "complex32", which NumPy lacks; bfloat16 is handed out as float32.
+    The dtype is NumPy's name, or "bfloat16" or "complex32", which NumPy lacks; bfloat16 is returned as float32.
     """
 
     key: str
@@ -55,12 +55,12 @@ class WeightReference:
 
 @dataclass(frozen=True, slots=True)
 class OperatorDefinition:
-    """One operator: its type, blobs in order, plain arguments and weights, and where its file says so.
+    """One operator: its type, blobs in order, plain arguments and weights, and its location in the file.
 
-    ``input_names`` maps names of the operator's parameters to the blobs that were passed for them, where a file tells.
-    ``boxes`` are the boxes around it, outermost first, where the file tells them otherwise than by the name: none for a
-    name that was made up. ``doc`` is what its author says of it. ``line`` counts from 1, in a binary file it is the
-    node's number, 0 where there is no file; ``text`` is that line. Both are left out of comparisons.
+    ``input_names`` maps names of the operator's parameters to the blobs passed for them, if the file has them.
+    ``boxes`` are the boxes around it, outermost first, if the file specifies them apart from the name; a generated name
+    has none. ``doc`` is its author's description. ``line`` counts from 1; in a binary file it is the node's number, and
+    0 without a file. ``text`` is that line. Comparisons ignore both.
     """
 
     type: str
@@ -75,25 +75,25 @@ class OperatorDefinition:
     boxes: tuple[str, ...] | None = None
     doc: str = ""
     file: str = field(default="", compare=False, repr=False)
-    """the cell or script that wrote the operator, where that is not the net's source"""
+    """the cell or script that wrote the operator, if it is not the net's source"""
     code: Place | None = field(default=None, compare=False, repr=False)
-    """the line of the program that the file was exported from, where the file notes it"""
+    """the line of the program from which the file was exported, if the file notes it"""
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """definitions of the inner graphs of control flow by their names; their inputs are parameters, and then captured
-    blobs of the net around them, under the names that they have there"""
+    """definitions of the inner graphs of control flow by name; their inputs are parameters, then captured blobs of the
+    enclosing net, under their names there"""
 
     @property
     def place(self) -> str:
-        """Its name and line, as errors say them: ``'conv1' (line 3)``."""
+        """Its name and line, as written in errors: ``'conv1' (line 3)``."""
         return f"{self.name!r} (line {self.line})" if self.line else repr(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class BlobType:
-    """Type of a blob as a file notes it: shape (None where the file notes none) and the name of the dtype.
+    """Type of a blob as noted in a file: shape (None if not noted) and dtype name.
 
-    ``container`` is one of CONTAINERS where it is the type of the tensors in one, else "". ``keys`` name the elements
-    of an array that stands for a dictionary.
+    ``container`` is one of CONTAINERS if this is the type of the tensors in one, else "". ``keys`` name the elements of
+    an array that represents a dictionary.
     """
 
     shape: tuple[Dimension, ...] | None = None
@@ -104,9 +104,9 @@ class BlobType:
 
 @dataclass(frozen=True, slots=True)
 class BlobDefinition:
-    """One version of a blob: what its file says of its type, its producer (None: an input) and who reads it.
+    """One version of a blob: its noted type, its producer (None: an input) and its readers.
 
-    ``name`` is its own: that of the blob, or ``x@0``, ``x@1``, … where a program writes the blob ``x`` more than once.
+    ``name`` is unique: the blob's name, or ``x@0``, ``x@1``, … if a program writes the blob ``x`` more than once.
     """
 
     name: str
@@ -115,17 +115,17 @@ class BlobDefinition:
     producer: str | None
     consumers: tuple[str, ...]
     blob: str
-    """the name that the program's text uses"""
+    """the name used in the program's text"""
     version: int = 0
     """number of earlier writes to the blob"""
     container: str = ""
-    """one of CONTAINERS where it holds tensors of this type, else nothing"""
+    """one of CONTAINERS if it contains tensors of this type, else an empty string"""
     keys: tuple[str | int, ...] = ()
-    """the keys of a dictionary, for whose values the elements stand"""
+    """the keys of a dictionary whose values the elements represent"""
 
     @property
     def noted(self) -> BlobType:
-        """Type that the file notes."""
+        """Type noted in the file."""
         return BlobType(self.shape, self.dtype, self.container, self.keys)
 
     @property
@@ -140,7 +140,7 @@ class BlobDefinition:
 
     @property
     def params(self) -> dict[str, str]:
-        """The names of unknown lengths as PNNX keeps them with an operand: ``{"__shape__0": "batch"}``."""
+        """Names of unknown lengths as PNNX stores them with an operand: ``{"__shape__0": "batch"}``."""
         lengths = enumerate(self.shape or ())
         return {f"__shape__{axis}": length for axis, length in lengths if isinstance(length, str)}
 
@@ -149,25 +149,25 @@ NARROW = frozenset((
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
     "int4", "uint4", "int2", "uint2",
 ))  # fmt: skip
-"""names of the dtypes of 8 bits or fewer that NumPy lacks"""
+"""names of the dtypes with at most 8 bits that NumPy lacks"""
 
 
 STRING = "string"
-"""name of the dtype of texts of any length, which files note"""
+"""dtype name of strings of any length in files"""
 _TEXTS = re.compile("text([1-9][0-9]{0,7})")
 
 
 def is_noted(dtype: np.dtype[Any], noted: np.dtype[Any]) -> bool:
-    """Whether elements are of the dtype that a file notes; texts may have any length."""
+    """Return whether a dtype is the noted one; strings may have any length."""
     return dtype == noted or (is_text(dtype) and is_text(noted))
 
 
 @functools.lru_cache
 def memory_dtype(name: str) -> np.dtype[Any]:
-    """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
+    """Return the in-memory dtype for a dtype name in a file; bfloat16 is widened to float32, complex32 to complex64.
 
-    Narrower dtypes (float8_e4m3fn, int4) are those of the package ml_dtypes, an element a byte. Texts are ``text8``, of
-    up to 8 characters each, or ``string``, of any length: NumPy's dtype without one. Raises TypeError for other names.
+    Narrower dtypes (float8_e4m3fn, int4) come from the package ml_dtypes, one byte per element. Strings are ``text8``,
+    of up to 8 characters each, or ``string``, NumPy's dtype without a length. Raise TypeError for other names.
     """
     if name == STRING:
         return np.dtype(np.str_)
@@ -187,14 +187,14 @@ def memory_dtype(name: str) -> np.dtype[Any]:
 
 
 def stored_dtype(name: str) -> np.dtype[Any]:
-    """The dtype in files of NumPy of one that a file names: bytes for elements that NumPy lacks."""
+    """Return the dtype in NumPy files for a dtype name; bytes for elements that NumPy lacks."""
     return np.dtype(np.uint8) if name in NARROW else memory_dtype(name)
 
 
 def graph_error(
     source: str, operator: OperatorDefinition | None, problem: str, *, rule: str, fix: str
 ) -> ExplorerError:
-    """An error about a graph: a FileError with the operator's line where it came from a file, else an OperandError."""
+    """Return an error about a graph: a FileError with the operator's line if it is from a file, else OperandError."""
     if source:
         return FileError(problem, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
     return OperandError(problem, rule=rule, fix=fix)

@@ -1,4 +1,4 @@
-"""Digests of an operator as its file has it: arguments and inner graphs in one short text, for comparisons."""
+"""Digests of operators as stored in their files: arguments and inner graphs as a short string, for comparisons."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from explorer.net.definition.operator_definition import OperatorDefinition
 
 
 def operator_digest(operator: OperatorDefinition) -> str:
-    """Return a digest of an operator's arguments and inner graphs, "" where it has neither.
+    """Return a digest of an operator's arguments and inner graphs, "" if it has neither.
 
-    Of weights inside it their shapes and dtypes count, not their elements.
+    Weights in inner graphs contribute their shapes and dtypes, but not their elements.
     """
     if not operator.arguments and not operator.bodies:
         return ""

@@ -1,8 +1,8 @@
-"""In which boxes operators stand: those of their names, and of the operators around them where a name says nothing.
+"""Inference of the boxes of operators, from their names, and from surrounding operators if a name has no box.
 
-Files list operators in the order in which a program was traced, so what a module did stands together. Between two
-operators whose names tell their boxes, each box therefore begins and ends at one place: where the fewest blobs cross
-its border.
+Files list operators in the order in which a program was traced, so the operators of a module are contiguous. Between
+two operators whose names specify boxes, each box therefore begins and ends at one position: where the fewest blobs
+cross its border.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 Path: TypeAlias = tuple[str, ...]
 _GENERATED = re.compile(r"(?:torch|F|Tensor|aten|prim|pnnx)[.:].*|(?:convbn[123]d|linearbn|pnnx_[a-z]+|pnnx)_[0-9]+")
-"""names that an exporter made up: their dots are no boxes"""
+"""generated names, whose dots are not boxes"""
 
 
 def box_paths(definition: NetDefinition) -> dict[str, Path]:
-    """The boxes of every operator by its name, outermost first; the last is the operator's own.
+    """Return the boxes of every operator by name, outermost first; the last is the operator itself.
 
-    The definition tells them, or a name such as ``layer1.0.relu``. An operator whose name was made up stands in the
-    innermost box that it lies inside of: it reads, through others, what the box makes, and the box reads what it makes.
-    Beside the first and the last named operator of a box it stands inside where that leaves the box the fewest inputs
+    They come from the definition, or from a name such as ``layer1.0.relu``. An operator with a generated name belongs
+    to the innermost box that it is between: it reads the box's results, directly or through others, and the box reads
+    its results. Next to the first and last named operators of a box, it is inside if that minimizes the box's inputs
     and outputs.
     """
     named = {operator.name: _is_placed(operator) for operator in definition.operators}
@@ -38,17 +38,17 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
             boxes.setdefault(path[:depth], len(boxes))
     if not boxes:
         return paths
-    # Sets of boxes as bits of whole numbers: a net has thousands of operators, each with many boxes around it.
+    # Sets of boxes as bits of integers, since a net has thousands of operators, each with many boxes around it.
     own = {name: sum(1 << boxes[path[:depth]] for depth in range(1, len(path))) for name, path in paths.items()}
     above, below = _reach(definition, own)
-    # Deepest first, so that the first box in common is the innermost.
+    # Deepest first, so that the first common box is the innermost.
     known = sorted(boxes, key=lambda path: (-len(path), boxes[path]))
     for name, is_named in named.items():
         around = above[name] & below[name]
         if not is_named and around:
             paths[name] = (*next(path for path in known if around >> boxes[path] & 1), paths[name][-1])
     for name, box in _Trace(definition, paths, named).inside().items():
-        # What the order of operators says may refine what their data say, and not contradict it.
+        # The order of operators may refine the result of the data flow, but not contradict it.
         if box[: len(paths[name]) - 1] == paths[name][:-1]:
             paths[name] = (*box, paths[name][-1])
     return paths
@@ -65,7 +65,7 @@ def _path(operator: OperatorDefinition, placed: bool) -> Path:
 
 
 def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """For each operator the boxes, as bits, of what it reads through others, and of what reads it through others."""
+    """Return for each operator the boxes, as bits, that it depends on, and the boxes that depend on it."""
     above, below = dict.fromkeys(own, 0), dict.fromkeys(own, 0)
     order = definition.topological_order
     edges = [
@@ -74,7 +74,7 @@ def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, in
         for blob in operator.inputs
         if (producer := definition.blobs[blob].producer) is not None
     ]
-    # In topological order of readers: what a producer has above it is complete when its readers ask.
+    # In topological order of readers, so that a producer's ancestors are complete when its readers use them.
     for producer, reader in edges:
         above[reader] |= above[producer] | own[producer]
     for producer, reader in reversed(edges):
@@ -83,7 +83,7 @@ def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, in
 
 
 class _Trace:
-    """The operators in their order: where each box begins and ends among those whose names were made up."""
+    """Operators in order: where each box begins and ends among operators with generated names."""
 
     def __init__(self, definition: NetDefinition, paths: dict[str, Path], named: dict[str, bool]) -> None:
         self._definition, self._order, self._paths = definition, definition.topological_order, paths
@@ -104,43 +104,43 @@ class _Trace:
         return [path[:depth] for depth in range(1, len(path))]
 
     def inside(self) -> dict[str, Path]:
-        """The innermost boxes of the made-up names that stand before the first or after the last name of a box."""
+        """Return the innermost boxes of the generated names before the first or after the last name of a box."""
         paths: dict[str, Path] = {}
         for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
-            # Two named operators side by side: nothing lies between them.
+            # Two adjacent named operators, with nothing between them.
             if after - before < 2:
                 continue
             opening = self._boxes(after) if after < len(self._order) else []
             closing = self._boxes(before) if before >= 0 else []
             shared = [box for box in closing if box in opening]
             if shared:
-                # What a module does stands together: nothing else can lie between two of its operators.
+                # A module's operators are contiguous, so nothing else can be between two of them.
                 paths.update(dict.fromkeys((self._order[place].name for place in range(before + 1, after)), shared[-1]))
             opening = [box for box in opening if self._first[box] == after]
             closing = [box for box in closing if self._end[box] == before + 1]
             self._open(opening, before + 1, after)
             self._close(closing, before + 1, self._first[opening[0]] if opening else after)
             for box in (*closing, *opening):
-                # Closing boxes before opening ones, and outer before inner: the innermost is entered last, and stays.
+                # Close boxes before opening others, outer before inner: the innermost is entered last and remains.
                 first, end = max(self._first[box], before + 1), min(self._end[box], after)
                 paths.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
         return paths
 
     def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Let boxes begin at ``first`` to ``last``; of equal places, the last before an operator with weights."""
+        """Begin boxes between ``first`` and ``last``; of equal positions, the last before an operator with weights."""
         for box in boxes:
             costs = {place: cost for place, cost in self._opening(self._end[box], first) if place <= last}
             least = min(costs.values())
             equal = [place for place, cost in costs.items() if cost == least]
-            # Modules that have weights usually begin with them: nn.Linear, then its activation.
+            # Modules with weights usually begin with them: nn.Linear, then its activation.
             weighted = [place for place in equal if self._order[place].weights]
             first = self._first[box] = max(weighted or equal)
 
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Let boxes end before ``first`` to ``last``, of equal places before the last one.
+        """End boxes between ``first`` and ``last``; of equal positions, use the last.
 
-        The last member of a list, and the list with it, ends before that where the member has boxes inside, then does
-        what the one before it does, and what follows goes on with its result alone.
+        The last element of a list, and the list with it, ends earlier if the element contains boxes, then repeats the
+        operators of the previous element, and the following operators read only its result.
         """
         for depth, box in enumerate(boxes):
             costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
@@ -156,7 +156,7 @@ class _Trace:
             self._end[box] = last
 
     def _like_the_one_before(self, box: Path) -> int:
-        """Return the end of a member of a list that does the same as the one before it; −1 where it does not."""
+        """Return the end of a list element that repeats the previous element's operators; −1 if it does not."""
         before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
         if before not in self._end or not any(
             len(inner) > len(box) and inner[: len(box)] == box for inner in self._end
@@ -168,7 +168,7 @@ class _Trace:
         return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
 
     def _goes_on(self, first: int, end: int) -> bool:
-        """Tell whether operators read nothing from before them but what the one right before them makes."""
+        """Return whether operators read nothing computed before them except the result of the preceding operator."""
         known = set(self._order[first - 1].outputs)
         for operator in self._order[first:end]:
             if not known.issuperset(operator.inputs):
@@ -177,15 +177,15 @@ class _Trace:
         return True
 
     def _reshapes(self, operator: OperatorDefinition) -> bool:
-        """Tell whether an operator makes one blob another shape: between two boxes, it belongs to neither."""
+        """Return whether an operator only reshapes a blob; between two boxes, it belongs to neither."""
         blobs = [self._definition.blobs[blob].shape for blob in (*operator.inputs, *operator.outputs)]
         return not operator.weights and len(blobs) == 2 and None not in blobs and blobs[0] != blobs[1]
 
     def _opening(self, end: int, first: int) -> Iterator[tuple[int, int]]:
-        """The blobs that cross the border of ``place … end-1``, for each place from the last to ``first``."""
+        """Yield the number of blobs crossing the border of ``place … end-1``, for places from the last to ``first``."""
         entering: set[str] = set()
         leaving = 0
-        # Backwards, operator by operator, so that all beginnings of a box cost one walk.
+        # Backwards, operator by operator, so that all possible starts of a box need one pass.
         for place in range(end - 1, first - 1, -1):
             operator = self._order[place]
             entering.difference_update(operator.outputs)
@@ -194,7 +194,7 @@ class _Trace:
             yield place, len(entering) + leaving
 
     def _closing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The blobs that cross the border of ``first … place-1``, for each place up to ``last``."""
+        """Yield the number of blobs crossing the border of ``first … place-1``, for each place up to ``last``."""
         outputs: set[str] = set()
         entering: set[str] = set()
         dying: Counter[int] = Counter()
@@ -207,6 +207,6 @@ class _Trace:
                 use = self._last_use.get(blob, -1)
                 leaving += use > place
                 dying[use] += use > place
-            # A blob that is read last here leaves the box no more once this operator is inside.
+            # A blob that is last read here no longer leaves the box once this operator is inside.
             leaving -= dying.pop(place, 0)
             yield place + 1, len(entering) + leaving

@@ -1,6 +1,6 @@
-"""Definitions to JSON and back, exactly: nothing of a definition is lost but where its source had it.
+"""Lossless conversion of definitions to JSON and back, except for their location in the source.
 
-Weights stay where they are: the JSON names their keys, shapes and dtypes. Arguments that JSON has no word for are
+Weights are not included; the JSON contains their keys, shapes and dtypes. Arguments that JSON cannot represent are
 objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; a list is a tuple.
 """
 
@@ -28,7 +28,7 @@ from explorer.record.json_form.codec import schema_of
 from explorer.record.json_form.decoder import decode, spoken
 
 SCHEMA = 1
-"""The number of the JSON form; it grows when a field changes its meaning."""
+"""Version of the JSON form, which increases when the meaning of a field changes."""
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -66,7 +66,7 @@ class _Net:
 
 
 def to_json(definition: NetDefinition) -> dict[str, Any]:
-    """The plain form of a definition: dicts, lists, strings, numbers, booleans and None; empty fields are left out."""
+    """Return a definition as dicts, lists, strings, numbers, booleans and None; empty fields are omitted."""
     types = {
         name: {
             "shape": None if blob.shape is None else list(blob.shape),
@@ -82,7 +82,7 @@ def to_json(definition: NetDefinition) -> dict[str, Any]:
         "name": definition.name,
         "dialect": definition.dialect,
         "rewrites": definition.rewrites,
-        # Left out where it is empty, as are an operator's fields: most nets have none.
+        # Omitted if empty, like an operator's fields, since most nets have none.
         **({"doc": definition.doc} if definition.doc else {}),
         "inputs": list(definition.inputs),
         "outputs": list(definition.outputs),
@@ -95,8 +95,8 @@ def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
     if operator.bodies:
         raise OperandError(
             f"operator {operator.name!r} ({operator.type}) with the inner graphs {', '.join(operator.bodies)}",
-            rule="a net that is saved as JSON must have no control flow: the format holds no inner graphs",
-            fix="keep the file that was opened, or cut the net in front of the operator: net.cut(outputs=[…])",
+            rule="a net that is saved as JSON must have no control flow, because the format has no inner graphs",
+            fix="keep the file that was opened, or cut the net before the operator: net.cut(outputs=[…])",
         )
     weights = {
         name: {"key": weight.key, "shape": list(weight.shape), "dtype": weight.dtype}
@@ -140,12 +140,12 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
 
 
 def _decode(value: Any, place: str, depth: int = 0) -> Plain:
-    """Return the argument that a JSON value stands for; raise OperandError for a value that no argument can have."""
+    """Return the argument for a JSON value; raise OperandError for a value that no argument can have."""
     if isinstance(value, list):
         if depth == NESTING:
             raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
         return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
-    # Python's whole numbers have no end; those of arrays and of other readers of JSON do.
+    # Python's integers are unbounded, but those of arrays and of other JSON parsers are not.
     if type(value) is int and not -(2**63) <= value < 2**64:
         raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
     if not isinstance(value, dict):
@@ -175,13 +175,13 @@ def from_json(
     weights: Weights | None = None,
     lines: Sequence[tuple[int, str]] = (),
 ) -> NetDefinition:
-    """The definition of a plain form; ``source`` and ``weights`` are the definition's, ``lines`` the operators' own.
+    """Return the definition for a plain form; ``lines`` are (number, text) of the operators' lines.
 
-    Raises an error that names the field that is wrong, or another schema; for a wrong graph those of NetDefinition.
+    Raise an error that names the wrong field or schema; for an invalid graph the errors of NetDefinition.
     """
     if not isinstance(plain, Mapping):
         raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE, fix=_FIX)
-    # Not isinstance: JSON's true is an int to Python, and equal to 1.
+    # Not isinstance, because JSON's true is an int in Python, and equal to 1.
     if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
         raise OperandError(
             f"this net has schema {spoken(plain.get('schema'))}",
@@ -192,7 +192,7 @@ def from_json(
         row: _Net = decode({key: value for key, value in plain.items() if key != "schema"}, _Net, "net", document="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE, fix=_FIX) from None
-    # A text that another program wrote may have several operators on a line: then no line is better than a wrong one.
+    # Text from another program may have several operators on a line; then no line is better than a wrong one.
     known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
         row.name,
@@ -258,7 +258,7 @@ def _type(row: _Type, place: str) -> BlobType:
 
 
 def dumps(definition: NetDefinition) -> str:
-    """The JSON text, ASCII alone: one line an operator, so that texts of two nets can be compared."""
+    """Return a definition as ASCII JSON with one line per operator, so that two nets can be compared as text."""
     parts = []
     for name, value in to_json(definition).items():
         if name in ("operators", "types") and value:
@@ -275,7 +275,7 @@ def dumps(definition: NetDefinition) -> str:
 
 
 def loads(text: str, *, source: str = "", weights: Weights | None = None) -> NetDefinition:
-    """The definition in a JSON text; raises an error where it is not one."""
+    """Parse a definition from JSON; raise an error for any other text."""
     try:
         plain = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as wrong:
@@ -285,13 +285,13 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
 
 
 def _operator_lines(text: str) -> list[tuple[int, str]]:
-    """Return the lines of operators in a text that has one a line, as :func:`dumps` writes it."""
+    """Return the operators' lines of a text with one operator per line, as written by :func:`dumps`."""
     lines = ((number, line.strip().removesuffix(",")) for number, line in enumerate(text.split("\n"), 1))
     return [(number, line) for number, line in lines if line.startswith('{"type": ')]
 
 
 def _finite(text: str) -> float:
-    # Also called for NaN and Infinity, which Python reads and the JSON standard does not have, and for 1e999.
+    # Also called for NaN, Infinity and 1e999, which Python parses but the JSON standard does not allow.
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f'{text[:20]} is no finite number; infinity is {{"float": "inf"}}')
@@ -299,7 +299,7 @@ def _finite(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Python's JSON would keep the last of two members silently.
+    # Python's JSON parser would silently keep the last of two equal keys.
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
@@ -309,7 +309,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema (draft 2020-12) of a net's plain form, which is ``net.schema.json`` in the package."""
+    """Return the published JSON Schema (draft 2020-12) of a net's plain form, ``net.schema.json`` in the package."""
     body = schema_of(_Net)
     operator = body["properties"]["operators"]["items"]
     value = {"$ref": "#/$defs/value"}

@@ -1,7 +1,7 @@
-"""Static single assignment over names: which version of a blob an operator reads and writes.
+"""Static single assignment over names: the version of a blob that an operator reads and writes.
 
-In a program that may rewrite its blobs, operators run in order, and a name means the value written last before it is
-read. Every value gets a name of its own, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. All
+In a program that may rewrite its blobs, operators run in order, and a name means the value written last before the
+read. Every value gets a unique name, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. All
 later code then works on values that never change.
 """
 
@@ -25,14 +25,14 @@ from explorer.net.definition.operator_definition import (
 )
 
 Note = Callable[[str, str, int, str | None], BlobType]
-"""function from a value's own name, blob, version and producer to its noted type"""
+"""function from a value's unique name, blob, version and producer to its noted type"""
 _VERSIONED = re.compile(r"(.+)@(0|[1-9][0-9]{0,8})", re.DOTALL)
 _SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Program in which every value has a name of its own."""
+    """Program in which every value has a unique name."""
 
     operators: tuple[OperatorDefinition, ...]
     inputs: tuple[str, ...]
@@ -46,7 +46,7 @@ def own_name(blob: str, version: int, versions: int) -> str:
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """Return blob and version of a name such as ``x@1``, None for a name without a version."""
+    """Return blob and version of a name such as ``x@1``; None for a name without a version."""
     match = _VERSIONED.fullmatch(name)
     return (match[1], int(match[2])) if match else None
 
@@ -62,7 +62,7 @@ def history(versions: Sequence[BlobDefinition]) -> str:
 
 
 class Resolver:
-    """Resolver of the names of one program; ``resolved`` does the work once."""
+    """Resolver of the names of one program, used for a single call of ``resolved``."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Resolver:
     ) -> None:
         self._operators, self._inputs, self._outputs = operators, inputs, outputs
         self._source, self._rewrites = source, rewrites
-        # Counted before anything is resolved: whether a value is called x or x@0 depends on writes that come later.
+        # Counted before resolving, because later writes determine whether a value is named x or x@0.
         self._count = Counter([*inputs, *(blob for operator in operators for blob in operator.outputs)])
         self._current: dict[str, int] = {}
         self._producers: dict[str, list[OperatorDefinition | None]] = {}
@@ -83,8 +83,8 @@ class Resolver:
     def resolved(self, note: Note) -> Resolved:
         """Return the program with every name resolved.
 
-        Raises an error that names operator, blob and line for a name used twice, and for a read of a blob that nobody
-        produces, that is not written yet, or whose version is overwritten, with its history.
+        Raise an error with operator, blob and line for a duplicate name, and for a read of a blob that has no producer,
+        is not written yet, or whose version is overwritten, with its history.
         """
         inputs = [self._write(None, blob) for blob in self._inputs]
         self._check_names()
@@ -94,7 +94,7 @@ class Resolver:
         return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(note))
 
     def _check_names(self) -> None:
-        """Refuse operators of one name, weights that no array can have, and names of inputs that are none."""
+        """Reject duplicate operators, weights impossible for an array, and passed names that are not inputs."""
         named: dict[str, OperatorDefinition] = {}
         for operator in self._operators:
             earlier = named.setdefault(operator.name, operator)
@@ -121,24 +121,24 @@ class Resolver:
                 raise self._error(
                     operator,
                     f"operator {operator.name!r} is passed {operator.input_names[strange[0]]!r} as {strange[0]!r}",
-                    rule=f"what is passed by name must be among the operator's inputs: "
+                    rule=f"values passed by name must be among the operator's inputs: "
                     f"{', '.join(operator.inputs[:_SHOWN]) or 'it has none'}",
-                    fix="add it to the operator's inputs, or leave its name out",
+                    fix="add it to the operator's inputs, or omit its name",
                 )
 
     def _in_order(self) -> list[OperatorDefinition]:
-        """Resolve operators one after the other: a name is the version written last before."""
+        """Resolve operators in sequence, where a name means the version written last."""
         operators = []
         for operator in self._operators:
-            # Reads before writes: an operator in place reads the version before its own.
+            # Reads before writes, since an in-place operator reads the version before its own.
             reads = {blob: self._read(operator, blob) for blob in (*operator.inputs, *operator.input_names.values())}
             operators.append(self._renamed(operator, reads, [self._write(operator, blob) for blob in operator.outputs]))
         return operators
 
     def _in_any_order(self) -> list[OperatorDefinition]:
-        """Enter all outputs, then all reads: with one version a blob, no order is needed.
+        """Enter all outputs, then all reads, since one version per blob needs no order.
 
-        Operands that are passed by name are among the inputs, and a value has its blob's name.
+        Operands passed by name are among the inputs, and a value has its blob's name.
         """
         for operator in self._operators:
             for blob in operator.outputs:
@@ -154,14 +154,14 @@ class Resolver:
     @staticmethod
     def _renamed(operator: OperatorDefinition, reads: Mapping[str, str], writes: list[str]) -> OperatorDefinition:
         inputs, outputs = tuple(reads[blob] for blob in operator.inputs), tuple(writes)
-        # Most operators keep their names: they need no copy.
+        # Most operators keep their names, so they need no copy.
         if inputs == operator.inputs and outputs == operator.outputs:
             return operator
         names = {name: reads[blob] for name, blob in operator.input_names.items()}
         return replace(operator, inputs=inputs, outputs=outputs, input_names=names)
 
     def _write(self, operator: OperatorDefinition | None, blob: str) -> str:
-        """Enter a new version of a blob, by an operator or as an input (None); return its own name."""
+        """Enter a new version of a blob, by an operator or as an input (None); return its unique name."""
         if blob in self._current and (operator is None or not self._rewrites):
             raise self._second_producer(operator, blob)
         if self._rewrites and split_name(blob):
@@ -169,7 +169,7 @@ class Resolver:
                 operator,
                 f"{f'operator {operator.name!r} writes' if operator else 'an input is named'} {blob!r}",
                 rule="a blob's name must not end in @ and a number, which select a version to read",
-                fix=f"write {blob.rpartition('@')[0]!r}: its versions are counted",
+                fix=f"write {blob.rpartition('@')[0]!r}; its versions are numbered automatically",
             )
         producers = self._producers.setdefault(blob, [])
         if operator is not None and producers and producers[-1] is operator:
@@ -200,7 +200,7 @@ class Resolver:
         )
 
     def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
-        """Return the own name of the version that a name means here, and enter its reader."""
+        """Return the unique name of the version that a name means here, and enter its reader."""
         # A file without versions may name a blob x@1.
         versioned = split_name(blob) if self._rewrites and blob not in self._current else None
         base, version = versioned or (blob, self._current.get(blob, -1))
@@ -214,7 +214,7 @@ class Resolver:
         return name
 
     def _absent(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
-        """Return the error for a blob that nobody has written, or only a later operator."""
+        """Return the error for a blob that nothing has written, or only a later operator."""
         who = f"operator {operator.name!r} reads {blob!r}, which " if operator else f"the net's output {blob!r} is "
         near = difflib.get_close_matches(blob, self._current, n=3)
         hint = f"; near names: {', '.join(near)}" if near else ""
@@ -248,7 +248,7 @@ class Resolver:
             operator,
             f"{who} {blob}@{version}, which {what}\n    {history(self._history(blob))}",
             rule=f"a name must refer to the version written last, which is {blob}@{current} there",
-            fix=f"read {blob!r}, or keep the earlier value under a name of its own: Copy({blob!r}, {blob + '_kept'!r})",
+            fix=f"read {blob!r}, or keep the earlier value under another name: Copy({blob!r}, {blob + '_kept'!r})",
         )
 
     def _history(self, blob: str) -> list[BlobDefinition]:

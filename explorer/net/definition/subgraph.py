@@ -1,6 +1,6 @@
-"""Subgraph of a net between any operands, as a definition of its own.
+"""Subgraph of a net between any operands, as a separate definition.
 
-`net.cut` uses it, to run a model up to a layer, or from one on. The parts of a cut net keep their names, types and
+`net.cut` uses it, to run a model up to a layer, or from a layer on. The parts of a cut net keep their names, types and
 weights, so that values of the part and of the whole can be compared by name.
 """
 
@@ -16,7 +16,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
     """Return the operators that ``outputs`` need if the values of ``inputs`` are given; None keeps the net's own.
 
-    Raises OperandError if an output needs an input of the net that is not among ``inputs``, UnknownNameError for an
+    Raise OperandError if an output needs an input of the net that is not among ``inputs``, UnknownNameError for an
     unknown operand.
     """
     program = definition.ssa
@@ -77,9 +77,9 @@ def _one_version(definition: NetDefinition, name: str) -> str:
 
 
 def _kept(operator: OperatorDefinition, inputs: tuple[str, ...]) -> OperatorDefinition:
-    """Rename those outputs of an operator that are inputs of the cut net to names that nobody reads."""
+    """Rename an operator's outputs that are inputs of the cut net to names that nothing reads."""
     if not set(operator.outputs) & set(inputs):
         return operator
-    # The operator may be needed for another output; its value of this one is not that of the cut net's input.
+    # The operator may be needed for another output; its value for this output is not the cut net's input.
     outputs = tuple(f"{blob} (cut)" if blob in inputs else blob for blob in operator.outputs)
     return replace(operator, outputs=outputs)

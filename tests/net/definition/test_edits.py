@@ -105,7 +105,7 @@ def test_names_change_and_weights_follow(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.run(images), net.run(images))
     del net["head"].bias
     np.testing.assert_array_equal(net.run(images), plain)
-    with pytest.raises(OperandError, match="'pooled' renamed to '6', which is there"):
+    with pytest.raises(OperandError, match="'pooled' renamed to '6', which exists already"):
         net.rename_blob("pooled", "6")
     with pytest.raises(FileError, match="'head' is used twice"):
         net.rename("fc1", "head")
