@@ -106,7 +106,7 @@ def test_a_blob_that_is_written_again_is_read_in_its_version() -> None:
         ("x * sigmoid(x)", "Tanh(w)", "variable 'w' of a match at .*the pattern does not"),
         ("x * sigmoid(x)", "Transpose(x)", "replaced by"),
         ("x * sigmoid(x)", "FC(x)", "it must read 2 to 3 blobs"),
-        ("x * sigmoid(x)", lambda x: x, "must be a formula of the net's operator types"),
+        ("x * sigmoid(x)", lambda x: x, "must be a string with a formula of the net's operator types"),
     ],
 )
 def test_a_replacement_that_does_not_fit_is_refused(pattern: str, formula: str, message: str) -> None:
