@@ -1,8 +1,8 @@
 """Batches: the nodes that compute a batch of operations or calls, and the kernels that compute these nodes.
 
-A pass records that it formed a batch; later passes replace, merge and fuse the nodes of it. Which kernels a batch ended
-in is therefore traced, node by node, in the order in which nodes were produced. Views draw batches by it, and the
-recorder sums the measured times of their kernels.
+A pass records that it formed a batch; later passes replace, merge and fuse its nodes. The resulting kernels of a batch
+are therefore traced, node by node, in order of production. Views use this to draw batches, and the recorder to sum the
+measured times of their kernels.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ class Batch:
 
     decision: int
     label: str
-    """operation or function of the members"""
+    """operation or function of the batched nodes"""
     called: bool
-    """whether the members are calls of a function"""
+    """whether the batched nodes are calls of a function"""
     members: tuple[int, ...]
     """nodes that the batch replaces"""
     nodes: tuple[int, ...]
-    """nodes that compute it: stacked operands, the batched operation, its rows, and later replacements of these"""
+    """nodes that compute the batch: stacked operands, the batched operation, its rows, and later replacements of these
+    """
     kernels: tuple[int, ...]
-    """numbers of the kernels that compute these nodes, from 0 in the schedule"""
+    """indices in the schedule of the kernels that compute these nodes"""
 
 
 def batches(recording: Recording) -> list[Batch]:
@@ -49,9 +50,9 @@ def trace_batches(
     subjects: Sequence[tuple[int, ...]],
     kernels: Sequence[Kernel],
 ) -> list[Batch]:
-    """List the batches among the groups of a plan; ``subjects`` are the nodes that each decision is about.
+    """List the batches among the groups of a plan; ``subjects`` are the nodes of each decision.
 
-    The recorder asks before it makes the rows of decisions, in which the measured times of batches stand.
+    The recorder calls this before it creates the rows of decisions, which contain measured times of batches.
     """
     groups = [group for group in all_groups if group.kind == "batch" and group.members]
     if not groups:
@@ -59,7 +60,7 @@ def trace_batches(
     place_of = {group.decision: place for place, group in enumerate(groups)}
     replaced = predecessors(nodes, all_groups, substitutions, subjects)
     owners: dict[int, frozenset[int]] = {}
-    """node → places of the batches that it belongs to"""
+    """node → indices of the batches that it belongs to"""
     nodes_of: list[list[int]] = [[] for _ in groups]
     for node, born in enumerate(nodes.born):
         if born in place_of:
@@ -70,7 +71,7 @@ def trace_batches(
                 *[owners[old] for old in replaced.get(node, ()) if old < node and old in owners]
             )
         if owner_places:
-            # Nodes stand in the order of production, so that the owners of what a node replaces are known.
+            # Nodes are in order of production, so the batches of replaced nodes are already known.
             owners[node] = owner_places
             for place in owner_places:
                 nodes_of[place].append(node)
@@ -92,10 +93,10 @@ def trace_batches(
 
 
 def together(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Merge batches that share a kernel; each list, and the lists, are in the order of decisions."""
+    """Merge batches that share a kernel; the lists and their elements are in the order of decisions."""
     merged: list[list[Batch]] = []
     batches_of: dict[int, list[Batch]] = {}
-    """kernel → the merged list that its batches are in"""
+    """kernel → merged list that contains its batches"""
     for batch in batches:
         joined = [batch]
         for neighbours in {

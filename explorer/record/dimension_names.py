@@ -1,6 +1,6 @@
-"""Names of dimensions as a model's file declares them, and shapes written with them.
+"""Dimension names as declared in a model file, and shapes formatted with them.
 
-A length alone says little: a 1 that the file calls ``batch`` is another thing to a reader than a 1 without a name.
+A length without a name is ambiguous: for a reader, a 1 named ``batch`` differs from an unnamed 1.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DimensionNames:
-    """Names of the dimensions of a node's value, "" of one without: equal names are one length."""
+    """Dimension names of a node's value, "" for unnamed dimensions; equal names mean equal lengths."""
 
     names: tuple[str, ...]
     shape: str
-    """shape as the file declares it: ``batch×?×64``; each "?" is an open length of its own"""
+    """shape as declared in the file: ``batch×?×64``; each "?" is a separate open length"""
     origin: str
-    """place of the declaration: ``input 'x' of bert.onnx``"""
+    """location of the declaration: ``input 'x' of bert.onnx``"""
 
 
 def shape_text(shape: Sequence[int], names: Sequence[str] = ()) -> str:
-    """Return a shape as text: ``2×16×64``, with names ``batch=2×seq=16×64``; "scalar" without dimensions."""
+    """Return a shape as a string: ``2×16×64``, with names ``batch=2×seq=16×64``; "scalar" without dimensions."""
     lengths = [
         f"{name}={length}" if name else str(length)
         for name, length in zip(names or [""] * len(shape), shape, strict=True)

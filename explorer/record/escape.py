@@ -1,7 +1,7 @@
-"""Escaping of text from model files: hidden characters, and those that reorder text, become visible.
+"""Escaping of text from model files: hidden and reordering characters become visible.
 
-Names and texts of files that strangers wrote are shown in terminals, pictures, pages and errors. A name with a line
-break could forge a line of output, and one with a right-to-left override hide what it says.
+Names and texts from untrusted files are shown in terminals, images, pages and errors. A name with a line break could
+forge a line of output, and one with a right-to-left override could disguise its content.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # Control characters, line and paragraph separators, bidirectional overrides, lone surrogates, non-characters: XML
-# forbids some of them, terminals obey others.
+# forbids some of them, terminals execute others.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufeff\ufffe\uffff]"
 )
@@ -24,5 +24,5 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return the text on one line, each hidden or control character as its escape (``\n``, ``\x1b``, ``\u202e``)."""
+    r"""Return the text on one line, with each hidden or control character escaped (``\n``, ``\x1b``, ``\u202e``)."""
     return text if text.isprintable() else _HIDDEN.sub(_escape, text)

@@ -11,10 +11,10 @@ from weakref import WeakSet
 
 
 class Renewable(Protocol):
-    """Owner of a lock and of the state that it protects."""
+    """Owner of a lock and of the state that the lock protects."""
 
     def renew(self) -> None:
-        """Recreate the lock, and the state that a thread may have left half changed."""
+        """Recreate the lock, and the state that a thread may have left partly changed."""
         ...
 
 
@@ -22,7 +22,7 @@ _held: WeakSet[Renewable] = WeakSet()
 
 
 def renew_in_children(owner: Renewable) -> None:
-    """Have an object recreate its lock in every process forked from now on, for as long as the object lives."""
+    """Register an object, as long as it lives, to recreate its lock in every process forked from now on."""
     _held.add(owner)
 
 

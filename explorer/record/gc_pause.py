@@ -1,7 +1,7 @@
 """Garbage collection paused during work that creates many long-lived objects, such as the rows of a recording.
 
-CPython collects whenever enough objects are new, and walks all that are young; of rows that stay it frees none.
-Reference counts free everything else meanwhile.
+CPython starts a collection after a number of allocations, and visits all young objects; rows that stay alive cannot be
+freed. Reference counting still frees everything else.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Pause the cyclic garbage collector: it would visit every new object again and again, and free nothing."""
-    # A user may have switched it off.
+    """Pause the cyclic garbage collector, which would visit every new object again and again without freeing any."""
+    # The user may have disabled it.
     enabled = gc.isenabled()
     gc.disable()
     try:

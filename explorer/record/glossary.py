@@ -1,4 +1,4 @@
-"""Terms of the planner, each explained once: for the panel, for the catalogue of reasons, and for the documentation."""
+"""Planner terms with one explanation each, for the panel, the catalogue of reasons, and the documentation."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ GLOSSARY = {
     "worker": "another process, of this machine or of another one, that computes a part and sends its results back",
     "working memory": "memory that a kernel needs only while it runs",
 }
-"""term → its explanation, which follows the term and a colon"""
+"""term → its explanation, displayed after the term and a colon"""
 
 
 _FORMS = {
@@ -91,10 +91,10 @@ _FORMS = {
     "tile": ("tiles", "tiled"),
     "working memory": ("working",),
 }
-"""term → its other forms, where these are not its plural alone"""
+"""term → its other forms, if there are any besides the plural"""
 
 
 def inflections(term: str) -> tuple[str, ...]:
-    """Return the forms under which a term is written: itself and its plural, or other ones, also with a capital."""
+    """Return all forms of a term: itself and its plural, or irregular ones, also capitalised."""
     forms = (term, *_FORMS.get(term, (plural_of(term),)))
     return tuple(dict.fromkeys([*forms, *[form[0].upper() + form[1:] for form in forms]]))

@@ -1,8 +1,8 @@
-"""Rows of layers: wiring, policies and gradients of each, and their text form.
+"""Rows of layers: wiring, policies and gradients, and their text form.
 
-A layer is no operation, and leaves only its operations in a graph. These rows keep what the graph does not say: how its
-sublayers are wired, where the value of each policy came from, and why a gradient is built or not. They are texts and
-numbers alone, so that a recording from a file explains its layers without their classes.
+A layer is not an operation, so a graph contains only its operations. These rows record what the graph does not show:
+how its sublayers are wired, where the value of each policy came from, and why a gradient is built or not. They contain
+only strings and numbers, so that a recording from a file explains its layers without their classes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Policy:
 
     @property
     def text(self) -> str:
-        """The policy as it is written: ``Update = True``."""
+        """The policy as written in code: ``Update = True``."""
         return f"{self.name} = {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a gradient is built, and why; ``of`` is a sublayer (gradient of its inputs) or "" (own parameter)."""
+    """Whether a gradient is built, and why; ``of`` is a sublayer (gradient of its inputs) or "" (its own parameter)."""
 
     of: str
     built: bool
@@ -44,7 +44,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Layer: full name ("root/linear"), class, ports and decisions; one without sublayers has no clauses.
+    """Layer: full name ("root/linear"), class, ports and decisions; clauses are empty without sublayers.
 
     ``scopes`` are the rows of its boxes, including the box of its gradient.
     """
@@ -67,18 +67,18 @@ class Layer:
 
     @property
     def use(self) -> str:
-        """Purpose that it was built for: training or inference."""
+        """Purpose of the build: training or inference."""
         return "training" if self.training else "inference"
 
     @property
     def order_text(self) -> str:
-        """Its sublayers in topological order: ``linear → activation``."""
+        """Sublayers in topological order: ``linear → activation``."""
         return " → ".join(self.order)
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Port of a layer's box, and the node whose value it has."""
+    """Port of a layer's box, and the node that has its value."""
 
     scope: int
     side: Literal["input", "output"]
@@ -100,7 +100,7 @@ def layer_lines(layers: Iterable[Layer]) -> list[str]:
     lines: list[str] = []
     enclosing: list[str] = []
     for layer in layers:
-        # Each layer stands before its sublayers, so that a stack of names follows the nesting.
+        # Each layer precedes its sublayers, so that a stack of names follows the nesting.
         while enclosing and not layer.name.startswith(f"{enclosing[-1]}/"):
             enclosing.pop()
         name = layer.name[len(enclosing[-1]) + 1 :] if enclosing else layer.name

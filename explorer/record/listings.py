@@ -1,7 +1,7 @@
-"""Listings: the lines of cells and files that recorded a program, in order, each with the sources that stand for it.
+"""Listings: source lines of the cells and files that recorded a program, in order, each with its rows of sources.
 
-Views show the program beside the graph and mark the line of a node. A recording keeps texts of cells and functions as
-far as a budget goes, and the line of each node in any case: a listing is made of whichever there is.
+Views show the program next to the graph and mark a node's line. A recording keeps source texts of cells and functions
+up to a size limit, but the line of each node in any case; listings use whichever is available.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CELL = re.compile(r"In\[([0-9]{1,9})\]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line of a listing; ``sources`` are the rows of sources that it is."""
+    """Line of a listing; ``sources`` are its rows of sources."""
 
     number: int
     text: str
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Lines of a cell or file; ``unit`` is "line", or "node" for a file without text."""
+    """Lines of a cell or file; ``unit`` is "line", or "node" for files without text."""
 
     where: str
     unit: str
@@ -34,10 +34,10 @@ class Listing:
 
 
 def listings(recording: Recording) -> list[Listing]:
-    """Return the listings of a recording: cells as they ran, then files in order of their first source.
+    """Return the listings of a recording: cells in run order, then files in order of their first source.
 
-    A source whose cell or file was not kept, as in a model's file, is listed with its own line alone; without any text
-    there is nothing to list.
+    If the text of a cell or file was not kept, as for model files, a source is listed with only its own line. If there
+    is no text at all, the result is empty.
     """
     first: dict[str, int] = {}
     texts: dict[tuple[str, int], list[int]] = {}
@@ -49,9 +49,10 @@ def listings(recording: Recording) -> list[Listing]:
     others: dict[str, dict[int, list[int]]] = {}
     for number, source in enumerate(recording.sources):
         first.setdefault(source.where, number)
-        # Files of one name are told apart by their lines.
+        # Files with equal names are distinguished by their lines.
         rows = texts.get((source.where, source.line), ())
-        # Two files may be called model.py, and a cell may have run twice with other text: the line itself decides.
+        # Two files may be called model.py, and a cell may have run twice with different text, so compare the line
+        # itself.
         alike = next((row for row in rows if known[row][source.line].strip() == source.text), None)
         if alike is not None:
             kept[alike].setdefault(source.line, []).append(number)
@@ -80,12 +81,12 @@ def listings(recording: Recording) -> list[Listing]:
 
 
 def _order(where: str, first: int) -> tuple[bool, int]:
-    """Put cells in the order in which they ran, and files behind them in that of their first source."""
+    """Sort cells in run order, followed by files in the order of their first source."""
     cell = _CELL.fullmatch(where)
     return (cell is None, int(cell[1]) if cell else first)
 
 
 def without_source(recording: Recording) -> Recording:
-    """Return a recording without the text of the program; the places of lines stay."""
+    """Return a recording without source texts; line positions remain."""
     sources = [replace(source, text="") for source in recording.sources]
     return replace(recording, sources=sources, source_texts=[])

@@ -1,8 +1,8 @@
-"""Decisions about nodes: what was declined before a decision, and why two nodes run apart or together.
+"""Decisions about nodes: rules declined before a decision, and why two nodes run in one kernel or in two.
 
-Why a node was changed is often answered by the rules that were asked before and declined. Panel, text and
-``plan.explain`` show them together; ``plan.why(a, b)`` and the panel, with two nodes selected, ask about two. Where no
-decision is about both, the accounts say where each of them runs, which is an answer too.
+The reason why a node was changed often includes the rules that were asked before and declined. Panel, text output and
+``plan.explain`` show both; ``plan.why(a, b)``, and the panel with two selected nodes, ask about two nodes. If no
+decision concerns both, sentences about the kernel of each node are the answer.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ ACCOUNTS = {
     "through_planned": "In the final graph, {reader} reads the result of {node} through {members}.",
     "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
-"""sentences about one node, or about two in two kernels, where no decision is about both"""
+"""sentences about one node, or about two nodes in two kernels without a common decision"""
 _NAMED = 5
-"""nodes between two that are named; more are counted"""
+"""maximum number of intermediate nodes that are named; more are counted"""
 _MOST = 40
-"""number of declined decisions that are kept before one decision: the last ones"""
+"""maximum number of declined decisions listed before one decision: the last ones"""
 
 
 def declined_before(recording: Recording) -> list[tuple[int, ...]]:
-    """Return for each decision the declined ones of its stage that came before it, about the nodes that it changed.
+    """Return, for each decision, the preceding declined ones of its stage about the nodes that it changed.
 
-    Only applied decisions have any. Beyond 40, the last ones are kept: a value that thousands of operations read is
-    the subject of thousands of decisions.
+    Only applied decisions have any. At most the last 40 are kept: a value that thousands of operations read is the
+    subject of thousands of decisions.
     """
     before: list[tuple[int, ...]] = [()] * len(recording.decisions)
     for stage in recording.stages:
@@ -51,7 +51,7 @@ def declined_before(recording: Recording) -> list[tuple[int, ...]]:
 
 
 def decisions_about(recording: Recording, node: int) -> list[int]:
-    """Return the numbers of the decisions about a node, each after the declined ones that belong before it."""
+    """Return the indices of the decisions about a node, each after the declined ones that precede it."""
     own = [
         number
         for number, decision in enumerate(recording.decisions)
@@ -62,14 +62,14 @@ def decisions_about(recording: Recording, node: int) -> list[int]:
 
 
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
-    """Return the numbers of the decisions about both of two nodes, or of two operators' nodes, in order.
+    """Return the indices of the decisions about two nodes, or about the nodes of two operators, in order.
 
-    A node stands for what has replaced it, too. A declined decision is about two nodes if one reads the other and they
-    were not fused, or if its sentence names the one and its subject is the other.
+    A node also represents its replacements. A declined decision is about two nodes if one reads the other and they were
+    not fused, or if its sentence names one and its subject is the other.
     """
     final = recording.resolver(recording.end)
     first, second = ({*side, *(final.get(node, node) for node in side)} for side in (nodes, others))
-    # A decision not to fuse has many subjects; only its edges tell which of them read which.
+    # A decision not to fuse has many subjects; only its edges show which of them read which.
     edges: dict[int, bool] = {}
     for number, operand, reader in recording.declined_edges:
         between = (operand in first and reader in second) or (operand in second and reader in first)
@@ -93,12 +93,12 @@ def _names_both(recording: Recording, number: int, first: set[int], second: set[
 
 
 def _meets(nodes: set[int], first: set[int], second: set[int]) -> bool:
-    """Tell whether two different nodes are there, one of each side."""
+    """Return whether there are two different nodes, one on each side."""
     return bool(nodes & first and nodes & second) and len(nodes & (first | second)) > 1
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return why a node that reads another one runs in a kernel of its own, and what became of both, as sentences."""
+    """Return sentences about why a node and its reader run in different kernels, and which kernels these are."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     became = dict.fromkeys(_account(recording, node, final, kernel_of) for node in (*nodes, *others))
     fuses = any(stage.name == "fuse" for stage in recording.stages)
@@ -116,8 +116,8 @@ def accounts(recording: Recording, nodes: Collection[int], others: Collection[in
 def _relation(
     recording: Recording, nodes: Collection[int], others: Collection[int], final: Mapping[int, int]
 ) -> list[str]:
-    """Return how the one reads the other, where it does so through others or not at all: as recorded, or once equal
-    values are computed once."""
+    """Describe how one node reads another through others, or that it does not: as recorded, or after merging equal
+    values."""
     unchanged: Mapping[int, int] = {}
     for sentence, resolved in (("through", unchanged), ("through_planned", final)):
         for readers, sources in ((others, nodes), (nodes, others)):
@@ -139,7 +139,7 @@ def _relation(
 def _path(
     recording: Recording, readers: Collection[int], sources: Collection[int], resolved: Mapping[int, int]
 ) -> list[int]:
-    """Return a shortest path from a source to a reader along operands, or what stands for them; empty without one."""
+    """Return a shortest path from a source to a reader along operands or their replacements; empty if there is none."""
     reached = dict.fromkeys(readers, -1)
     waiting = list(reached)
     for node in waiting:
@@ -168,8 +168,8 @@ def _read_from_memory(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> list[tuple[int, int]]:
-    """Return (node, reader) where the kernel of a reader reads a node of another kernel, in the order of the nodes."""
-    # By operands and not by pairs: two boxes of thousands of nodes have millions of pairs.
+    """Return the (node, reader) pairs in which the reader's kernel reads a node of another kernel, in node order."""
+    # Iterate over operands instead of pairs: two boxes with thousands of nodes have millions of pairs.
     places: dict[int, list[int]] = {}
     sources = list(nodes)
     for place, node in enumerate(sources):
@@ -184,7 +184,7 @@ def _read_from_memory(
 
 
 def _account(recording: Recording, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]) -> str:
-    """Return what became of a node as a sentence: the kernel that computes it, or why none does."""
+    """Return a sentence about a node's fate: the kernel that computes it, or why no kernel does."""
     last = final.get(node, node)
     if last in kernel_of and recording.schedule:
         number, kernels = kernel_of[last], recording.schedule.kernels

@@ -1,6 +1,6 @@
-"""Formulas of nodes: what an operation of two operands computes, by the names of its operands.
+"""Formulas of nodes: expressions of binary operations in terms of their operands' names.
 
-A node "subtract 1" may be ``x − 1`` or ``1 − x``: its formula tells which.
+A node "subtract 1" may be ``x − 1`` or ``1 − x``, which its formula distinguishes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WRITTEN = {
     "logical_or": "{} | {}",
     "logical_xor": "{} ^ {}",
 }
-"""operation of two operands → its formula, as a NumPy user writes it"""
+"""binary operation → its formula, as a NumPy user writes it"""
 
 
 def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str) -> str:
-    """Return the formula of a node: ``0.5·x``, ``x + b``, ``1 − exp``; "" where it would tell nothing.
+    """Return the formula of a node: ``0.5·x``, ``x + b``, ``1 − exp``; "" if it would add no information.
 
-    An operand is a number or a name of the user's, else it is called by its operation. Where the order of operands does
-    not matter, a formula needs one of the former; and everywhere two words for two operands. ``shorten`` is applied to
-    each name.
+    An operand is shown as a number or by the user's name, else by its operation's name. For commutative operations, a
+    formula needs a number or a user's name; and two operands must always have different names. ``shorten`` is applied
+    to each name.
     """
     nodes = recording.nodes
     operation = recording.operations[nodes.operation[node]]
@@ -49,17 +49,17 @@ def formula(recording: Recording, node: int, shorten: Callable[[str], str] = str
     words = [nodes.label[operand] for operand in operands]
     if operation in COMMUTATIVE and not any(_is_named(recording, operand) for operand in operands):
         return ""
-    # "add / add" of two different sums would read like a division of one value by itself.
+    # "add / add" of two different sums would look like a value divided by itself.
     if words[0] == words[1] and operands[0] != operands[1]:
         return ""
-    # a number comes first in a product, wherever the program has it
+    # a number comes first in a product, regardless of its position in the program
     if operation == "multiply" and nodes.kind[operands[1]] == "constant" != nodes.kind[operands[0]]:
         words.reverse()
     return written.format(*map(shorten, words))
 
 
 def _is_named(recording: Recording, node: int) -> bool:
-    """Whether a node is a number, or a value to which the user gave a name."""
+    """Whether a node is a number, or a value that the user named."""
     nodes = recording.nodes
     kind = nodes.kind[node]
     return kind == "constant" or (

@@ -1,7 +1,7 @@
 """Provenance: which kernel computes which node and line of the user's program, in both directions.
 
-Views, profiles and ``plan.compare`` read it. It is traced from the decisions of a recording, not stored by the passes:
-a pass need only say which nodes it replaced, and the chain of replacements gives the rest.
+Views, profiles and ``plan.compare`` use it. It is traced from the decisions of a recording, not stored by the passes: a
+pass only records which nodes it replaced, from which the chain of replacements follows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Literal, Protocol, TypeAlias
 from explorer.record.rows import Decision, Group, Nodes, Schedule, Source
 
 Fate: TypeAlias = Literal["computed", "merged", "replaced", "absorbed", "there", "unneeded"]
-"""Fate of a recorded node: computed by a kernel; merged into an equal node; replaced by another node; absorbed, when
-a replacement of its readers computes it; there before the run; or unneeded, when it has no readers left."""
+"""Fate of a recorded node: computed by a kernel; merged into an equal node; replaced by another node; absorbed, if the
+replacement of its readers computes it; present before the run; or unneeded, if no readers are left."""
 
 
 class Tables(Protocol):
-    """The tables of a recording through which nodes are traced."""
+    """Tables of a recording that are needed to trace nodes."""
 
     nodes: Nodes
     schedule: Schedule | None
@@ -29,19 +29,19 @@ class Tables(Protocol):
 
     @property
     def end(self) -> int:
-        """The last position: all decisions taken."""
+        """Last position, after all decisions."""
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The nodes whose values were asked for, as recorded."""
+        """Recorded nodes whose values were requested."""
 
     def resolver(self, position: int) -> dict[int, int]:
-        """Return old id → id that stands for it at a position, transitively."""
+        """Return a map from old ids to their replacements at a position, transitively."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Recorded nodes that a kernel computes, and the lines (rows of ``Recording.sources``) that they come from."""
+    """Recorded nodes that a kernel computes, and their lines (rows of ``Recording.sources``)."""
 
     nodes: tuple[int, ...]
     sources: tuple[int, ...]
@@ -49,27 +49,27 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Fate of a recorded node, the kernels that compute it, and the decisions that led there."""
+    """Fate of a recorded node, the kernels that compute it, and the responsible decisions."""
 
     fate: Fate
     stands: int
-    """node that replaces it in the end, or −1"""
+    """its final replacement, or −1"""
     kernels: tuple[int, ...]
     decisions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Kernels, by number from 0 in the schedule, and the recorded nodes of the top graph that they compute."""
+    """Kernels, by index in the schedule, and the recorded nodes of the top graph that they compute."""
 
     kernels: tuple[Origin, ...]
     nodes: Mapping[int, Account]
     sources: tuple[Source, ...]
     before: Mapping[int, Sequence[int]]
-    """node → nodes that it directly replaces"""
+    """node → nodes that it replaces directly"""
 
     def recorded(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """Return the recorded nodes that these nodes replace; a recorded node stands for itself."""
+        """Return the recorded nodes that these nodes replace; a recorded node represents itself."""
         return tuple(sorted([node for node in _reached(nodes, self.before) if node in self.nodes]))
 
     def lines(self, kernel: int) -> tuple[Source, ...]:
@@ -77,7 +77,7 @@ class Provenance:
         return tuple([self.sources[row] for row in self.kernels[kernel].sources])
 
     def at(self, line: int | str, where: str | None = None) -> tuple[int, ...]:
-        """Return the kernels that compute part of a line, named by its number or part of its text."""
+        """Return the kernels that compute part of a line, given as a number or as part of its text."""
         rows = {
             row
             for row, source in enumerate(self.sources)
@@ -87,7 +87,7 @@ class Provenance:
 
 
 def provenance(recording: Tables) -> Provenance:
-    """Trace every kernel back to recorded nodes and lines, and every recorded node on to its kernels or its end."""
+    """Trace every kernel back to recorded nodes and lines, and every recorded node to its kernels or its fate."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
     subjects = [decision.subjects for decision in recording.decisions]
@@ -98,7 +98,7 @@ def provenance(recording: Tables) -> Provenance:
         computed = [node for node in _reached(kernel.nodes, before) if node in made_by and rows.operands[node]]
         for node in computed:
             made_by[node].append(number)
-        # A kernel below which no recorded operation is reached comes from leaves alone.
+        # If no recorded operation is reached below a kernel, it depends only on leaves.
         origins.append(computed or [node for node in _reached(kernel.nodes, before) if node in made_by])
     live = _live(recording)
     accounts = _accounts(recording, recorded, made_by, live)
@@ -122,13 +122,13 @@ def predecessors(
     substitutions: Iterable[tuple[int, int, int]],
     subjects: Sequence[tuple[int, ...]],
 ) -> dict[int, list[int]]:
-    """Return for each node the nodes that it directly replaces; ``subjects`` are those of each decision."""
+    """Return the nodes that each node directly replaces; ``subjects`` lists those of each decision."""
     before: dict[int, list[int]] = {}
     placed: set[tuple[int, int]] = set()
     for decision, old, new in substitutions:
         before.setdefault(new, []).append(old)
-        # A substitution says exactly what a node stands for; only for the other products of a decision all its subjects
-        # count.
+        # A substitution states exactly which node is replaced; other products of a decision replace all of its
+        # subjects.
         placed.add((decision, new))
     for group in groups:
         calls = subjects[group.decision]
@@ -144,7 +144,7 @@ def predecessors(
 
 
 def _reached(start: Iterable[int], edges: Mapping[int, Iterable[int]]) -> list[int]:
-    """Return all nodes reachable from ``start``, in the order of discovery."""
+    """Return all nodes reachable from ``start``, in order of discovery."""
     seen = dict.fromkeys(start)
     pending = list(seen)
     while pending:
@@ -173,7 +173,7 @@ def _live(recording: Tables) -> set[int]:
 def _accounts(
     recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
-    """Return the fate of each recorded node; readers are visited first, since an absorbed node shares their kernels."""
+    """Return the fate of each recorded node; readers come first, because an absorbed node shares their kernels."""
     rows = recording.nodes
     final = recording.resolver(recording.end)
     replaced_by: dict[int, list[int]] = {}
@@ -184,7 +184,7 @@ def _accounts(
         for operand in rows.operands[node]:
             readers.setdefault(operand, []).append(node)
     accounts: dict[int, Account] = {}
-    for node in reversed(recorded):  # recorded nodes stand operands first
+    for node in reversed(recorded):  # recorded nodes are ordered with operands first
         replacement = final.get(node, node)
         kernels = made_by[node]
         decisions = [*replaced_by.get(node, ()), *([rows.gone[node]] if rows.gone[node] >= 0 else ())]
@@ -198,7 +198,7 @@ def _accounts(
             reader_accounts = [accounts[reader] for reader in readers.get(node, ())]
             kernels = [number for account in reader_accounts for number in account.kernels]
             decisions += [number for account in reader_accounts for number in account.decisions]
-            # No kernel computes it: either what replaced its readers does without it, or nothing needed it.
+            # No kernel computes it: its readers' replacement does not read it, or nothing needed it.
             fate = "absorbed" if kernels and rows.operands[node] else "unneeded"
         sorted_kernels = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
         accounts[node] = Account(

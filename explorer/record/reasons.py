@@ -1,9 +1,9 @@
-"""Reasons: templates with facts; facts are data for tests and tools, and the sentence is rendered when it is shown.
+"""Reasons: templates with facts. Facts are data for tests and tools; the sentence is rendered for display.
 
-In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, a list of facts
-as "a, b and c"; facts whose names end in ``_bytes``, ``_us`` or ``_flops`` get their unit. ``{name:noun}`` counts: "1
-place", "3 places"; use ``{name:singular|plural}`` for irregular plurals. Names and code stand between back-ticks: plain
-text keeps them, as it has no other means to set names apart; the panel shows code without them.
+In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, and a list of
+facts as "a, b and c"; facts whose names end in ``_bytes``, ``_us`` or ``_flops`` get their unit. ``{name:noun}``
+counts: "1 place", "3 places"; use ``{name:singular|plural}`` for irregular plurals. Names and code are enclosed in
+backticks, which plain text keeps and the panel replaces by code formatting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NodeFact: TypeAlias = dict[str, int]
 FIELD = re.compile(r"\{(\w+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 
 _ROUNDS_UP = 999.5
-"""from here on, three digits would be shown as 1e+03, so the next unit is used"""
+"""threshold for the next unit, because three digits would format larger numbers as 1e+03"""
 
 
 def bytes_text(count: float) -> str:
@@ -32,7 +32,7 @@ def bytes_text(count: float) -> str:
 
 
 def counted_text(count: int, noun: str, plural: str = "") -> str:
-    """Return a number of things: ``1 node``, ``2 boxes``; ``plural`` where it is not the noun with an s or es."""
+    """Return a count with its noun: ``1 node``, ``2 boxes``; ``plural`` is needed unless it adds s or es."""
     return f"{count:,} {noun if count == 1 else plural or plural_of(noun)}"
 
 
@@ -51,7 +51,7 @@ def count_text(count: float) -> str:
 
 
 def short_counted_text(count: float, noun: str) -> str:
-    """Return a large number of things: ``1 flop``, ``950 flops``, ``25 K parameters``."""
+    """Return a large count with its noun: ``1 flop``, ``950 flops``, ``25 K parameters``."""
     return f"{count_text(count)} {noun if count == 1 else plural_of(noun)}"
 
 
@@ -63,7 +63,7 @@ def micros_text(micros: float) -> str:
 
 
 def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
-    """Format one fact; ``label`` gives the label of a node."""
+    """Format one fact; ``label`` maps a node id to its label."""
     if isinstance(value, Mapping):
         return label(value["node"])
     if isinstance(value, (list, tuple)):
@@ -82,14 +82,14 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
 
 @lru_cache(maxsize=1024)
 def fields(template: Template) -> tuple[tuple[str, str, str], ...]:
-    """Return the facts that a sentence names, in order, each with its noun and plural, or "" where there is none."""
+    """Return the facts in a sentence, in order, each with its noun and plural, or "" if it has none."""
     return tuple(FIELD.findall(template))
 
 
 def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
-    """Return the nodes that a sentence names, in order, each once."""
+    """Return the distinct nodes in a sentence, in order."""
     nodes: dict[int, None] = {}
-    # Reversed, since the last one is taken first; lists in facts may be nested.
+    # Reversed, because items are popped from the end; lists in facts may be nested.
     waiting = [facts[name] for name, _, _ in reversed(fields(template))]
     while waiting:
         value = waiting.pop()
@@ -101,7 +101,7 @@ def mentioned(template: Template, facts: Mapping[str, Any]) -> list[int]:
 
 
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
-    """Return the sentence of a reason: its template with each ``{name}`` and ``{name:noun}`` replaced by that fact."""
+    """Return the sentence of a reason: its template with each ``{name}`` and ``{name:noun}`` replaced by the fact."""
 
     def replace(match: re.Match[str]) -> str:
         name, noun, plural = match.groups()

@@ -1,8 +1,9 @@
 """Recordings: a plan from the recorded nodes through every decision to the measured run.
 
-It is plain data that views, comparisons and files read without the engine. The graph is stored once, with the decisions
-that changed it: a position, the number of decisions applied, gives the graph at any step, so that no step needs a copy.
-Nodes are columns and not objects, because a hundred thousand of them are written and read at once.
+A recording is plain data that views, comparisons and files read without the engine. The graph is stored once, with the
+decisions that changed it. A position, which counts these decisions, gives the graph at any step, so that no step
+needs a copy. Nodes are stored as columns instead of objects, because a hundred thousand of them are written and read at
+once.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ class Recording:
     scopes: list[Scope] = field(default_factory=lambda: [Scope("", "top", -1)])
     sources: list[Source] = field(default_factory=list)
     source_texts: list[SourceText] = field(default_factory=list)
-    """cells and files whose lines recorded nodes; a model's file has none, since ``sources`` hold its lines"""
+    """cells and files whose lines recorded nodes; model files are excluded, since ``sources`` contains their lines"""
     bodies: list[Body] = field(default_factory=list)
     nodes: Nodes = field(default_factory=Nodes)
     stages: list[Stage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     substitutions: list[tuple[int, int, int]] = field(default_factory=list)
-    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``, which no earlier row
-    replaced"""
+    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``; no earlier row replaces
+    ``new``"""
     declined_edges: list[tuple[int, int, int]] = field(default_factory=list)
     """(decision, operand, reader): values that are written and read again because of a declined decision"""
     groups: list[Group] = field(default_factory=list)
@@ -74,17 +75,17 @@ class Recording:
     """each layer before its sublayers"""
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
-    """operators of a model's file"""
+    """operators of a model file"""
     interface: list[InterfaceRow] = field(default_factory=list)
-    """inputs and outputs of a model's file, in its order and with its names"""
+    """inputs and outputs of a model file, in its order and with its names"""
     compositions: list[Composition] = field(default_factory=list)
-    """known functions that recorded nodes compute together"""
+    """known functions that several recorded nodes compute together"""
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)
-    """names that a model's file declares for the dimensions of values, by node"""
+    """node → dimension names that a model file declares for its value"""
     variables: dict[int, str] = field(default_factory=dict)
-    """variable of the user's program that holds a value, by node, where the source leaves no doubt"""
+    """node → variable of the user's program that holds its value, if the source is unambiguous"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)
-    """summaries of values that exist before any run, such as a file's weights, by node"""
+    """node → summary of a value that exists before any run, such as a file's weights"""
     schedule: Schedule | None = None
     run: Run | None = None
 
@@ -98,12 +99,12 @@ class Recording:
 
     @property
     def end(self) -> int:
-        """The last position, after all decisions."""
+        """Last position, after all decisions."""
         return len(self.decisions)
 
     @property
     def provenance(self) -> Provenance:
-        """Relation of kernels to the recorded nodes and lines that they compute; computed at each access."""
+        """Map between kernels and the recorded nodes and lines that they compute; computed at each access."""
         return provenance(self)
 
     def type_of(self, node: int) -> Type:
@@ -111,20 +112,20 @@ class Recording:
         return self.types[self.nodes.type[node]]
 
     def type_text(self, node: int) -> str:
-        """Return the type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
+        """Return a node's type as a string: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
         return self.type_text_of(self.nodes.type[node])
 
     def named_type_text(self, node: int) -> str:
-        """Return the type of a node with the names of its dimensions: ``batch=32×64 float32``."""
+        """Return a node's type with the names of its dimensions: ``batch=32×64 float32``."""
         return self.type_text_of(self.nodes.type[node], self.dimension_names(node))
 
     def dimension_names(self, node: int) -> tuple[str, ...]:
-        """Return the declared name of each dimension of a node's value, "" of one without; empty if none has one."""
+        """Return the declared name of each dimension of a node's value, "" for unnamed ones; () if all are unnamed."""
         declared = self.dimensions.get(node)
         return declared.names if declared else ()
 
     def type_text_of(self, number: int, names: Sequence[str] = ()) -> str:
-        """Return a row of the types as text, with the names of dimensions; ``?`` for a type that is not known."""
+        """Return a row of the types as a string, with dimension names; ``?`` for an unknown type."""
         type_row = self.types[number]
         if type_row.dtype == "tuple":
             if not type_row.parts:
@@ -135,7 +136,7 @@ class Recording:
         )
 
     def label(self, node: int) -> str:
-        """Return the name of a node in a sentence: its label and the constants inside it (``multiply 2``)."""
+        """Return a node's name for a sentence: its label and the constants inside it (``multiply 2``)."""
         labels, kinds = self.nodes.label, self.nodes.kind
         if kinds[node] != "operation":
             return labels[node]
@@ -143,30 +144,30 @@ class Recording:
         return " ".join([labels[node], *inside[:2]]) if inside else labels[node]
 
     def named_label(self, node: int) -> str:
-        """Return the name of a node behind the variable that holds its value: ``h = tanh``."""
+        """Return a node's name, preceded by the variable that holds its value: ``h = tanh``."""
         variable = self.variables.get(node)
         return f"{variable} = {self.label(node)}" if variable else self.label(node)
 
     def variable_note(self, node: int) -> str:
-        """Return how many values were assigned to a node's variable; "" for one value, or a node without a variable."""
+        """Return how many values were assigned to a node's variable; "" for one value, or without a variable."""
         variable = self.variables.get(node)
         born = self.nodes.born
-        # a node that a pass recorded has the value of the recorded node that it replaces
+        # a node recorded by a pass has the value of the recorded node that it replaces
         count = sum(name == variable and born[other] < 0 for other, name in self.variables.items())
         return f"{count:,} values were assigned to a variable {variable}; this is one of them" if count > 1 else ""
 
     def reason(self, decision: Decision) -> str:
-        """Return the sentence of a decision; nodes of one name in it are told apart: ``add (line 2)``."""
+        """Return a decision's sentence, in which nodes with equal names are distinguished: ``add (line 2)``."""
         marks = self.marks(decision)
         return render(decision.reason, decision.facts, lambda node: self.label(node) + marks.get(node, ""))
 
     def marks(self, decision: Decision) -> dict[int, str]:
-        """Return what tells apart the nodes of one name in a sentence: their lines, else their types, else numbers.
+        """Return suffixes for nodes with equal names in a sentence: their lines, else their types, else numbers.
 
-        Node → text to put behind its name; nodes whose name stands for nothing else in the sentence have none.
+        Maps each such node to its suffix; nodes with unique names have none.
         """
         nodes_named = mentioned(decision.reason, decision.facts)
-        names = {name for name, _, _ in fields(decision.reason)} - {"operation"}  # not the name of one node
+        names = {name for name, _, _ in fields(decision.reason)} - {"operation"}  # shared by several nodes
         texts = [decision.facts[name] for name in names if isinstance(decision.facts[name], str)]
         if len(nodes_named) + bool(nodes_named and texts) < 2:
             return {}
@@ -175,7 +176,7 @@ class Recording:
             alike.setdefault(self.label(node), []).append(node)
         marks: dict[int, str] = {}
         for label, nodes in alike.items():
-            # A sentence may also name an operation by a text, which a node's name must not be taken for.
+            # A sentence may also contain an operation's name as a string, which could be confused with a node's name.
             if len(nodes) > 1 or label in texts:
                 marks.update(zip(nodes, self._telling_apart(nodes), strict=True))
         return marks
@@ -193,9 +194,9 @@ class Recording:
         return [f" (no. {number})" for number in range(1, len(nodes) + 1)]
 
     def resolver(self, position: int) -> dict[int, int]:
-        """Return old id → id that replaces it at a position, transitively."""
+        """Return a map from old ids to their replacements at a position, transitively."""
         final: dict[int, int] = {}
-        # From the last back: what a later row put in place of ``new`` is known already, so one pass is enough.
+        # From last to first: the replacement of ``new`` by a later row is already known, so one pass suffices.
         for decision, old, new in reversed(self.substitutions):
             if decision < position:
                 final[old] = final.get(new, new)
@@ -217,25 +218,25 @@ class Recording:
         final = self.resolver(position)
         for node in self.visible(position, body):
             for index, operand in enumerate(self.nodes.operands[node]):
-                # Operands are kept as they were recorded: at any position the same rows serve, read through what was
-                # replaced so far.
+                # Operands are stored as recorded, so that the same rows serve every position, resolved through the
+                # replacements.
                 yield final.get(operand, operand), node, index
 
     @property
     def declined(self) -> list[Decision]:
-        """All declined decisions, the costliest first; the fact ``estimated_cost_us`` estimates the cost."""
+        """All declined decisions, the most expensive first, by the fact ``estimated_cost_us``."""
         declined = [decision for decision in self.decisions if decision.verdict == "declined"]
         return sorted(declined, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
 
     def decisions_of(self, node: int) -> list[Decision]:
-        """Return the decisions of which a node is a subject or a product, in order."""
+        """Return the decisions in which a node is a subject or a product, in order."""
         return [d for d in self.decisions if node in d.subjects or node in d.produced]
 
 
 def unmeasured(recording: Recording) -> Recording:
-    """Return a recording without its run and the times in its decisions; its values stay, as values of nodes.
+    """Return a recording without its run and without times in its decisions; values remain, as values of nodes.
 
-    Notebooks keep it: outputs of a cell that is run again must not change where the program has not.
+    Notebooks store it, so that outputs of a cell that is run again change only if the program changes.
     """
     if recording.run is None:
         return recording

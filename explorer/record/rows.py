@@ -1,10 +1,10 @@
 """Rows of a recording: dataclasses whose fields are numbers, strings, or lists and dicts of them.
 
-A node is named by its *id*, which is its index in the node table: recorded nodes come first, in topological order, then
-the nodes that passes produced, in order of production. A *position* counts applied and declined decisions: at position
-``p`` the decisions ``0 … p-1`` have been taken. Every change of the graph belongs to one decision, so that a view can
-show any position. Rows hold ids instead of references: they are written to JSON, sent to the browser and compared
-between processes as they are.
+A node's *id* is its index in the node table: recorded nodes come first, in topological order, then the nodes that
+passes produced, in order of production. A *position* counts applied and declined decisions: at position ``p`` the
+decisions ``0 … p-1`` have been made. Every change of the graph belongs to one decision, so that a view can show any
+position. Rows contain ids instead of references, so they are written to JSON, sent to the browser and compared between
+processes unchanged.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 Fact: TypeAlias = Any
-"""A JSON value; ``{"node": id}`` names a node."""
+"""A JSON value; ``{"node": id}`` refers to a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
 GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 UNKNOWN = "?"
-"""text of a type that is not known: a file need not say what an operator returns"""
+"""label of an unknown type: a file need not declare an operator's result type"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Scope:
     """Box around nodes in the user's program; ``parent`` is a scope row.
 
     ``kind`` is "top", "scope", "function", "layer", "batch" or "file". ``type`` is the operator type in the model file
-    ("nn.Conv2d", or an expression's text), or "".
+    ("nn.Conv2d", or the source of an expression), or "".
     """
 
     name: str
@@ -49,7 +49,7 @@ class Scope:
 
 
 def line_unit(where: str) -> str:
-    """Return the noun for a number in a source: ONNX files are binary, and count nodes instead of lines."""
+    """Return the unit of positions in a source: ONNX files are binary, and count nodes instead of lines."""
     return "node" if where.endswith(".onnx") else "line"
 
 
@@ -57,14 +57,14 @@ def line_unit(where: str) -> str:
 class Source:
     """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1.
 
-    Where several calls of one function recorded the line, the caller is the line of the call.
+    If several calls of one function recorded the line, ``caller`` is the line of the call.
     """
 
     where: str
     line: int
     text: str
     caller_where: str = ""
-    """as ``where``; empty where one call recorded the line, or the line is in no function"""
+    """like ``where``; empty if one call recorded the line, or the line is in no function"""
     caller_line: int = 0
 
     @property
@@ -74,12 +74,13 @@ class Source:
 
     @property
     def whole_place(self) -> str:
-        """``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18`` or ``net.py line 3, called from line 9``."""
+        """Location as ``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18`` or ``net.py line 3, called from line
+        9``."""
         return self._with_caller(self._here)
 
     @property
     def short_place(self) -> str:
-        """``line 3``, for texts about one cell or file."""
+        """Location as ``line 3``, for text about one cell or file."""
         return self._with_caller(f"{line_unit(self.where)} {self.line}")
 
     @property
@@ -87,7 +88,7 @@ class Source:
         return f"{self.where} {line_unit(self.where)} {self.line}"
 
     def _with_caller(self, place: str) -> str:
-        """Add the caller, and its cell or file where that is another one."""
+        """Append the caller, with its cell or file if that differs."""
         if not self.caller_where or (self.caller_where, self.caller_line) == (self.where, self.line):
             return place
         unnamed = self.caller_where == self.where or self.caller_where.startswith("In[")
@@ -96,12 +97,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Lines of a cell or file, as written: those that recorded nodes and the code around them."""
+    """Source lines of a cell or file, as written: those that recorded nodes and the surrounding code."""
 
     where: str
-    """as in the rows of sources"""
+    """same as in the rows of sources"""
     numbers: tuple[int, ...]
-    """number of each line, increasing"""
+    """line numbers, increasing"""
     lines: tuple[str, ...]
 
 
@@ -121,19 +122,19 @@ class Nodes:
     operation: list[int] = field(default_factory=list)
     """row of ``Recording.operations``"""
     kind: list[Kind] = field(default_factory=list)
-    """"constant" is a number such as the 2 in ``2 * x``: views show it inside its consumers"""
+    """"constant" is a number such as the 2 in ``2 * x``, which views show inside its consumers"""
     label: list[str] = field(default_factory=list)
-    """the user's name of a leaf or call, else the operation's name"""
+    """user-defined name of a leaf or call, else the operation's name"""
     type: list[int] = field(default_factory=list)
     """row of ``Recording.types``"""
     operands: list[tuple[int, ...]] = field(default_factory=list)
-    """node ids as recorded; at a position, read them through ``Recording.substitutions``"""
+    """ids of the operands as recorded; to read them at a position, apply ``Recording.substitutions``"""
     scope: list[int] = field(default_factory=list)
     source: list[int] = field(default_factory=list)
-    """row of ``Recording.sources``, −1 where unknown"""
+    """row of ``Recording.sources``, −1 if unknown"""
     flops: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
-    """bytes of the result that must be allocated; 0 for a view of its operand"""
+    """allocation size of the result in bytes; 0 for a view of its operand"""
     born: list[int] = field(default_factory=list)
     """decision that produced the node, or −1 if the user recorded it"""
     gone: list[int] = field(default_factory=list)
@@ -143,7 +144,7 @@ class Nodes:
     callee: list[int] = field(default_factory=list)
     """body that a call refers to, or −1"""
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
-    """node id → attribute name → value as text, for nodes that have attributes; a long tuple is written as its first
+    """node id → attribute name → value as a string, for nodes with attributes; a long tuple is abbreviated to its first
     members, its length and a digest"""
 
     def __len__(self) -> int:
@@ -155,9 +156,9 @@ class Stage:
     """Stage of a plan, usually one pass: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
 
     ``kind`` is "record" (stage 0, without decisions), "rewrite" (changes the graph), "order" (picks kernels), "format"
-    (memory formats of results), "memory" (their addresses) or "run". ``counts`` has "nodes", "operations", "flops",
-    "bytes" (bytes written: results of all kernels; before fusion each operation is a kernel, after it values inside a
-    kernel are not written) and counts of the stage's own.
+    (memory formats of results), "memory" (their offsets) or "run". ``counts`` has "nodes", "operations", "flops",
+    "bytes" (total size of all kernel results; before fusion each operation is a kernel, after it values inside a kernel
+    are not written), and counts specific to the stage.
     """
 
     name: str
@@ -171,11 +172,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing that a rule did, or declined to do, and why.
+    """One action that a rule took, or declined, with its reason.
 
-    ``reason`` is a template over ``facts``; equal declined ones are one decision with many ``subjects``.
-    ``chain`` is the rule's place in its chain; ``location`` its class as "file:line".
-    Example: see ``ex.EvalPlan``.
+    ``reason`` is a template over ``facts``; equal declined decisions are merged into one with many ``subjects``.
+    ``chain`` is the rule's position in its chain; ``location`` is its class as "file:line". Example: see
+    ``ex.EvalPlan``.
     """
 
     stage: int
@@ -194,8 +195,8 @@ class Decision:
 class Explanation:
     """Meaning of all decisions with one code and template, and the change that would reverse them.
 
-    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` is what the rewrite does to
-    numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
+    ``anchor`` identifies the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` is the effect of the
+    rewrite on numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
     """
 
     code: str
@@ -208,9 +209,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes put together by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened).
+    """Nodes grouped by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened).
 
-    Of a kernel the last member gives the result; the others' values are not written.
+    In a kernel, the last member is the result; the values of other members are not written.
     """
 
     decision: int
@@ -221,13 +222,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Kernel in the schedule: the nodes it computes (the last one is its result) and its place.
+    """Kernel in the schedule: the nodes it computes (the last one is its result) and its memory.
 
-    ``ready_candidates`` lists up to eight results, its own among them, of the ``ready_count`` kernels that could have
-    run at this point; ``pick_reason`` says how it was picked: "only", "constant", "ready_first", "own_order" of a pass
-    of a user, or the heuristic of the order. With several lanes, ``waiting`` lists up to eight results of the
+    ``ready_candidates`` lists up to eight results, including its own, of the ``ready_count`` kernels that could have
+    run at this point. ``pick_reason`` is the criterion for the choice: "only", "constant", "ready_first", "own_order"
+    of a user's pass, or the heuristic of the order. With several lanes, ``waiting`` lists up to eight results of the
     ``waiting_count`` kernels whose operands have all begun but not all ended, by the estimates. ``buffer`` is a row of
-    ``Schedule.buffers``, −1 for a view or a result handed to the user.
+    ``Schedule.buffers``, −1 for a view or a result returned to the user.
     """
 
     nodes: tuple[int, ...]
@@ -236,9 +237,9 @@ class Kernel:
     flops: int
     bytes: int
     workspace: int
-    """bytes of working memory that it needs while it runs, in addition to operands and result"""
+    """bytes of working memory needed while it runs, in addition to operands and result"""
     estimate: float
-    """µs, from the reference price table"""
+    """estimated µs, from the reference price table"""
     buffer: int
     in_place: bool
     ready_candidates: tuple[int, ...]
@@ -248,7 +249,7 @@ class Kernel:
     """nodes whose values are dead after this kernel"""
     live: int = 0
     """planned bytes live while this kernel runs: results, from the kernel that writes them to their last reader, and
-    working memory; without leaves and values that are computed once for all runs"""
+    working memory; excludes leaves and values that are computed once for all runs"""
     waiting: tuple[int, ...] = ()
     waiting_count: int = 0
 
@@ -257,8 +258,8 @@ class Kernel:
 class Schedule:
     """Planned run: kernels in order, the size of each buffer, and the memory needed in bytes.
 
-    ``peak`` counts the arena (all buffers and scratch memory), results handed out and working memory; the stage
-    "buffers" lists each. ``peak_without_reuse`` is the peak if every result were kept.
+    ``peak`` counts the arena (all buffers and scratch memory), returned results and working memory; the stage "buffers"
+    lists each. ``peak_without_reuse`` is the peak if every result were kept.
     """
 
     kernels: tuple[Kernel, ...]
@@ -282,12 +283,12 @@ class Summary:
     histogram: tuple[int, ...] = ()
     thumbnail: tuple[tuple[int, ...], ...] = ()
     elements: str = ""
-    """elements as text, for small values"""
+    """elements as a string, for small values"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Measured run of one kernel, in µs from the start of the run; ``live`` bytes are those planned for the kernel."""
+    """Measured run of one kernel, in µs from the start of the run; ``live`` are the bytes planned for the kernel."""
 
     kernel: int
     start: float
@@ -306,17 +307,17 @@ class Run:
     micros: float
     values: dict[int, Summary] = field(default_factory=dict)
     warm: bool = False
-    """whether the program had run before, so that its memory was in use and its constants were computed"""
+    """whether the program had run before, so that its memory was allocated and its constants were computed"""
     watched: bool = False
     """whether values were summarised between the kernels of this run"""
 
 
 @dataclass(frozen=True, slots=True)
 class InterfaceRow:
-    """Input or output of a model; of a sequence each member has a row, named ``x[0]``, ``x[1]``, …
+    """Input or output of a model; each member of a sequence has its own row, named ``x[0]``, ``x[1]``, …
 
-    Leaves stand in a recording in the order of their first use, and a result is called after its operation: a reader
-    of a file knows neither.
+    In a recording, leaves are ordered by first use and results are named after their operations, neither of which a
+    reader of a file knows.
     """
 
     direction: Literal["input", "output"]
@@ -326,16 +327,16 @@ class InterfaceRow:
 
 @dataclass(frozen=True, slots=True)
 class FileOperator:
-    """Operator of a model's file: its attributes and weights as the file names them.
+    """Operator of a model file: its attributes and weights with the names used in the file.
 
-    An operator may be recorded as many nodes, or as none, and a node's attributes are those of the engine's operation:
-    a reader looks for the file's own ("pads", "group").
+    An operator may be recorded as several nodes, or none, and node attributes are those of the engine's operation,
+    while a reader looks for the file's attributes ("pads", "group").
     """
 
     scope: int
     """row of its box"""
     attributes: tuple[tuple[str, str], ...] = ()
-    """name and value as text; a long list is written as its first members, its length and a digest"""
+    """name and value as strings; a long list is abbreviated to its first members, its length and a digest"""
     weights: tuple[tuple[str, str], ...] = ()
     """name of each weight in the operator, and its name in the file with its type"""
     doc: str = ""
@@ -343,27 +344,27 @@ class FileOperator:
 
 
 Substitution = tuple[int, int, int]
-"""number of the decision, the node replaced, the node in its place"""
+"""decision number, replaced node, replacement"""
 
 
 def in_order(rows: Sequence[Substitution]) -> list[Substitution]:
-    """Return rows in the order of their decisions, each with a node that no earlier row replaces.
+    """Return rows in the order of their decisions, none of which has a replacement that an earlier row replaces.
 
-    A planner may enter a replacement late, under the number of an earlier decision: the body of a call that is opened
-    in turn belongs to the decision that opened the first one. Readers of what was replaced then read what stands for
-    it. A row that replaces a node by itself, in the end, keeps it, for the check of recordings to refuse.
+    A planner may record a replacement late, under an earlier decision's number: the body of a nested call belongs to
+    the decision that inlined the outer call. Readers of the replaced node then read its current replacement. A row that
+    would then replace a node by itself is kept, so that validation rejects it.
     """
     if all(before[0] <= after[0] for before, after in pairwise(rows)):
         return list(rows)
     stands: dict[int, int] = {}
     ordered = []
-    # A stable sort: rows of one decision keep the order in which they were entered.
+    # A stable sort: rows of one decision keep the order in which they were recorded.
     for decision, old, new in sorted(rows, key=lambda row: row[0]):
         chain = []
         while new in stands:
             chain.append(new)
             new = stands[new]
-        stands.update(dict.fromkeys(chain, new))  # so that no chain is walked twice
+        stands.update(dict.fromkeys(chain, new))  # compress the path, so that no chain is followed twice
         if old != new:
             stands.setdefault(old, new)
         ordered.append((decision, old, new))
@@ -385,8 +386,8 @@ class Composition:
 
     name: str
     node: int
-    """the node that has the result"""
+    """the node that produces the result"""
     operand: int
-    """the node that has the operand; −1 if none has it by itself, such as the −x of 1 / (1 + exp(x))"""
+    """the operand's node; −1 if no node has this value, such as the −x of 1 / (1 + exp(x))"""
     members: tuple[int, ...]
-    """all its nodes, the result too; others may read their values"""
+    """all its nodes, including the result; other nodes may read their values"""

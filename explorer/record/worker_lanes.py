@@ -1,7 +1,6 @@
-"""Lanes of a schedule on several workers: what each does when, as plain data.
+"""Lanes of a schedule on several workers: activities with their times, as plain data.
 
-``plan.estimate`` makes them. They are drawn in two forms: as text here, for a terminal, and as a picture in
-view/picture/lanes_svg.py.
+``plan.estimate`` creates them. They are displayed as text, here, and as an image, in view/picture/lanes_svg.py.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ _BUSY, _RECEIVING, _IDLE = "█", "▒", "·"
 
 
 class Span(NamedTuple):
-    """Piece of a lane, in µs from the beginning."""
+    """Activity in a lane, in µs from the start."""
 
     start: float
     end: float
     label: str
     receiving: bool = False
-    """whether values are received, while the lane may compute, too"""
+    """whether the worker receives values, possibly while it computes"""
 
 
 class Lane(NamedTuple):
@@ -32,17 +31,17 @@ class Lane(NamedTuple):
 
     @property
     def busy(self) -> float:
-        """µs in which it computes."""
+        """Time in µs during which it computes."""
         return sum([span.end - span.start for span in self.spans if not span.receiving])
 
 
 def lanes_text(lanes: Sequence[Lane], micros: float, width: int = 60, most: int = 16) -> str:
-    """Return lanes as lines of text: █ computes, ▒ receives and does not compute, · waits; ``most`` lanes are shown."""
+    """Return lanes as lines of text: █ computing, ▒ only receiving, · waiting; at most ``most`` lanes are shown."""
     wide = max([len(lane.name) for lane in lanes], default=0)
     lines = []
     for lane in lanes[:most]:
         cells = [_IDLE] * width
-        # Receiving first: where a lane computes meanwhile, the cell says that it does.
+        # Draw receiving first, so that computing at the same time overwrites it.
         for mark in (_RECEIVING, _BUSY):
             for span in lane.spans:
                 if micros > 0 and span.receiving == (mark == _RECEIVING) and span.end > span.start:

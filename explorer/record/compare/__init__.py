@@ -1,1 +1,1 @@
-"""Comparison of two recordings: nodes, decisions and kernels are matched."""
+"""Comparison of two recordings by matching nodes, decisions and kernels."""

@@ -1,7 +1,7 @@
 """Comparison of two recordings: counts, decisions found in only one, and kernels matched by the nodes they compute.
 
-Kernels have no identity across plans, but the recorded nodes that they compute have: two kernels correspond if they
-share one. Decisions are equal if their texts are, whatever the ids in them.
+Kernels have no identity across plans, but their recorded nodes have: two kernels correspond if they share one.
+Decisions are equal if their texts are, regardless of ids.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Regrouped:
 
 @dataclass(frozen=True, slots=True)
 class WeightDifferences:
-    """Matched weights of two models: number of equal ones, and a line about each different one."""
+    """Matched weights of two models: the number of equal ones, and a line about each different one."""
 
     equal: int
     transposed: int
-    """number of matrices that are equal after transposing one; the graph shows where it is transposed"""
+    """number of matrices that are equal after transposing one, as the graph shows"""
     differ: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -44,18 +44,18 @@ class WeightDifferences:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Differences between two recordings, of plans of one graph or of two."""
+    """Differences between two recordings, of plans of the same graph or of two."""
 
     before: Recording
     after: Recording
     nodes: Matching
     """the recorded nodes"""
     counts: dict[str, tuple[float | None, float | None]]
-    """name → (before, after); None if a side has no such count, for example no measured time"""
+    """name → (before, after); None if a side lacks the count, for example without a measured time"""
     options: dict[str, tuple[Any, Any]]
     """options that differ"""
     decisions_before: tuple[Decision, ...]
-    """decisions that only the first plan took"""
+    """decisions made only by the first plan"""
     decisions_after: tuple[Decision, ...]
     kernels: tuple[Regrouped, ...]
     counterparts: dict[int, int]
@@ -65,7 +65,7 @@ class Comparison:
     follows: tuple[tuple[int, ...], tuple[int, ...]]
     """for each kernel of either side: the last kernel of the other side that shares a recorded node, or −1"""
     weights: WeightDifferences | None = None
-    """differences of weights; None if no values were compared, as in recordings, which have none"""
+    """differences of weights; None if no values were compared, as with recordings, which contain none"""
 
     def __repr__(self) -> str:
         differ = sum(not regrouped.same for regrouped in self.kernels)
@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether graph, decisions and kernels are the same, and the weights where they were compared."""
+        """Whether graph, decisions and kernels are the same, and the weights if they were compared."""
         return (
             self.nodes.equal
             and not self.decisions_before
@@ -114,7 +114,7 @@ def compare(before: Recording, after: Recording) -> Comparison:
 
 
 def _counts(recording: Recording) -> dict[str, float | None]:
-    """Return the figures of a recording that are compared; None for what it does not hold."""
+    """Return the figures of a recording for comparison; None for missing ones."""
     schedule, run = recording.schedule, recording.run
     last = next((stage for stage in reversed(recording.stages) if stage.kind != "run"), None)
     counts: dict[str, float | None] = dict.fromkeys(_NAMES)
@@ -124,7 +124,7 @@ def _counts(recording: Recording) -> dict[str, float | None]:
         final = recording.resolver(recording.end)
         roots = {final.get(root, root) for root in recording.roots}
         kernels = schedule.kernels
-        # Results are handed out: they are no temporaries, however they are computed.
+        # Returned results are not temporaries, however they are computed.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
         counts |= {
             "kernels": len(kernels),
@@ -154,7 +154,7 @@ _NAMES = (
 
 
 def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
-    """Return the text of each decision; decisions with equal texts are equal, whatever the ids of their nodes."""
+    """Return the text of each decision; decisions are equal if their texts are, whatever the ids of their nodes."""
     stages = recording.stages
     return [
         (
@@ -202,7 +202,7 @@ def _kernels(
 
     def top(index: int) -> int:
         while parent[index] != index:
-            # Halving the path keeps later look-ups short.
+            # Path halving keeps later look-ups short.
             parent[index] = parent[parent[index]]
             index = parent[index]
         return index
@@ -244,7 +244,7 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     pairs = dict(nodes.pairs)
     _pair(first.digests, second.digests, pairs)
     taken = set(pairs.values())
-    # Provenance is traced only if something is left: it visits every decision.
+    # Trace provenance only if unmatched nodes remain, because it visits every decision.
     left = {node for node in first.digests if node not in pairs}
     rest = {node for node in second.digests if node not in taken}
     if left and rest:
@@ -272,14 +272,13 @@ class _Produced:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
         self.keys: dict[int, Hashable] = {}
-        """node → key of its operation alone: kind, name, type, attributes and function"""
+        """node → key of its operation only: kind, name, type, attributes and function"""
         self.digests: dict[int, Hashable] = {}
         """node → digest of its operation and operands"""
         digest_of: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
-                # An unpaired node gets a digest that no other node has: whatever reads it has no counterpart by
-                # structure.
+                # An unpaired node gets a unique digest: whatever reads it has no counterpart by structure.
                 digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))

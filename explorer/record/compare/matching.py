@@ -1,7 +1,7 @@
 """Matching of the recorded nodes of two recordings, by structure and then by matched neighbours.
 
-``plan.compare`` and the side-by-side views use it. A diff of the node lists would lose the pairing wherever a part of
-the graph moved or was renamed; structural digests find equal parts anywhere, and neighbours settle the rest.
+``plan.compare`` and the side-by-side views use it. A diff of the node lists would lose pairs wherever a part of the
+graph moved or was renamed; structural digests find equal parts anywhere, and neighbours match the rest.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from explorer.record.rows import COMMUTATIVE
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Pairs of recorded nodes of two recordings, of the top graph and of function bodies, and nodes without a partner.
+    """Pairs of recorded nodes of two recordings, in the top graph and in function bodies, and unpaired nodes.
 
-    Constants shown inside another node are part of it: they are paired, and never listed as changed or unpaired.
+    Constants shown inside another node are part of it: they are paired, but never listed as changed or unpaired.
     """
 
     pairs: dict[int, int]
     """node before → node after"""
     changed: dict[int, tuple[str, ...]]
-    """paired node before → its differences, in words: type, attribute or operand"""
+    """paired node before → list of its differences: type, attribute or operand"""
     renamed: tuple[int, ...]
-    """paired nodes before that differ only in their name"""
+    """paired nodes before that differ only in their names"""
     only_before: tuple[int, ...]
     only_after: tuple[int, ...]
     bodies: dict[int, int]
@@ -38,7 +38,7 @@ class Matching:
     same: int
     """number of unchanged pairs, without constants shown inside other nodes"""
     rewired: frozenset[int]
-    """those of ``changed`` that do the same to other operands"""
+    """subset of ``changed`` whose operations are the same and only the operands differ"""
 
     @property
     def equal(self) -> bool:
@@ -49,9 +49,9 @@ class Matching:
 def match(before: Recording, after: Recording) -> Matching:
     """Pair the recorded nodes of two recordings.
 
-    Equal structures are paired in order, first with the names of their leaves, then without. Then operands and readers
-    of pairs are paired; then nodes of one operation between pairs in the same order; last, nodes of one operation in
-    one scope.
+    Equal structures are paired in order, first with the names of their leaves, then without. Next come operands and
+    readers of pairs, then nodes with the same operation between pairs in the same order, and last, nodes with the same
+    operation in the same scope.
     """
     first, second = graphs(before, after)
     pairs: dict[int, int] = {}
@@ -64,7 +64,7 @@ def match(before: Recording, after: Recording) -> Matching:
         pairs.update(matched)
         for node, partner in matched.items():
             inner, other_inner = before.nodes.callee[node], after.nodes.callee[partner]
-            # Bodies are matched once, by their first pair of calls: a body has one partner.
+            # Bodies are matched once, by their first pair of calls: a body has only one partner.
             if inner >= 0 <= other_inner:
                 into = first[inner].body, second[other_inner].body
                 if into[0] not in bodies and into[1] not in reached:
@@ -79,7 +79,7 @@ def match(before: Recording, after: Recording) -> Matching:
             continue
         words, is_rewired = _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
-        # A call may look the same and run a body that was matched with another one.
+        # A call may look the same although its body was matched with another one.
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
             words.append("another function")
             is_rewired = False
@@ -120,11 +120,11 @@ class _Match:
 
     def run(self) -> dict[int, int]:
         first, second = self.first, self.second
-        # From the surest to the weakest evidence: a wrong early pair would pull its neighbours with it.
+        # From the strongest to the weakest evidence: a wrong early pair would cause wrong pairs among its neighbours.
         self._equal(first.structure, second.structure)
         self._equal(first.bare, second.bare)
         self._grow(zip(first.outputs, second.outputs, strict=False))
-        # With the type first, then without: a changed shape must not keep a layer from being found.
+        # With the type first, then without: a changed shape must not prevent a layer from being found.
         for key, other in zip(first.kinds(), second.kinds(), strict=True):
             self._align(key, other)
             self._grow(())
@@ -134,19 +134,19 @@ class _Match:
     def _pair(self, node: int, other: int) -> None:
         self.pairs[node] = other
         self.taken.add(other)
-        # Neighbours are looked at later, from a queue: recursion would follow a chain of 100,000 nodes.
+        # Neighbours are visited later, from a queue: recursion would follow a chain of 100,000 nodes.
         self.fresh.append((node, other))
 
     def _equal(self, own: dict[int, int], others: dict[int, int]) -> None:
-        """Pair equal structures in order; if their numbers differ, only those whose names agree."""
+        """Pair equal structures in order; if their counts differ, only those with equal names."""
         left = [node for node in own if node not in self.pairs]
         waiting: dict[int, deque[int]] = {}
         for node in others:
             if node not in self.taken:
                 waiting.setdefault(others[node], deque()).append(node)
         counts = Counter([own[node] for node in left])
-        # With equal names any two of equal structure are interchangeable. Without names, equal numbers are needed:
-        # else one that was added would push all others to the wrong partner.
+        # With equal names, any two of equal structure are interchangeable. Without names, equal counts are needed:
+        # otherwise an added one would shift all others to wrong partners.
         exact = own is self.first.structure
         free = {key for key, count in counts.items() if exact or count == len(waiting.get(key, ()))}
         for node in left:
@@ -154,7 +154,8 @@ class _Match:
                 self._pair(node, waiting[own[node]].popleft())
 
     def _grow(self, also: Iterable[tuple[int, int]]) -> None:
-        """Pair operands of paired nodes by index, and the only reader of both in the same way."""
+        """Pair operands of paired nodes by index, and readers if each node has only one with that kind and operand
+        index."""
         for node, other in also:
             if node in self.first.kind and other in self.second.kind:
                 self._meet(node, other)
@@ -172,7 +173,7 @@ class _Match:
                         self._pair(reader, others[way])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Pair operands that may be exchanged: those that are paired already, and then those alike."""
+        """Pair the operands of commutative operations: first those that are already paired, then similar ones."""
         kinds = self.first.kind, self.second.kind
         return _together(
             reads,
@@ -182,12 +183,12 @@ class _Match:
         )
 
     def _meet(self, node: int, other: int) -> None:
-        """Pair two nodes alike; if one side has an extra node, pair that node's operand instead."""
+        """Pair two similar nodes; if one side has an extra node, pair that node's operand instead."""
         first, second = self.first, self.second
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
         alike = first.kind[node] == second.kind[other]
-        # The other side may have one operation more between the same neighbours, which one look past it finds.
+        # The other side may have one more operation between the same neighbours, so look one step past it.
         inserted = [each for each in second.operands[other] if first.kind[node] == second.kind.get(each)]
         left_out = [each for each in first.operands[node] if first.kind.get(each) == second.kind[other]]
         if alike:
@@ -215,18 +216,18 @@ class _Match:
 
 
 def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict[Hashable, int]:
-    """Return the unpaired readers that are the only ones to read a node in their way."""
+    """Return the unpaired readers that are unique for their kind and operand index."""
     reader_by_way: dict[Hashable, int] = {}
     several: set[Hashable] = set()
     for way, reader in readers:
-        # A way is the reader's kind and the operand's index: two readers in one way cannot be told apart.
+        # Two readers with the same kind and operand index cannot be distinguished.
         if reader not in paired and reader_by_way.setdefault(way, reader) != reader:
             several.add(way)
     return {way: reader for way, reader in reader_by_way.items() if way not in several}
 
 
 def _together(reads: Sequence[int], others: Sequence[int], *alike: Callable[[int, int], bool]) -> list[tuple[int, int]]:
-    """Pair operands of both sides that are alike in the first sense, then in the next; the rest in order."""
+    """Pair similar operands of both sides, by the strictest key first; the rest in order."""
     left, right = [*enumerate(reads)], list(others)
     met: list[tuple[int, int, int]] = []
     for is_alike in alike:
@@ -243,9 +244,9 @@ def _together(reads: Sequence[int], others: Sequence[int], *alike: Callable[[int
 def _differences(
     before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]
 ) -> tuple[list[str], bool]:
-    """Return the differences between paired nodes, in words, and whether they only read other nodes.
+    """Return descriptions of the differences between paired nodes, and whether only their operands differ.
 
-    A constant is part of the node that shows it: another one is a difference of the node itself.
+    A constant is part of the node that shows it, so another constant is a difference of the node itself.
     """
     rows, other_rows = before.nodes, after.nodes
     words: list[str] = []
@@ -272,7 +273,7 @@ def _differences(
     for operand, partner in operands:
         read, other_read = before.label(operand), after.label(partner)
         if rows.kind[operand] == other_rows.kind[partner] == "constant":
-            if read == other_read:  # 2 float32 and 2 float64 are written alike
+            if read == other_read:  # 2 float32 and 2 float64 have the same text
                 read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
             same = read == other_read
             is_rewired &= same
@@ -284,7 +285,8 @@ def _differences(
 
 
 _MOST = 2_000_000
-"""limit of candidate pairs for the longest common subsequence; beyond it, equal elements are paired in order"""
+"""maximum number of candidate pairs for the longest common subsequence; beyond it, equal elements are paired in order
+"""
 
 
 def align(
@@ -295,14 +297,14 @@ def align(
 ) -> Iterator[tuple[int, int]]:
     """Yield new pairs of equal keys between known pairs that are in the same order on both sides.
 
-    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return the key of a node of either side.
+    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return a node's key on either side.
     """
     place = {node: at for at, node in enumerate(second)}
     taken = {place[partner] for node, partner in pairs.items() if partner in place}
     known = [(at, place[pairs[node]]) for at, node in enumerate(first) if pairs.get(node) in place]
     start = (0, 0)
-    # Pairs that keep their order cut both sides into pieces, and each piece is aligned by itself: what moved elsewhere
-    # does not disturb it.
+    # Pairs in the same order divide both sides into segments that are aligned separately, so that moved parts do not
+    # disturb them.
     for stop in [*_increasing(known), (len(first), len(second))]:
         here = [first[at] for at in range(start[0], stop[0]) if first[at] not in pairs]
         there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
@@ -315,7 +317,7 @@ def align(
 
 def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int, int]]:
     counts = Counter(second)
-    # SequenceMatcher takes quadratic time where many elements are equal.
+    # SequenceMatcher takes quadratic time if many elements are equal.
     if sum([counts[key] for key in first]) <= _MOST:
         for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
             for place in range(block.size):
@@ -342,8 +344,8 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             ends.append(there)
             last.append(index)
         else:
-            # Patience sorting: `ends` has the smallest last element of an increasing run of each length, so that it
-            # stays sorted.
+            # Patience sorting: `ends` has the smallest last element of an increasing run of each length, so it stays
+            # sorted.
             ends[at], last[at] = there, index
     longest: list[tuple[int, int]] = []
     index = last[-1] if last else -1
@@ -354,14 +356,14 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class RecordedGraph:
-    """Recorded nodes of one graph; equal digests in two graphs that were digested together mean equal structures."""
+    """Recorded nodes of one graph; in graphs digested together, equal digests mean equal structures."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
         self.recording, self.body, self.nodes = recording, body, nodes
         self.operands = recording.nodes.operands
         self.outputs = [node for node in recording.bodies[body].outputs if recording.nodes.born[node] < 0]
         self.kind: dict[int, Hashable] = {}
-        """node → (kind, operation), which must be equal for two nodes to be paired"""
+        """node → (kind, operation), which must be equal for nodes to be paired"""
         self.structure: dict[int, int] = {}
         """node → digest of the node, its operands and the names of its leaves"""
         self.bare: dict[int, int] = {}
@@ -372,11 +374,11 @@ class RecordedGraph:
         """node → (reader's kind and operand index, reader)"""
 
     def is_commutative(self, node: int) -> bool:
-        """Tell whether the operands of a node may be exchanged."""
+        """Return whether a node's operands may be swapped."""
         return self.recording.operations[self.recording.nodes.operation[node]] in COMMUTATIVE
 
     def computes(self, node: int) -> bool:
-        """Tell whether a node has a place of its own in the program order: weights and constants have not."""
+        """Return whether a node has its own position in program order, unlike weights and constants."""
         return self.recording.nodes.kind[node] not in ("leaf", "constant")
 
     def kinds(self) -> tuple[Callable[[int], Hashable], ...]:
@@ -397,7 +399,7 @@ class RecordedGraph:
 def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
     """Return for each recording the graphs that the program calls: 0, and the bodies of calls.
 
-    Bodies that share their nodes are one graph, under the number of those nodes.
+    Bodies that share their nodes are one graph, with the number of those nodes.
     """
     numbers: dict[Hashable, int] = {}
     return _of(before, numbers), _of(after, numbers)
@@ -413,10 +415,10 @@ def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Recorde
     called = [0] if recording.bodies else []
     known = {0, -1}
     graphs_by_body: dict[int, RecordedGraph] = {}
-    # Grows while it is visited: bodies call bodies.
+    # The list grows during iteration, because bodies call bodies.
     for body in called:
         outputs = recording.bodies[body].outputs
-        # A function that returns another one's nodes has no table of its own.
+        # A function that returns another one's nodes has no table.
         own = rows.body[outputs[0]] if body and outputs else body
         graphs_by_body[body] = graphs_by_body.get(own) or RecordedGraph(recording, own, inside.get(own, []))
         graphs_by_body.setdefault(own, graphs_by_body[body])
@@ -446,11 +448,11 @@ def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashabl
         own: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
         own = *own, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
-        # Inputs are told apart by their place: two functions of equal structure may use their parameters the other way
-        # round.
+        # Inputs are distinguished by position: two functions of equal structure may use their parameters in a different
+        # order.
         place = inputs.get(node, -1)
         for each in operands:
-            if each not in bare:  # a constant shared by several bodies, in the table of another one
+            if each not in bare:  # a constant shared by several bodies, in another body's table
                 shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
                 bare[each] = graph.shared[each] = numbers.setdefault(shared, len(numbers))
         below = [bare[each] for each in operands], [graph.structure.get(each, bare[each]) for each in operands]

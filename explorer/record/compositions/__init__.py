@@ -1,1 +1,1 @@
-"""Known compositions that a program writes by hand, found in its recorded graph."""
+"""Known compositions written by hand in a program, found in its recorded graph."""

@@ -1,6 +1,6 @@
 """Search for known compositions in the recorded nodes of a graph.
 
-A composition is a label: it alters no graph, no plan and no fingerprint.
+A composition is only a label: it changes no graph, plan or fingerprint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _TOLERANCE = {"bfloat16": 4e-3}
-"""relative errors of numbers by dtype: that of their rounding"""
+"""dtype → relative error of its numbers, which is the rounding error"""
 _USUAL = 1e-3
 _MOST = 200
 """maximum number of nodes of a composition"""
@@ -27,8 +27,8 @@ _MOST = 200
 def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Composition]:
     """Return the known compositions of the recorded nodes, in the order of their results.
 
-    ``numbers`` are the values of leaves of one element, by node. Nodes of a composition may be read by others, too; one
-    whose nodes all lie inside another one is left out.
+    ``numbers`` maps single-element leaves to their values. Nodes of a composition may have other readers; a composition
+    whose nodes are all part of another one is omitted.
     """
     formulas, rows = table()
     there = {recording.operations[row] for row in set(recording.nodes.operation)}
@@ -49,7 +49,7 @@ def compositions(recording: Recording, numbers: Mapping[int, float]) -> list[Com
             continue
         parts = signature(values.algebra, value)
         for row in known:
-            # A test of sets first: matching tries all assignments of terms, and most values are no known function.
+            # Compare sets first: matching tries all assignments of terms, and most values are no known function.
             if row.parts <= parts:
                 matcher = matchers[_TOLERANCE.get(recording.type_of(node).dtype, _USUAL)]
                 operand = _operand(matcher, row, value, len(recording.type_of(node).shape))
@@ -66,7 +66,7 @@ def _is_there(function: str, operations: set[str]) -> bool:
 
 
 def _operand(matcher: Match, row: Formula, value: int, rank: int) -> int:
-    """Return the value that is ``x`` if a value is a formula, else −1."""
+    """Return the value of ``x`` if a value matches a formula, else −1."""
     for bound in matcher.of(row.value, value, {}):
         axes = bound.get("axes", ())
         if not row.is_norm or axes == tuple(range(rank - len(axes), rank)):
@@ -77,7 +77,7 @@ def _operand(matcher: Match, row: Formula, value: int, rank: int) -> int:
 def _ends(
     recording: Recording, values: RecordedValues, matcher: Match, node: int, operand: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return the node of an operand, and the operations from it to a result; None if there are too few or many."""
+    """Return the operand's node, and the operations from it to a result; None if there are too few or many."""
     term = values.algebra.terms[operand]
     parts = {
         value
@@ -89,8 +89,8 @@ def _ends(
             value = values.of.get(each, operand)
             if matcher.equal(value, operand):
                 own = each if own < 0 else min(own, each)
-            # Up to the operand, and to its parts where the operand itself is no node: a formula's x may be a sum that
-            # was opened.
+            # Stop at the operand, or at its parts if it is no node itself: a formula's x may be a sum that was
+            # expanded.
             elif each not in inside and nodes.operands[each] and value not in parts:
                 inside.add(each)
                 pending.append(each)
@@ -98,7 +98,7 @@ def _ends(
 
 
 def _outermost(labels: list[Composition]) -> list[Composition]:
-    """Leave out compositions whose nodes all lie inside another one."""
+    """Omit compositions whose nodes are all part of another one."""
     holders: dict[int, list[set[int]]] = {}
     for row in labels:
         members = set(row.members)
@@ -108,16 +108,16 @@ def _outermost(labels: list[Composition]) -> list[Composition]:
 
 
 Bindings: TypeAlias = Mapping[str, Any]
-"""variable → value; "axes" and "keeps" of the reductions, if there are any"""
+"""variable → value; also "axes" and "keeps" of the reductions, if any"""
 _Factors: TypeAlias = tuple[float, list[tuple[int, float]], list[tuple[int, float]]]
 _EPS = 0.1
-"""largest number that is taken for the eps of a norm"""
+"""largest number accepted as the eps of a norm"""
 
 
 class Match:
-    """Matches of the values of one algebra, the formulas', with those of another; numbers are equal within a tolerance.
+    """Matches between the formulas' algebra and another one; numbers are equal within a tolerance.
 
-    Formulas are a few levels deep, however deep the graph is.
+    Formulas are only a few levels deep, even if the graph is deep.
     """
 
     def __init__(self, formulas: Algebra, values: Algebra, tolerance: float) -> None:
@@ -125,7 +125,7 @@ class Match:
         self._known: dict[int, _Factors] = {}
 
     def of(self, formula: int, value: int, bound: Bindings) -> Iterator[Bindings]:
-        """Yield the bindings under which a formula is a value."""
+        """Yield the bindings under which a formula equals a value."""
         wanted, term = self._formulas.terms[formula], self._values.terms[value]
         match wanted:
             case Atom(name=str() as name):
@@ -159,10 +159,10 @@ class Match:
     def _product(
         self, wanted: _Factors, times: float, scale: float, factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[Bindings]:
-        """Match a product: each factor of the formula is one of the value's, and ``x`` is the rest."""
+        """Match a product: each factor of the formula matches one of the value, and the rest is ``x``."""
         coefficient, variables, others = wanted
         ratio = scale / (coefficient * times)
-        # Exactly 1 from here on: a constant of a program is rounded, 0.7978846 for √(2/π).
+        # From here on the factor is exactly 1: a constant in a program is rounded, 0.7978846 for √(2/π).
         ratio = 1.0 if self._close(ratio, 1.0) else ratio
         if len(factors) < len(others) or (not variables and (ratio != 1 or len(factors) > len(others))):
             return
@@ -171,7 +171,7 @@ class Match:
                 yield bindings
                 continue
             ((variable, exponent),) = variables
-            # A variable needs a value, and an even root of a negative number is none.
+            # A variable needs a value, and no even root of a negative number is defined.
             if not rest or (exponent != 1 and ratio <= 0):
                 continue
             root = ratio if exponent == 1 else ratio ** (1 / exponent)
@@ -182,7 +182,7 @@ class Match:
     def _assigned(
         self, others: Sequence[tuple[int, float]], factors: Mapping[int, float], bound: Bindings
     ) -> Iterator[tuple[Mapping[int, float], Bindings]]:
-        """Yield the factors that are left where each of the formula's has one of its own, with the same exponent."""
+        """Yield the remaining factors for each assignment of the formula's factors to factors of equal exponent."""
         if not others:
             yield factors, bound
             return
@@ -194,7 +194,7 @@ class Match:
                     yield from self._assigned(more, rest, bindings)
 
     def _sum(self, wanted: Sum, constant: float, terms: Mapping[int, float], bound: Bindings) -> Iterator[Bindings]:
-        """Match a sum: each term of the formula is one of the value's, and ``x`` is the rest."""
+        """Match a sum: each term of the formula matches one of the value, and the rest is ``x``."""
         variables, others = self._apart(dict(wanted.terms))
         by_name = {self._name(variable): (variable, times) for variable, times in variables}
         for rest, bindings in self._summands(others, terms, bound):
@@ -222,7 +222,7 @@ class Match:
                 yield from self._summands(more, rest, bindings)
 
     def _factors(self, formula: int) -> _Factors:
-        """Return a formula as a product: its coefficient, its variables with their exponents, its other factors."""
+        """Return a formula as a product: its coefficient, its variables with their exponents, other factors."""
         known = self._known.get(formula)
         if known is None:
             coefficient, factors = self._formulas.factors(formula)
@@ -230,7 +230,7 @@ class Match:
         return known
 
     def _apart(self, parts: Mapping[int, float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-        """Return the variables among the parts of a formula, and the others."""
+        """Split the parts of a formula into variables and other values."""
         terms = self._formulas.terms
         variables = [part for part in parts.items() if isinstance(terms[part[0]], Atom)]
         return variables, [part for part in parts.items() if not isinstance(terms[part[0]], Atom)]
@@ -243,7 +243,7 @@ class Match:
         return math.isclose(number, other, rel_tol=self._tolerance)
 
     def equal(self, value: int, other: int) -> bool:
-        """Whether two values are equal but for rounded coefficients."""
+        """Whether two values are equal except for rounded coefficients."""
         (scale, factors), (by, others) = self._values.factors(value), self._values.factors(other)
         return value == other or (factors == others and self._close(scale, by))
 
@@ -251,14 +251,14 @@ class Match:
 FUNCTIONS = frozenset({"exp", "erf", "tanh", "sigmoid", "log"})
 REDUCTIONS = frozenset({"sum", "mean", "max"})
 SAME = frozenset({"cast", "positive", "stop_gradient", "to_device"})
-"""operations whose result is their operand, but for rounding"""
+"""operations whose result equals their operand, except for rounding"""
 _POWERS = {"square": 2.0, "sqrt": 0.5, "rsqrt": -0.5, "reciprocal": -1.0}
 
 
 class RecordedValues:
     """Values of the recorded nodes in an algebra: ``of`` is node → value, ``first`` is value → its first node.
 
-    ``numbers`` are the values of leaves of one element, by node.
+    ``numbers`` maps single-element leaves to their values.
     """
 
     def __init__(self, recording: Recording, numbers: Mapping[int, float]) -> None:
@@ -269,7 +269,7 @@ class RecordedValues:
         self.of: dict[int, int] = {}
         self.first: dict[int, int] = {}
         self.same: set[int] = set()
-        """nodes whose value is that of their operand"""
+        """nodes with the same value as their operand"""
         for node in range(len(self._nodes)):
             if self._nodes.born[node] < 0:
                 value = self._value(node, numbers.get(node))
@@ -283,7 +283,7 @@ class RecordedValues:
             number = _number(nodes.attributes.get(node, {}).get("value", ""))
         if number is not None and math.isfinite(number):
             return self.algebra.enter(Number(number))
-        # An operand outside of the recorded nodes, such as one that a pass produced.
+        # An operand that is not a recorded node, such as one produced by a pass.
         if not operands or any(operand not in self.of for operand in operands):
             return self.algebra.enter(Atom(node))
         values = [self.of[operand] for operand in operands]
@@ -300,7 +300,7 @@ class RecordedValues:
         return self.algebra.enter(Atom(node)) if value is None else value
 
     def _arithmetic(self, operation: str, values: list[int]) -> int | None:
-        """Return the value of an operation of the algebra, None of another one."""
+        """Return the value of an operation of the algebra, None for other operations."""
         match operation:
             case "add" | "add_n":
                 total = values[0]
@@ -331,7 +331,7 @@ class RecordedValues:
         return value
 
     def _scaled(self, value: int) -> int:
-        """Return a value, for a sum divided by the number of its elements their mean."""
+        """Return the mean if a sum is divided by its number of elements, else the value."""
         term = self.algebra.terms[value]
         if isinstance(term, Product) and len(term.factors) == 1 and term.factors[0][1] == 1:
             ((inner, _),) = term.factors
@@ -345,7 +345,7 @@ class RecordedValues:
         return value
 
     def _reshaped(self, node: int, value: int) -> int:
-        """Return the value of a reshape; a reduction keeps its axes, or drops them, by one, too."""
+        """Return the value of a reshape, including one that keeps or drops the axes of a reduction."""
         term, shape = self.algebra.terms[value], self._recording.type_of(node).shape
         if isinstance(term, Reduction):
             lengths = list(enumerate(self._lengths[value]))

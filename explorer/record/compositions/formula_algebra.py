@@ -1,7 +1,7 @@
-"""Values as formulas of an algebra, each with a number: equal formulas have equal numbers.
+"""Algebra of formulas, in which equal formulas have equal numbers.
 
-Products and sums are flat and have no order, numbers in them are multiplied out, and a quotient is a product with a
-negative exponent: so ``x * 0.5``, ``0.5 * x`` and ``x / 2`` are one value.
+Products and sums are flattened and unordered, constants are combined, and a quotient is a product with a negative
+exponent. Thus ``x * 0.5``, ``0.5 * x`` and ``x / 2`` are one value.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 _MOST = 8
-"""maximum number of factors or terms; larger products and sums are not opened"""
+"""maximum number of factors or terms; larger products and sums are not expanded"""
 _LARGE = 100.0
-"""limit of a number's logarithm: powers beyond it are not computed"""
+"""limit for a number's logarithm, beyond which powers are not computed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """Value that is not looked into: a node, or a variable of a formula."""
+    """Opaque value: a node, or a variable of a formula."""
 
     name: int | str
 
@@ -69,7 +69,7 @@ Term: TypeAlias = Number | Atom | Applied | Reduction | Product | Sum
 
 
 class Algebra:
-    """Values and their formulas: ``terms`` by number."""
+    """Values and their formulas; ``terms`` is indexed by number."""
 
     def __init__(self) -> None:
         self.terms: list[Term] = []
@@ -99,7 +99,7 @@ class Algebra:
             return term.constant, dict(term.terms)
         if not isinstance(term, Product):
             return 0.0, {value: 1.0}
-        # The product without its number, which is then the coefficient: 3ab and 5ab are multiples of one value.
+        # Without its constant, which becomes the coefficient: 3ab and 5ab are multiples of one value.
         inner = self.product(1.0, dict(term.factors))
         opened = self.terms[inner]
         if isinstance(opened, Sum):  # −(a + b) is −a − b
@@ -137,7 +137,7 @@ class Algebra:
         return self.product(coefficient * by, powers)
 
     def power(self, value: int, exponent: float) -> int:
-        """Return a power of a value; a root of a product is not opened, since √(x²) is not x."""
+        """Return a power of a value; a root of a product is not expanded, since √(x²) is not x."""
         coefficient, powers = self.factors(value)
         if not powers:
             is_real = coefficient > 0 or (coefficient < 0 and exponent.is_integer())
@@ -145,13 +145,13 @@ class Algebra:
                 return self.enter(Number(coefficient**exponent))
         elif exponent.is_integer() and abs(exponent * math.log(abs(coefficient))) < _LARGE:
             return self.product(coefficient**exponent, {each: times * exponent for each, times in powers.items()})
-        # x or 1 / x: exponents of a single factor multiply whatever its sign is.
+        # x or 1 / x: exponents of a single factor multiply whatever its sign.
         elif coefficient == 1 and [abs(times) for times in powers.values()] == [1]:
             return self.product(1.0, {each: times * exponent for each, times in powers.items()})
         return self.product(1.0, {value: exponent})
 
     def add(self, value: int, other: int, times: float = 1.0) -> int:
-        """Return a value plus some times another one."""
+        """Return the sum of a value and a multiple of another one."""
         (constant, terms), (more, others) = self.addends(value), self.addends(other)
         if len(terms) + len(others) > _MOST:
             constant, terms, more, others = 0.0, {value: 1.0}, 0.0, {other: 1.0}

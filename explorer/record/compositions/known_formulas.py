@@ -1,7 +1,8 @@
-"""Table of known compositions: each function with the formulas that compute it, the one with the most inside first.
+"""Table of known compositions: functions with their formulas, the largest formulas first.
 
-In a formula ``x`` is any value and ``eps`` any small positive number; reductions are along the same axes and keep them,
-but for ``any_sum`` and ``any_max``, which may all drop them. One formula stands for all that the algebra makes equal.
+In a formula, ``x`` is any value and ``eps`` any small positive number. Reductions use the same axes and keep them,
+except that ``any_sum`` and ``any_max`` may all drop them. A formula represents all forms that the algebra considers
+equal.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _TABLE = {
     ),
 }
 _NORMS = ("layer norm", "RMS norm")
-"""functions whose axes must be the last ones: along others it is another one"""
+"""functions that are defined only along the last axes; along others they are different functions"""
 _BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
     ast.Add: Algebra.add,
     ast.Sub: lambda algebra, left, right: algebra.add(left, right, -1.0),
@@ -66,13 +67,13 @@ _BINARY: dict[type[ast.operator], Callable[[Algebra, int, int], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """Formula of a known function: its value in the algebra of the table."""
+    """Formula of a known function, as a value in the table's algebra."""
 
     name: str
     text: str
     value: int
     functions: frozenset[str]
-    """functions and reductions in it"""
+    """functions and reductions in the formula"""
     parts: Signature
 
     @property
@@ -90,7 +91,7 @@ def table() -> tuple[Algebra, tuple[Formula, ...]]:
         for text in texts:
             tree = ast.parse(text, mode="eval").body
             called = [call.func for call in ast.walk(tree) if isinstance(call, ast.Call)]
-            # By which formulas are left out for a whole recording: without an exp there is no softmax.
+            # Used to skip formulas for a whole recording: without an exp there is no softmax.
             functions = frozenset([function.id for function in called if isinstance(function, ast.Name)])
             value = _value(algebra, tree)
             rows.append(Formula(name, text, value, functions, signature(algebra, value)))
@@ -98,7 +99,7 @@ def table() -> tuple[Algebra, tuple[Formula, ...]]:
 
 
 def _value(algebra: Algebra, tree: ast.expr) -> int:
-    """Return the value of a formula's syntax tree; formulas are short, so this may recur."""
+    """Return the value of a formula's syntax tree; formulas are short, so recursion is safe."""
     match tree:
         case ast.Constant(value=(int() | float()) as number):
             return algebra.enter(Number(float(number)))
@@ -122,11 +123,11 @@ def _value(algebra: Algebra, tree: ast.expr) -> int:
 
 
 Signature = frozenset[tuple[str, float]]
-"""names of a value's parts with their exponents"""
+"""names and exponents of a value's parts"""
 
 
 def signature(algebra: Algebra, value: int) -> Signature:
-    """Return the signature of a value; that of a formula is part of the signatures of all values that it matches."""
+    """Return a value's signature; a formula's signature is a subset of the signature of every matching value."""
     return frozenset(_parts(algebra, value))
 
 
@@ -158,7 +159,7 @@ def _parts(algebra: Algebra, value: int) -> Iterator[tuple[str, float]]:
 
 
 def _has_number(algebra: Algebra, total: Sum) -> bool:
-    """Whether a sum has a constant, which ``eps`` of a formula is, too, unless its ``x`` can take the constant up."""
+    """Whether a sum requires a constant (``eps`` counts as one), unless the formula's ``x`` can absorb it."""
     names = {term.name for term in [algebra.terms[each] for each, _ in total.terms] if isinstance(term, Atom)}
     return "x" not in names and (total.constant != 0 or "eps" in names)
 

@@ -1,1 +1,1 @@
-"""The JSON form of recordings: written, read, checked, and read from older versions."""
+"""JSON form of recordings: encoding, decoding, validation, and conversion of older versions."""

@@ -1,7 +1,7 @@
-"""JSON form of recordings: rows keep their field names, nodes are columns, long tables have one list per row.
+"""JSON form of recordings: rows keep their field names, nodes are stored as columns, long tables have one list per row.
 
-Files, the command line and tests use it. The form follows from the rows' fields, in both directions, as does the
-published schema, so that a new field needs no code here.
+Files, the command line and tests use it. Encoder, decoder and the published schema are derived from the rows' fields,
+so that a new field needs no code here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.record.recording import Recording
 from explorer.record.rows import in_order
 
 SCHEMA = 2
-"""Version of the JSON form; it is increased when a field changes its meaning."""
+"""Version of the JSON form; it increases when the meaning of a field changes."""
 OPTIONAL = (
     "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface", "layers", "leaf_values",
     "operators", "ports", "source_texts", "variables",
@@ -38,7 +38,7 @@ def to_json(recording: Recording) -> dict[str, Any]:
 
 
 def stands(name: str, rows: Any) -> bool:
-    """Tell whether a table is written: optional tables only if they have rows."""
+    """Return whether a table is written: optional tables only if they have rows."""
     return bool(rows) or name not in OPTIONAL
 
 
@@ -55,7 +55,7 @@ def _encode(value: Any) -> Any:
     if cls in _SCALARS:
         return value
     if cls is tuple or cls is list:
-        # A long list has elements of one type: looking at the first one is enough, and fast.
+        # A long list has elements of one type, so checking the first one is sufficient, and fast.
         if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
@@ -72,7 +72,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
     """Return the recording of a plain form; raise ValueError that names the wrong field, or the unknown schema."""
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
-    # Old recordings stay readable; none is written in an old form.
+    # Old recordings stay readable, but none is written in an old form.
     if plain.get("schema") == 1:
         plain = {**upgrade_1(plain), "schema": SCHEMA}
     if plain.get("schema") != SCHEMA:
@@ -83,20 +83,20 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
         )
     rest = {name: value for name, value in plain.items() if name != "schema"}
     decoded: Recording = decode(rest, Recording, "recording")
-    # Recordings of earlier versions may have late rows; views step through them one by one.
+    # Recordings of earlier versions may have late rows, while views apply rows one by one.
     decoded.substitutions = in_order(decoded.substitutions)
     check(decoded)
     return decoded
 
 
 def loads(text: str) -> Recording:
-    """Return the recording in a JSON text; raise ValueError if it is not one."""
+    """Return the recording in a JSON string; raise ValueError if it contains none."""
     return from_json(plain_of(text))
 
 
 @gc_paused()
 def plain_of(text: str) -> Any:
-    """Return the values of a JSON text; raise ValueError for wrong JSON and for numbers that are not finite."""
+    """Return the values of a JSON string; raise ValueError for invalid JSON and for numbers that are not finite."""
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
@@ -144,7 +144,7 @@ def schema_of(row_type: Any) -> dict[str, Any]:
 
 
 _KINDS = {"order": "order", "layout": "format", "buffers": "memory"}
-"""name of a stage that schema 1 called a schedule → its kind"""
+"""schema 1 name of a stage that was called a schedule → its kind"""
 _STAGES = {"group": "batch", "open": "inline", "layout": "memory_format"}
 _COUNTS = {"peak_bound": "peak_lower_bound"}
 _DECISION = {"link": "rule", "chain": "rule_index"}
@@ -198,7 +198,7 @@ def _named(names: Mapping[str, str], name: Any) -> Any:
 
 
 def _renamed(names: Mapping[str, str], row: Any) -> Any:
-    """The row with some of its fields under other names."""
+    """Return the row with some of its fields renamed."""
     return {names.get(name, name): value for name, value in row.items()} if isinstance(row, Mapping) else row
 
 
@@ -207,7 +207,7 @@ def _stage(row: Any) -> Any:
     if not isinstance(row, Mapping):
         return row
     name, kind = str(row.get("name")), row.get("kind")
-    # The kind follows from the name, which schema 1 had for each of its stages.
+    # The kind follows from the name, because schema 1 had a fixed name for each stage.
     kind = "rewrite" if kind == "pass" else _KINDS.get(name, "memory") if kind == "schedule" else kind
     upgraded = {**row, "kind": kind}
     if isinstance(row.get("name"), str):
@@ -233,7 +233,7 @@ def _decision(row: Any) -> Any:
 
 
 def _nodes(columns: Any) -> Any:
-    """A node that is called after its operation is called after the operation's name today."""
+    """Rename nodes that are named after an operation to the operation's current name."""
     if not isinstance(columns, Mapping) or not isinstance(columns.get("label"), list):
         return columns
     return {**columns, "label": [_named(_OPERATIONS, label) for label in columns["label"]]}

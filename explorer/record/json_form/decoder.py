@@ -1,7 +1,7 @@
 """Decoders of rows from plain JSON values: one per field type, built once; errors name the field.
 
-Recordings are read from files that anybody may have written, so each value is checked before a row is built from it.
-The decoders are closures, not a walk over type hints per value: a recording has hundreds of thousands of values.
+Recordings are read from untrusted files, so each value is checked before a row is built from it. The decoders are
+closures instead of a walk over type hints per value, because a recording has hundreds of thousands of values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def decode(value: Any, row: Any, name: str, document: str = "recording") -> Any:
-    """Return the row of a plain value; raise ValueError that names the wrong field, from ``name`` inwards."""
+    """Return the row of a plain value; raise ValueError with the path of the wrong field, starting at ``name``."""
     try:
         return _decoder(row)(value)
     except _MismatchError as wrong:
@@ -35,7 +35,7 @@ def hints(cls: type) -> dict[str, Any]:
 
 
 def spoken(value: Any) -> str:
-    """Return a plain value as an error shows it: itself if it is short, else its type."""
+    """Return a plain value as shown in errors: the value if it is short, else its type."""
     names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
     if isinstance(value, (str, int, float)) and len(text := ascii(value)) <= 40:
         return text
@@ -43,7 +43,7 @@ def spoken(value: Any) -> str:
 
 
 class _MismatchError(Exception):
-    """Value of the wrong type; each decoder that it passes adds its part of the path, innermost first."""
+    """Value of the wrong type; each enclosing decoder adds its part of the path, innermost first."""
 
     def __init__(self, expected: str, actual: str) -> None:
         super().__init__(f"expected {expected}, found {actual}")
@@ -103,7 +103,7 @@ def _list_decoder(member: Any, make: type[list[Any]] | type[tuple[Any, ...]] = l
     def decode_list(value: Any) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list):
             raise _MismatchError("a list", spoken(value))
-        # Most lists are long ones of numbers or texts: checked in C, and one by one only for the error.
+        # Most lists are long ones of numbers or strings: check them in C, and item by item only to report an error.
         if member in (int, str) and set(map(type, value)) <= {member}:
             return make(value)
         decoded: list[Any] = []
@@ -153,7 +153,7 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
 
 
 def _row_decoder(cls: type) -> _Decoder:
-    """Return the decoder of a dataclass: required fields must be there, unknown ones must not."""
+    """Return the decoder of a dataclass: required fields must be present, unknown ones are rejected."""
     known_fields = {field.name: field for field in fields(cls)}
     required = [name for name, f in known_fields.items() if f.default is MISSING and f.default_factory is MISSING]
     decoders = {name: _decoder(hints(cls)[name]) for name in known_fields}
@@ -162,7 +162,7 @@ def _row_decoder(cls: type) -> _Decoder:
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
-        # One comparison of sets a row; which field is wrong is looked for only then.
+        # Compare sets once per row, and look for the wrong field only if they differ.
         if not necessary <= value.keys() <= decoders.keys():
             unknown = [spoken(name) for name in value if name not in known_fields]
             missing = [name for name in required if name not in value]

@@ -1,7 +1,7 @@
 """Validation of a recording beyond its fields' types: every row number must refer to an existing row.
 
-Run on recordings read from files, before any view sees them: later code indexes tables without checks. Graphs may be
-100,000 nodes deep, so cycles are found by removing finished rows, not by recursion.
+It runs on recordings read from files, before any view receives them, because later code indexes tables without checks.
+Graphs may be 100,000 nodes deep, so cycles are found by removing finished rows, not by recursion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check(recording: Recording) -> None:
 
 def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
     """Raise ValueError unless all numbers are rows of a table."""
-    # min and max run in C: a recording has millions of row numbers, and hardly ever a wrong one.
+    # min and max run in C: a recording has millions of row numbers, of which hardly any is wrong.
     numbers = numbers if isinstance(numbers, (list, tuple)) else list(numbers)
     if numbers and not (min(numbers) >= lowest and max(numbers) < size):
         wrong = next(number for number in numbers if not lowest <= number < size)
@@ -40,13 +40,13 @@ def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int
 
 
 def _filled(field: str, lists: Iterable[Sequence[int]]) -> None:
-    """Refuse an empty list where rows have one number or more."""
+    """Raise ValueError for an empty list in rows that need at least one number."""
     if not all(lists):
         raise ValueError(f"recording field recording.{field}: [] is empty, and one node is needed")
 
 
 def _check_nodes(recording: Recording) -> None:
-    """Raise ValueError unless all columns of the nodes are equally long and name rows that exist."""
+    """Raise ValueError unless all columns of the nodes have equal lengths and refer to existing rows."""
     nodes, size = recording.nodes, len(recording.nodes)
     for column in fields(nodes):
         if column.name != "attributes" and len(values := getattr(nodes, column.name)) != size:
@@ -70,7 +70,7 @@ def _check_tables(recording: Recording) -> None:
     nodes = len(recording.nodes)
     _rows("types.parts", chain.from_iterable(row.parts for row in recording.types), "types", len(recording.types))
     _rows("scopes.parent", [row.parent for row in recording.scopes], "scopes", len(recording.scopes), -1)
-    # Later code walks up scopes and down types until it ends, which it would not in a circle.
+    # Later code follows scopes and types to their ends, and would never terminate in a cycle.
     _acyclic("types.parts", [row.parts for row in recording.types])
     _acyclic("scopes.parent", [(row.parent,) if row.parent >= 0 else () for row in recording.scopes])
     for body in recording.bodies:
@@ -90,7 +90,7 @@ def _check_tables(recording: Recording) -> None:
 
 
 def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
-    """Raise ValueError if a row contains itself: remove rows without remaining parts until none is left."""
+    """Raise ValueError if a row contains itself; rows without remaining parts are removed until none is left."""
     above: list[list[int]] = [[] for _ in below]
     missing = [len(parts) for parts in below]
     for row, parts in enumerate(below):
@@ -108,7 +108,7 @@ def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
 
 
 def _check_dimensions(recording: Recording) -> None:
-    """Raise ValueError unless names of dimensions belong to nodes, and each value has one name a dimension."""
+    """Raise ValueError unless dimension names belong to nodes, with one name per dimension."""
     _rows("dimensions", list(recording.dimensions), "nodes", len(recording.nodes))
     for node, declared in recording.dimensions.items():
         if len(declared.names) != len(recording.type_of(node).shape):
@@ -119,7 +119,7 @@ def _check_dimensions(recording: Recording) -> None:
 
 
 def _check_decisions(recording: Recording) -> None:
-    """Raise ValueError for a decision whose sentence lacks a fact, or that names nodes of no row."""
+    """Raise ValueError for a decision whose sentence lacks a fact, or refers to nodes that do not exist."""
     nodes = len(recording.nodes)
     for decision in recording.decisions:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
@@ -152,7 +152,7 @@ def _check_decisions(recording: Recording) -> None:
 
 
 def _check_substitutions(recording: Recording) -> None:
-    """Check that views can take replacements one by one, forwards and back: none goes round in a circle."""
+    """Check that views can apply replacements one by one, forwards and backwards, without cycles."""
     replaced: set[int] = set()
     for _, old, new in recording.substitutions:
         place = f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}"
