@@ -175,8 +175,8 @@ class Decision:
     """One action that a rule took, or declined, with its reason.
 
     ``reason`` is a template over ``facts``; equal declined decisions are merged into one with many ``subjects``.
-    ``chain`` is the rule's position in its chain; ``location`` is its class as "file:line". Example: see
-    ``ex.EvalPlan``.
+    ``chain`` is the rule's position in its chain; ``location`` is its class as "file:line".
+    Example: see ``ex.EvalPlan``.
     """
 
     stage: int
