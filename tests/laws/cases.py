@@ -10,7 +10,7 @@ import pytest
 import explorer.formats.onnx.operators  # formats, nets and training declare operations
 import explorer.formats.pnnx.operators  # as above
 import explorer.formats.tflite.operators  # as above
-import explorer.train  # noqa: F401  # as above
+import explorer.train  # as above
 from explorer.core import registry
 from explorer.core.ir.expr import Operation
 from explorer.testing.laws.cases import Case, cases_of
@@ -22,6 +22,7 @@ EXERCISES = {"explorer.course.chapters.notebook_15_own", "explorer.course.chapte
 
 def operations() -> list[type[Operation]]:
     """The operations of the package itself, by name; those that tests declare are left out."""
+    explorer.formats.onnx.operators.TABLE.types()  # it imports the operators of all domains
     result = registry.operations
     modules = {name: result[name].__module__ for name in sorted(result)}
     return [result[name] for name, module in modules.items() if module.startswith(FAMILIES) and module not in EXERCISES]

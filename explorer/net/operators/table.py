@@ -11,9 +11,11 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib import import_module
 from operator import add
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -52,8 +54,11 @@ class OperatorTable:
         rewrites: bool = False,
         remedy: Callable[[str], Remedy | None] = lambda type: None,
         input_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: (),
+        families: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.format = format
+        self._families = dict(families)
+        """first part of types → modules that register them, imported when such a type is first asked for"""
         self.input_names = input_names
         """names of the inputs of a type, for a number of them, as readers of its files name them; () if they do not"""
         self.remedy = remedy
@@ -102,6 +107,8 @@ class OperatorTable:
             )
 
         def enter(builder: _Registered) -> _Registered:
+            if not _is_own(builder.__module__):
+                self._load(*types)  # what a user's function replaces must be there
             signature = Signature(builder)
 
             def build(op: OperatorContext) -> Any:
@@ -172,6 +179,7 @@ class OperatorTable:
 
         A function that takes the operator's context reads the inputs by the names of the one that it replaces.
         """
+        self._load(type)
         return self._signatures.get(type)
 
     def schema(self, type: str) -> OperatorSchema | None:
@@ -195,16 +203,26 @@ class OperatorTable:
         """Whether explorer's own code says what a type means, and not a user's."""
         declared = self._declared.get(type) if type in self._schemas else None
         module = declared[0] if declared is not None else self._builders[type].__module__
-        return module.partition(".")[0] == __name__.partition(".")[0]
+        return _is_own(module)
+
+    def _load(self, *types: str) -> None:
+        """Import the modules of the families of types."""
+        for beginning in [each for each in self._families if any(type.startswith(each) for type in types)]:
+            with changes.held:
+                for module in self._families.pop(beginning, ()):
+                    import_module(module)
 
     def __contains__(self, type: str) -> bool:
+        self._load(type)
         return type in self._builders
 
     def __getitem__(self, type: str) -> Builder:
+        self._load(type)
         return self._builders[type]
 
     def get(self, type: str) -> Builder | None:
         """The builder of a type, None for one that is not known."""
+        self._load(type)
         return self._builders.get(type)
 
     def registration(self, type: str) -> str:
@@ -214,16 +232,22 @@ class OperatorTable:
 
     def types(self) -> list[str]:
         """All known operator types, sorted, without the gradient types that follow from them."""
+        self._load(*self._families)
         return sorted(self._builders.keys() - self._gradients.keys())
 
     def near(self, type: str) -> list[str]:
         """The known types whose names are most like this one, at most three."""
+        self._load(*self._families)
         version, near = self._near
         if version != self.version or near is None:
             # Made when first asked for: only an unknown type asks.
             near = NearTypes(self.types())
             self._near = self.version, near
         return list(near.of(type))
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,3 +135,15 @@ def test_an_input_that_has_a_name_is_read_by_it() -> None:
     assert op.input("none") is None
     with pytest.raises(ex.OperandError, match=f"must be read by its name.*\n.*op.input\\('{name}'\\)"):
         op.input(0)
+
+
+def test_operators_of_other_domains_are_imported_when_a_file_has_them() -> None:
+    """Neither a file of standard operators nor its run imports scikit-learn's or ONNX Runtime's operators."""
+    program = (
+        "import sys, numpy as np, explorer as ex\n"
+        "ex.open('assets/digits.onnx').look()\n"
+        "domains = 'machine_learning', 'microsoft'\n"
+        "assert not [name for name in sys.modules if any(domain in name for domain in domains)]\n"
+        "assert 'com.microsoft.QuickGelu' in ex.layer_types('onnx')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=Path(__file__).parents[3])

@@ -1,14 +1,11 @@
-"""Builders of the operator types of ONNX files; importing this package fills the table."""
+"""Operator types of ONNX files; importing this package fills the table, but for the domains that few files need."""
 
 from explorer.formats.onnx.operators import (
     activation,
     control,
-    dynamic_lstm,
     elementwise,
     linalg,
     losses,
-    machine_learning,
-    microsoft,
     non_max_suppression,
     normalization,
     quantized,
@@ -32,12 +29,9 @@ __all__ = [
     "activation",
     "control",
     "delegated",
-    "dynamic_lstm",
     "elementwise",
     "linalg",
     "losses",
-    "machine_learning",
-    "microsoft",
     "non_max_suppression",
     "normalization",
     "quantized",

@@ -24,7 +24,14 @@ def _input_names(type: str, count: int) -> tuple[str, ...]:
     return input_names(domain, name, count)
 
 
-TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names)
+_PACKAGE = "explorer.formats.onnx.operators"
+_FAMILIES = {
+    "ai.onnx.ml.": (f"{_PACKAGE}.machine_learning",),
+    "com.microsoft.": (f"{_PACKAGE}.microsoft", f"{_PACKAGE}.machine_learning", f"{_PACKAGE}.dynamic_lstm"),
+    "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
+}
+"""domain → modules of its operators, which few files need"""
+TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names, families=_FAMILIES)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
