@@ -1,7 +1,7 @@
-"""Checks of the arguments of public calls: the names of options, how many there are, and plain values.
+"""Checks of the arguments of public calls: option names, number of arguments, and plain values.
 
-Public functions check their arguments before anything is recorded or computed, so that a wrong argument is an error
-that names it. Python itself names a misspelt option and no valid one; the decorators of this module add the near names.
+Public functions check their arguments before anything is recorded or computed, so that an error names the wrong
+argument. Python itself reports a misspelt option without valid ones; the decorators of this module add suggestions.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ PLAIN = {
 }
 """annotation → the types that an argument with it accepts"""
 _CHECKED = "checks_options"
-"""attribute of a function that checks the names of its options; a subclass that inherits it does not wrap it again"""
+"""attribute of a function that checks its option names; a subclass that inherits it does not wrap it again"""
 
 
 def named(function: _Function) -> _Function:
-    """Refuse options that a function does not have, by UnknownNameError with the near valid names."""
+    """Decorate a function to raise UnknownNameError, with suggestions, for unknown options."""
     parameters = inspect.signature(function).parameters
     if _is_open(parameters):
         return function
@@ -63,7 +63,7 @@ def named(function: _Function) -> _Function:
 
 
 def checked(function: _Function) -> _Function:
-    """Refuse options that a function does not have, and wrong values of its plainly annotated arguments.
+    """Decorate a function to reject unknown options and wrong values of its plainly annotated arguments.
 
     OperandError names the wrong argument.
     """
@@ -100,7 +100,8 @@ def checked(function: _Function) -> _Function:
 
 
 def named_methods(declared: _Class) -> _Class:
-    """Refuse unknown options of every public method of a class, inherited ones too, and of its constructor."""
+    """Decorate a class so that its constructor and all public methods, including inherited ones, reject unknown
+    options."""
     own = [base for base in reversed(declared.__mro__) if base.__module__.startswith("explorer.")]
     for name, method in {name: method for base in own for name, method in vars(base).items()}.items():
         is_called = inspect.isfunction(method) and (name[0] != "_" or name == "__init__")
@@ -110,7 +111,7 @@ def named_methods(declared: _Class) -> _Class:
 
 
 def has_options(function: Callable[..., Any]) -> bool:
-    """Return whether a function has arguments that may be left out, or must be named."""
+    """Return whether a function has optional or keyword-only arguments."""
     return any(
         parameter.default is not Parameter.empty or parameter.kind is Parameter.KEYWORD_ONLY
         for parameter in inspect.signature(function).parameters.values()
@@ -118,7 +119,7 @@ def has_options(function: Callable[..., Any]) -> bool:
 
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
-    """Raise UnknownNameError, with the near valid names, for an option that a function does not have."""
+    """Raise UnknownNameError, with suggestions, for an option that a function does not have."""
     raise UnknownNameError(name, kind=f"option of {function}", known=known)
 
 
@@ -144,7 +145,7 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
 
 
 def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -> int:
-    """Return an integer of Python's or of NumPy's as Python's; raises OperandError for anything else, True too."""
+    """Return a Python or NumPy integer as an int; raises OperandError for anything else, including True."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
     if not is_whole or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
@@ -153,9 +154,9 @@ def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Return whether a function can be called with so many arguments by position; True where that is unknown."""
+    """Return whether a function accepts this many positional arguments; True if that is unknown."""
     try:
-        # of the wrapper, which is called: functools.wraps gives it the name of another function, not its arguments
+        # of the wrapper, which is called: functools.wraps copies another function's name, but not its arguments
         inspect.signature(function, follow_wrapped=False).bind(*[None] * count)
     except ValueError:  # a builtin without a signature
         return True
@@ -165,7 +166,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def _is_open(parameters: Mapping[str, Parameter]) -> bool:
-    """Whether a function takes any option, and so checks their names itself."""
+    """Whether a function accepts any option, and therefore checks their names itself."""
     return any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
 
 
@@ -178,8 +179,8 @@ def _refusal(
 ) -> ExplorerError | None:
     """Return the error for an option that a function does not have, or for too many arguments by position.
 
-    Returns None for a call that binds, whose TypeError comes from inside, and for one that lacks an argument, which
-    Python's own error names.
+    Returns None if the call is valid, since its TypeError comes from inside, and if an argument is missing, since
+    Python's own error names it.
     """
     # of a constructor, the class
     title = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
@@ -207,8 +208,8 @@ def _refusal(
 
 
 def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:
-    """Raise OperandError unless a value is of the plain type, or the default; 0 and 1 are truth values, True and False
-    are no numbers."""
+    """Raise OperandError unless a value has the plain type, or is the default; 0 and 1 count as booleans, but True and
+    False not as numbers."""
     plain = PLAIN[parameter.annotation]
     if bool in plain.kinds:
         allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))

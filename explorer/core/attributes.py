@@ -1,8 +1,8 @@
-"""Attributes of users' classes: lookups that run no code of a metaclass, and names that have no effect.
+"""Attributes of user classes: look-ups that run no metaclass code, and detection of names without effect.
 
-A user's class may answer ``hasattr`` with code that fails, or that answers yes to every name. Whatever is looked up on
-such classes goes through here. The other half helps with slips: a facet under a misspelt name would be ignored, and its
-default would be used.
+A user's class may implement ``hasattr`` with code that fails, or that returns True for every name. All look-ups on such
+classes go through here. The checks detect misspellings: a facet with a misspelt name would be ignored, and its default
+used.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from explorer.core.errors import DeclarationError
 
 _bases_of = type.__dict__["__mro__"].__get__
 _names_of = type.__dict__["__dict__"].__get__
-"""a class's ``__mro__`` and ``__dict__`` as ``type`` itself gives them, whatever its metaclass says"""
+"""a class's ``__mro__`` and ``__dict__`` as ``type`` itself returns them, regardless of the metaclass"""
 _NEAR = 0.85
-"""likeness of names from which on one is taken for a slip of the other"""
+"""minimum similarity of names for one to count as a misspelling of the other"""
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """Return the attribute from the body of a class or its first base that has it; None without one.
+    """Return the attribute from the body of a class or its first base that has it, else None.
 
-    No ``__getattr__`` of a metaclass is asked.
+    A metaclass's ``__getattr__`` is not called.
     """
     for base in _bases_of(cls):
         names = _names_of(base)
@@ -34,19 +34,19 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def stands_for_expression(value: Any) -> bool:
-    """Whether an object is data whose class has a method ``__expr__``."""
+    """Whether an object is data whose class defines ``__expr__``."""
     return class_attribute(type(value), "__expr__") is not None
 
 
 def as_written(value: Any) -> Any:
-    """Return the expression that data stands for, by its method ``__expr__``; any other value as it is."""
+    """Return the expression of data whose class defines ``__expr__``; other values unchanged."""
     return value.__expr__() if stands_for_expression(value) else value
 
 
 def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Raise DeclarationError for an attribute in a class's body that has no effect under its name (see ``misnamed``).
+    """Raise DeclarationError for an attribute in a class body whose name has no effect (see ``misnamed``).
 
-    Explorer's own classes are compared by its tests, not at each import.
+    Explorer's own classes are checked by its tests, not at each import.
     """
     if cls.__module__.startswith("explorer."):
         return
@@ -60,7 +60,7 @@ def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str]
 
 
 def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """Return the names in a class's body that are old, or misspelt ones of a contract, each with the right one.
+    """Return old or misspelt names of a contract in a class body, each with the correct one.
 
     The names of a contract are those of the base class ``contract``, of its bases, and of explorer's classes between
     it and ``cls``. ``renamed`` has today's names by old ones. Names that begin with an underscore, those of annotated
@@ -85,6 +85,6 @@ def misnamed(cls: type, contract: type, renamed: Mapping[str, str] = MappingProx
 
 
 def _declared(cls: type) -> tuple[str, ...]:
-    """Return the names in the body of a class, those that are only annotated too."""
+    """Return the names in a class body, including those that are only annotated."""
     names = _names_of(cls)
     return (*names, *names.get("__annotations__", ()))

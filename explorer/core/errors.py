@@ -1,8 +1,8 @@
-"""Errors of explorer: each names what was given, the rule it breaks, and the fix.
+"""Errors of explorer: each states the given input, the violated rule, and the fix.
 
-Every error of a user's making is one of these classes, each of which is also Python's own for its sort, so that
-``except ValueError`` works as with NumPy. The three parts are attributes: callers add a file, an operator and a line to
-them, and the panel shows them apart.
+Every user error is one of these classes, each of which also derives from the matching Python error, so that ``except
+ValueError`` works as with NumPy. The three parts are attributes: callers add a file, an operator and a line, and the
+panel shows the parts separately.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from explorer.record.rows import line_unit
 
 
 def class_text(value: object) -> str:
-    """Return the class of a value with its article, as an error names it: ``a list``, ``an int``."""
+    """Return the class name of a value with its article, for errors: ``a list``, ``an int``."""
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
@@ -23,14 +23,14 @@ def class_text(value: object) -> str:
 class ExplorerError(Exception):
     """Base of all errors that explorer raises on purpose.
 
-    ``given`` names the offending input, ``rule`` is the condition that must hold, and ``fix`` is something to type; the
-    message shows them in this order.
+    ``given`` describes the offending input, ``rule`` is the condition that must hold, and ``fix`` is something to type;
+    the message shows them in this order.
     """
 
     def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
         self.given, self.rule, self.fix = given, rule, fix
         parts = [given, f"rule: {rule}" if rule else "", f"fix: {fix}" if fix else ""]
-        # Names and text of files are in it, and tracebacks show it on terminals.
+        # It contains names and text from files, and tracebacks show it in terminals.
         lines = "\n  ".join(part for part in parts if part).split("\n")
         super().__init__("\n".join(map(visible, lines)))
 
@@ -52,22 +52,22 @@ class RunError(ExplorerError, RuntimeError):
 
 
 class BudgetError(ExplorerError, MemoryError):
-    """Demand of a file above its budget; names the demand, its size, the limit, and how to raise the limit."""
+    """Raised if a file needs more than its budget; states the demand, its size, the limit, and how to raise it."""
 
 
 class ReaderError(ExplorerError):
-    """Unforeseen failure of the reader of an operator type: a defect of explorer, not of the file.
+    """Unexpected failure in the reader of an operator type: a defect of explorer, not of the file.
 
-    Its cause is the error that was raised.
+    Its cause is the original error.
     """
 
 
 class UnknownNameError(ExplorerError, LookupError):
-    """Unknown name; the message lists the known names that are near, the nearest first, and all if they are few."""
+    """Unknown name; the message lists similar known names, the most similar first, or all names if they are few."""
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
-        # Where a user gave a number, the error must say so, and not fail itself.
+        # If a user passed a number, report it instead of failing here.
         near = _near(str(given), names)
         if len(names) <= _FEW:
             near += [name for name in names if name not in near]
@@ -79,11 +79,12 @@ class UnknownNameError(ExplorerError, LookupError):
 
 
 _FEW, _NEAR, _LISTED = 16, 0.66, 5
-"""most known names that are all listed; likeness from which a name is near; most near names that are listed"""
+"""maximum number of known names that are all listed; minimum similarity of suggestions; maximum number of suggestions
+"""
 
 
 def _near(unknown: str, names: list[str]) -> list[str]:
-    """Return the names spelled nearly like it, nearest first, then those that contain it, shortest first."""
+    """Return the names with similar spelling, best first, then those that contain the name, shortest first."""
     close = difflib.get_close_matches(unknown, names, n=5 * _LISTED, cutoff=_NEAR)
     matcher = difflib.SequenceMatcher(b=unknown)
 
@@ -99,7 +100,7 @@ def _near(unknown: str, names: list[str]) -> list[str]:
 
 
 class FileError(ExplorerError, ValueError):
-    """Malformed or incomplete file of a model; names the file and the line or entry."""
+    """Malformed or incomplete model file; states the file and the line or entry."""
 
     def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
         self.path, self.line = path, line

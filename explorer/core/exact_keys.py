@@ -1,7 +1,7 @@
 """Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0.
 
-Operations are interned by such keys and bodies of functions are found by them: with Python's own equality the constants
-1 and True, or 0.0 and −0.0, would become one operation, and the second would compute with the first's value.
+Operations are interned, and function bodies looked up, by such keys: with Python's equality the constants 1 and True,
+or 0.0 and −0.0, would become one operation, and the second would compute with the first's value.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import numpy as np
 from explorer.core.shape import Sizes
 
 _PLAIN = frozenset((int, str))
-"""types of values that are equal to none of another type"""
+"""types whose values never equal a value of another type"""
 _TUPLES = frozenset((tuple,))
 _WHOLE = frozenset((int, str, bool, type(None)))
-"""types of values that are equal only where their bits are"""
+"""types whose values are equal only if their bits are"""
 
 _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """Return a key for an attribute or argument, hashable where the value is; NaN equals NaN of the same bits."""
+    """Return a key for an attribute or argument, hashable if the value is; NaN equals NaN with the same bits."""
     cls = type(value)
     if cls in _WHOLE:
         return cls, value
     if cls is Sizes:
         cls, value = tuple, tuple(value)
-    if cls is tuple:  # often of many numbers, or of pairs of them
+    if cls is tuple:  # often many numbers, or pairs of them
         kinds = {*map(type, value)}
         if kinds == _TUPLES:
-            # sets of types, built in C: spans and widths of thousands of numbers are checked without a call for each
+            # sets of types, built in C: thousands of numbers are checked without a call for each
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
@@ -51,7 +51,7 @@ def exact(value: Any) -> Any:
         return cls, _bits(value.real), _bits(value.imag)
     # vars, not getattr: a plain subclass of a dataclass may have further fields, which its base's == does not compare.
     declared = vars(cls).get("__dataclass_params__")
-    if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
+    if declared is not None and declared.eq and declared.frozen:  # equal if its fields are
         return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])
     return cls, value
 

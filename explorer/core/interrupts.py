@@ -1,19 +1,19 @@
-"""Interrupts: Ctrl-C ends the command line at any moment, and waits while some functions run.
+"""Interrupts: Ctrl-C ends the command line at any moment, but is postponed while protected functions run.
 
 This module is imported first, before everything that takes long to import. While modules are imported, and when the
-work is over, the command line's process ends at once with one line and exit status 130, since nothing is half done;
-during the work the interrupt is a KeyboardInterrupt, so that files and terminal are left in order. Outside the command
-line nothing is changed.
+work is over, the command line's process ends at once with one line and exit status 130, since no work is incomplete.
+During the work the interrupt is a KeyboardInterrupt, so that files and terminal are restored. Outside the command line
+nothing is changed.
 
-A KeyboardInterrupt may arise between any two instructions: between the making of a file and the line that would remove
-it on failure, for instance. Signal masks would protect such lines, but Windows has none, and another thread would take
-the signal; instead the handler of ``Postponed`` looks at the stack: if one of the protected functions is on it, the
-interrupt is noted, and raised once they have returned.
+A KeyboardInterrupt may occur between any two instructions: for instance between creating a file and the line that would
+remove it on failure. Signal masks would protect such lines, but Windows has none, and another thread would receive the
+signal. Instead the handler of ``Postponed`` inspects the stack: if a protected function is on it, the interrupt is
+recorded, and raised once the function has returned.
 """
 
 from __future__ import annotations
 
-# The library's signal wraps these functions, to give handlers of C names: 15 µs for each handler of Python.
+# The standard library's signal module wraps these functions to convert handlers' names: 15 µs for each Python handler.
 import _signal  # type: ignore[import-not-found]  # of CPython and PyPy alike
 import _thread
 import contextlib
@@ -30,7 +30,7 @@ from typing import Any
 STATUS = 130
 LINE = "explorer: interrupted\n"
 _AGAIN = 0.002
-"""seconds until an interrupt that nothing could raise is sent once more"""
+"""seconds until an interrupt that could not be raised is sent again"""
 
 
 def _is_command_line() -> bool:
@@ -56,12 +56,12 @@ class Interrupts:
     came = False
 
     def raise_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Note the interrupt and raise KeyboardInterrupt in the main thread."""
+        """Record the interrupt and raise KeyboardInterrupt in the main thread."""
         self.came = True
         raise KeyboardInterrupt
 
     def deliver_again(self, unraisable: Any) -> None:
-        """Send an interrupt again that arrived where nothing can be raised, as in a finalizer."""
+        """Send an interrupt again if it arrived where nothing can be raised, as in a finalizer."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             _thread.start_new_thread(_send, ())
         else:
@@ -69,10 +69,10 @@ class Interrupts:
 
 
 def interrupt_behind(error: BaseException, handled: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt during whose handling an error was raised; None without one.
+    """Return the interrupt during whose handling an error was raised, or None.
 
-    Libraries may turn an interrupt into another error (NumPy does while it reads the format of a buffer).
-    ``handled`` is the exception that was being handled before, from which on nothing is looked at.
+    Libraries may convert an interrupt to another error (NumPy does while it parses a buffer format). ``handled`` is the
+    exception that was being handled before; exceptions from there on are ignored.
     """
     seen: set[int] = set()
     at: BaseException | None = error
@@ -80,13 +80,13 @@ def interrupt_behind(error: BaseException, handled: BaseException | None) -> Key
         if isinstance(at, KeyboardInterrupt):
             return at
         seen.add(id(at))
-        # "raise … from" says what an error means; without it Python notes what was being handled.
+        # "raise … from" sets the cause of an error; otherwise Python records the exception being handled.
         at = at.__cause__ or at.__context__
     return None
 
 
 def _send() -> None:
-    time.sleep(_AGAIN)  # until the main thread has left the place where nothing can be raised
+    time.sleep(_AGAIN)  # until the main thread has left the code where nothing can be raised
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -113,10 +113,10 @@ def raised() -> Iterator[Interrupts]:
 
 
 class Postponed:
-    """The interrupts of a block of work, from ``hold()`` to ``release()``: those that come in some functions wait.
+    """Interrupts during a block of work, from ``hold()`` to ``release()``: those in protected functions are postponed.
 
-    Elsewhere in the block they are what they were before it. Python interrupts its main thread alone, so that in
-    another one, or where the program ignores interrupts, there is nothing to hold.
+    Elsewhere in the block they behave as before. Python interrupts only its main thread, so nothing is postponed in
+    other threads, or if the program ignores interrupts.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
@@ -125,15 +125,15 @@ class Postponed:
         self._came = False
 
     def hold(self) -> None:
-        """Let interrupts wait from now on."""
+        """Postpone interrupts from now on."""
         before = _signal.getsignal(_signal.SIGINT)
         if threading.current_thread() is threading.main_thread() and callable(before):
             self._before = before
             _signal.signal(_signal.SIGINT, self._interrupt)
 
     def release(self) -> None:
-        """Give interrupts back to the handler that had them, which gets the one that waited."""
-        # In one statement: an interrupt between two of them would be handed on twice, or not at all.
+        """Restore the previous handler, and pass it the postponed interrupt."""
+        # In one statement: an interrupt between two of them would be handled twice, or not at all.
         before, self._before = self._before, None
         if before is not None:
             _signal.signal(_signal.SIGINT, before)
@@ -142,7 +142,7 @@ class Postponed:
                 before(_signal.SIGINT, None)
 
     def deliver(self) -> None:
-        """Hand on the interrupt that waits, if one does, to the handler that had interrupts before."""
+        """Pass the postponed interrupt, if any, to the previous handler."""
         if self._came:
             self._came = False
             self._before(_signal.SIGINT, None)

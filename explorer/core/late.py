@@ -1,4 +1,4 @@
-"""Functions of packages that are imported when the function is called: higher packages, and those that are optional."""
+"""Lazy functions: their packages, which are higher or optional, are imported at the first call."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Memory budget: limits on the size that a file may ask for, checked before anything is allocated or computed.
+"""Memory budget: limits on the sizes that a file may request, checked before anything is allocated or computed.
 
-A file of a hundred bytes can ask for a range of 10¹² numbers, a function that calls itself into 10⁹ operators, or an
-input of 10¹⁸ elements. Readers and the net's builder therefore check sizes by arithmetic: showing such a file allocates
-nothing of it, and running it raises BudgetError above ``budget.memory``. Catching MemoryError would be too late, since
-the system may kill the process first.
+A file of a hundred bytes can request a range of 10¹² numbers, a function that expands to 10⁹ operators by calling
+itself, or an input of 10¹⁸ elements. Readers and the net's builder therefore compute sizes first: showing such a file
+allocates none of it, and running it raises BudgetError above ``budget.memory``. Catching MemoryError would be too late,
+since the system may kill the process first.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from explorer.core.errors import BudgetError, OperandError
 from explorer.record.reasons import bytes_text
 
 AXES = 64
-"""most axes of a NumPy array"""
+"""maximum number of axes of a NumPy array"""
 BYTES = 2**63 - 1
-"""most bytes that an array can address"""
+"""maximum number of bytes that an array can address"""
 NESTING, VALUES = 16, 1_000_000
-"""most levels of nested lists, and most values that they contain in all"""
+"""maximum depth of nested lists, and maximum number of values in them"""
 BOXES = 64
-"""most nested boxes that one name makes; the rest of it is a single name"""
+"""maximum number of nested boxes created from one name; the rest of the name stays unsplit"""
 CALLS = 256
-"""most levels of nested function calls"""
+"""maximum depth of nested function calls"""
 _UNKNOWN_MACHINE = 16 << 30
 
 
 class Budget:
-    """Limits on the demands of files, as attributes that can be set: ``ex.budget.memory = 64 << 30``.
+    """Limits on the demands of files, as settable attributes: ``ex.budget.memory = 64 << 30``.
 
     ``memory``: bytes that a run holds at one time, weights included; the machine's memory where nobody set it.
     ``constants``: bytes of ranges, masks and the like that building one net makes of a few words of its file.
@@ -59,7 +59,7 @@ class Budget:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise OperandError(
                 f"budget.{name} = {value!r}",
-                rule="a limit must be a whole number of 1 or more: of bytes, operators, or steps",
+                rule="a limit must be an integer of 1 or more: of bytes, operators, or steps",
                 fix=f"ex.budget.{name} = 8 << 30",
             )
         object.__setattr__(self, name, value)
@@ -95,7 +95,7 @@ _account: ContextVar[_Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Add up all demands inside the block, so that many small ones are limited like one large one."""
+    """Accumulate all demands inside the block, so that many small ones are limited like one large one."""
     token = _account.set(_Account())
     try:
         yield
@@ -106,7 +106,7 @@ def counted() -> Iterator[None]:
 def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     """Check the demand for a constant of ``count`` elements; raises BudgetError above ``budget.constants``.
 
-    Only nets built from files are limited, not a user's own constants.
+    Only nets built from files are limited, not a user's constants.
     """
     account = _account.get()
     if account is None:
@@ -164,7 +164,7 @@ def whole_number(value: int, what: str) -> int:
 
 
 class Listed(tuple[Any, ...]):
-    """List of a file's values with its depth and its total number of values, known without a walk."""
+    """List of a file's values with its depth and its total number of values, known without a traversal."""
 
     depth: int
     values: int
@@ -175,7 +175,7 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
     depth, count = 1, len(items)
     pending = [(item, 2) for item in items if isinstance(item, tuple)]
     while pending and depth <= NESTING and count <= VALUES:
-        # a list that was checked before carries its own depth and count: no value is visited twice
+        # a list that was checked before stores its depth and count, so no value is visited twice
         inner, level = pending.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
@@ -194,12 +194,12 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as text with its unit."""
+    """Return a number of bytes as a string with its unit."""
     return bytes_text(min(size, 1 << 80))
 
 
 def size_of(text: str) -> int:
-    """Return the number of bytes in a text such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError otherwise."""
+    """Return the number of bytes in a string such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError otherwise."""
     word = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(word[-1]) if word[-1:] in tuple("kmgtpe") else 0
     number = word[:-1] if power else word
@@ -213,14 +213,14 @@ _machine_memory: list[int] = []
 
 
 def _machine() -> int:
-    """Return the memory of this machine, or of the container around the process."""
+    """Return the memory of this machine, or the limit of the process's container."""
     if not _machine_memory:
         try:
             physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        except (AttributeError, OSError, ValueError):  # a system that does not tell
+        except (AttributeError, OSError, ValueError):  # a system that does not report it
             physical = _UNKNOWN_MACHINE
         try:
-            # a container may use less than the machine has; the file holds "max" where it may use all
+            # a container may have less memory than the machine; the file contains "max" without a limit
             limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         except OSError:
             limit = "max"

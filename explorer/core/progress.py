@@ -1,8 +1,8 @@
 """Progress of long operations, reported to a callback that may cancel them.
 
-Work reports before each part and knows nothing of the listener: a notebook's bar, a terminal's line or a user's
-function. With no callback a report costs the reading of one context variable. A callback cancels by raising; every loop
-that reports is written so that an exception between two parts leaves nothing half done.
+Work is reported before each part, independently of the listener: a notebook's bar, a terminal's line or a user's
+function. Without a callback a report only reads one context variable. A callback cancels by raising; every loop that
+reports is written so that an exception between two parts leaves nothing incomplete.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Cancellation by a progress callback; as after an interrupt, plans, programs and nets remain usable."""
+    """Raised by a progress callback to cancel; as after an interrupt, plans, programs and nets remain usable."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what a notebook shows: one sentence, since no line of the reader's is at fault."""
+        """Return the text for a notebook: one sentence, since no line of the user's code is at fault."""
         return [f"Cancelled: {self}" if self.args else "Cancelled"]
 
 
@@ -79,7 +79,7 @@ def displayed_by(display: Display) -> Iterator[None]:
 
 
 def current_callback() -> ProgressCallback | None:
-    """Return this thread's progress callback; None if there is none, so that no report is needed."""
+    """Return this thread's progress callback; None if there is none, in which case no report is needed."""
     return _current.get()
 
 
@@ -143,7 +143,7 @@ def delayed(
             if callback is None:
                 callback = stack.enter_context(make())
             callback(progress)
-            # After the call: a slow callback, such as a browser's, is called less often.
+            # After the call, so that a slow callback, such as a browser's, is called less often.
             due = monotonic() + every
 
         yield report

@@ -1,7 +1,7 @@
 """Pytrees: nested tuples, lists and dicts of expressions, flattened to leaves and rebuilt from them.
 
-The structure is hashable and without leaves, so that calls of a function with arguments of one structure share a traced
-body. The recursion is over the user's own nesting, which Python's literals bound, not over a graph.
+The structure is hashable and contains no leaves, so that calls whose arguments have the same structure share a traced
+body. Recursion follows the user's nesting, which Python's literals bound, not a graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 class Container:
     """Base of explorer's own containers: ``leaves``, and a hashable ``layout`` that makes a container of other leaves.
 
-    It is no abstract class: tests of instances of these take several times as long.
+    It is not an abstract class, because instance checks of abstract classes take several times as long.
     """
 
     __slots__ = ()

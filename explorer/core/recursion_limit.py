@@ -1,8 +1,8 @@
-"""Stack depth for nested functions: each is recorded while the one around it is being recorded.
+"""Stack depth for nested functions, each of which is recorded while the enclosing one is being recorded.
 
 On the main thread every level may use as many frames as Python allows a whole program (``sys.getrecursionlimit()``):
 the limit is raised step by step while functions are nested, and restored afterwards, so that an endless recursion is
-detected as early as before. The stack size of other threads is not known: Python's limit stays in force there.
+detected as early as before. The stack size of other threads is unknown, so Python's limit remains in force there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from explorer.core.errors import DeclarationError
 
 DEEPEST = 2_500
-"""levels that fit a stack of 8 MB"""
+"""number of levels that fit a stack of 8 MB"""
 _EVERY, _DEEP, _STACK = 16, 20, 8 << 20
 """levels between two looks at the stack; depth from which a RecursionError is attributed to nested functions; bytes of
 a stack that is large enough"""
@@ -35,7 +35,7 @@ def _descend() -> int:
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _EVERY == 0 and depth <= DEEPEST and _has_room():
         limit = sys.getrecursionlimit()
-        # Only the first time: later on the limit is one that was raised here.
+        # Only the first time, because later the limit is one that was raised here.
         _nesting.original_limit = _nesting.original_limit or limit
         needed = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
         if needed > limit:
@@ -95,7 +95,7 @@ def _has_room() -> bool:
         return False
     try:
         import resource
-    except ImportError:  # a system without limits to ask for
+    except ImportError:  # a system without resource limits
         return False
     soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
     return soft == resource.RLIM_INFINITY or soft >= _STACK

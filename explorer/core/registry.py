@@ -1,9 +1,10 @@
-"""Registries: objects by key, for operations, schemas, gradients, kernels, devices, formats and executors alike.
+"""Registries: objects by key, used for operations, schemas, gradients, kernels, devices, formats and executors.
 
-A registry is a dictionary whose keys are entered once. Looking one up costs as much as in any dictionary, since every
-recorded operation does so; entering, removing and listing take a lock, so that threads can do all of it at a time.
+A registry is a dictionary whose keys are registered once. A look-up costs as much as in any dictionary, since every
+recorded operation needs one; registration, removal and listing take a lock, so that threads may use them concurrently.
 
-The operations and the functions that record them are at the end: lower packages reach those of higher ones by name.
+Operations and the functions that record them are defined at the end: lower packages access those of higher ones by
+name.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _MISSING: Final[Any] = object()
 
 
 class _Lock:
-    """Lock of all registries: changes are rare and short."""
+    """Lock of all registries, because changes are rare and short."""
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Make a new lock: in a forked process, the old one may be held by a thread that is not there."""
+        """Create a new lock: in a forked process, the old one may be held by a thread that does not exist there."""
         self.held = threading.RLock()
 
 
@@ -45,10 +46,10 @@ renew_in_children(changes)
 
 @named_methods
 class Registry(dict[Key, Value]):
-    """Objects by key, such as classes, functions or tables, each with a line of help; threads may use it at a time.
+    """Objects by key, such as classes, functions or tables, each with a line of help; thread-safe.
 
-    ``of`` names one entry, for errors. ``register`` refuses a second object for a key, unless ``replace`` is
-    True, as in an assignment. A listing shows the entries of one moment.
+    ``of`` is the noun for one entry in errors. ``register`` rejects a second object for a key, unless ``replace`` is
+    True. A listing is a snapshot.
 
     >>> losses = ex.Registry("loss")
     >>> @losses.register("squared")
@@ -73,10 +74,11 @@ class Registry(dict[Key, Value]):
     def register(self, key: Key, value: _Registered, *, help: str = "", replace: bool = False) -> _Registered: ...
 
     def register(self, key: Key, value: Any = _MISSING, *, help: str = "", replace: bool = False) -> Any:
-        """Enter an object under a key, and return it; without an object, decorate a function or a class.
+        """Register an object under a key, and return it; without an object, return a decorator for functions and
+        classes.
 
-        ``help`` is by default the first line of its docstring. Raises DeclarationError for a key that is taken, unless
-        ``replace`` is True; the same object may be entered again.
+        ``help`` defaults to the first line of the docstring. Raises DeclarationError for a key already in use, unless
+        ``replace`` is True; the same object may be registered again.
         """
         if value is _MISSING:
             return lambda decorated: self.register(key, decorated, help=help, replace=replace)
@@ -110,7 +112,7 @@ class Registry(dict[Key, Value]):
         return value
 
     def create(self, key: Key, *arguments: Any, **named: Any) -> Any:
-        """Call the class or function of a key; raises UnknownNameError, and DeclarationError for what is no such."""
+        """Call the class or function of a key; raises UnknownNameError, or DeclarationError if it is neither."""
         maker: Any = self.find(key)
         if not callable(maker):
             raise DeclarationError(
@@ -121,16 +123,16 @@ class Registry(dict[Key, Value]):
         return maker(*arguments, **named)
 
     def help(self, key: Key) -> str:
-        """Return the line of help of a key: that given with it, or the first line of the object's docstring."""
+        """Return the help line of a key: the given one, or the first line of the object's docstring."""
         value = self.find(key)
         if key in self._help:
             return self._help[key]
-        # An object that is neither class nor function has its class's docstring, which says nothing of the object.
+        # An object that is neither class nor function has its class's docstring, which does not describe the object.
         own = isinstance(value, type) or inspect.isroutine(value)
         lines = ((inspect.getdoc(value) if own else "") or "").strip().splitlines()
         return lines[0] if lines else ""
 
-    # Listings are snapshots: a thread may register while another goes through them.
+    # Listings are snapshots: a thread may register during another one's iteration.
 
     def _snapshot(self) -> dict[Key, Value]:
         with changes.held:
@@ -140,15 +142,15 @@ class Registry(dict[Key, Value]):
         return iter(self._snapshot())
 
     def keys(self) -> dict_keys[Key, Value]:
-        """Return the keys of this moment, in the order of registration."""
+        """Return a snapshot of the keys, in order of registration."""
         return self._snapshot().keys()
 
     def values(self) -> dict_values[Key, Value]:
-        """Return the objects of this moment."""
+        """Return a snapshot of the objects."""
         return self._snapshot().values()
 
     def items(self) -> dict_items[Key, Value]:
-        """Return the keys and objects of this moment."""
+        """Return a snapshot of the keys and objects."""
         return self._snapshot().items()
 
     def __repr__(self) -> str:
@@ -156,13 +158,13 @@ class Registry(dict[Key, Value]):
 
 
 def _shown(value: Any) -> str:
-    """An object as an error shows it: the place of a function or a class, or its text."""
+    """Return an object for errors: a function's or a class's location, else its string form."""
     return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
 
 
 class _Functions(Registry[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> Callable[..., Any]:
-        """Import the operations, if only a part of the package below them has been imported until now."""
+        """Import the operations, if only part of the package has been imported so far."""
         import_module("explorer.ops")
         if name not in self:
             raise KeyError(name)
@@ -172,7 +174,7 @@ class _Functions(Registry[str, Callable[..., Any]]):
 operations: Registry[str, type[Any]] = Registry("operation")
 """operation name → its class"""
 extensions: Registry[str, list[type[Any]]] = Registry("extended operation")
-"""operation name → extensions that are asked, in order, for operands that it rejects"""
+"""operation name → extensions, in order, for operands that it rejects"""
 functions: Registry[str, Callable[..., Any]] = _Functions("operation")
 """function name → the recording function; a class without attributes registers itself"""
 

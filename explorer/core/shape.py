@@ -1,7 +1,7 @@
-"""The shape that a user reads: a tuple with the properties length, rows, columns and channels, by its category.
+"""User-visible shape: a tuple with the properties length, rows, columns and channels, depending on its category.
 
-Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` makes one of these for the user.
-Keys and attributes take them for the tuples that they are (core/exact_keys.py).
+Shapes inside the engine are plain tuples, which are keys of many tables; ``x.shape`` creates one of these for the user.
+Keys and attributes treat them as plain tuples (core/exact_keys.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def category_of(rank: int) -> str:
 
 
 class SizeError(OperandError, AttributeError):
-    """A shape was asked for a size that its category does not have."""
+    """Raised if a shape is asked for a size that its category does not have."""
 
 
 class Sizes(tuple[int, ...]):

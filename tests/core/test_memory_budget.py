@@ -31,7 +31,7 @@ def test_limits_are_set_and_shown() -> None:
     budget.memory = None
     assert budget.memory > 1 << 28
     for wrong in (0, -1, True, 1.5, "8GB"):
-        with pytest.raises(ex.OperandError, match=r"budget.memory = .*\n.*whole number of 1 or more"):
+        with pytest.raises(ex.OperandError, match=r"budget.memory = .*\n.*integer of 1 or more"):
             budget.memory = wrong
 
 

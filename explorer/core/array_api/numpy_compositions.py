@@ -1,4 +1,4 @@
-"""NumPy functions that several operations record, and what to write in place of those that are not recorded."""
+"""NumPy functions recorded as several operations, and alternatives to those that are not recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.core.registry import functions
 
 
 def _at_least(axes: int, array: Any) -> Any:
-    """Return an array with axes of size 1 before its own, so that it has at least so many."""
+    """Return an array with at least this many axes, adding axes of size 1 in front."""
     return functions["reshape"](array, (1,) * (axes - np.ndim(array)) + np.shape(array))
 
 
@@ -68,7 +68,7 @@ COMPOSED: Mapping[str, Callable[..., Any]] = {
     ),
     "vstack": lambda tup: functions["concatenate"]([_at_least(2, array) for array in tup], axis=0),
 }
-"""NumPy function → a function of those of its arguments that are recorded"""
+"""NumPy function → function of its recorded arguments"""
 
 _NAN = "ex.where(ex.isnan(x), 0, x)"
 _PARTS = "slices of it: x[:2], x[2:]"
@@ -115,4 +115,4 @@ HINTS: Mapping[str, str] = {
     "ptp": "ex.max(x, axis) - ex.min(x, axis)",
     "rot90": "ex.flip(ex.transpose(x), axis)",
 }
-"""NumPy function that is not recorded → what to write in place of it"""
+"""unsupported NumPy function → alternative"""

@@ -1,6 +1,6 @@
-"""NumPy's functions and the operations that they record; functions that record nothing, with the reason.
+"""NumPy functions and the operations that they record; unsupported functions, with reasons.
 
-A name alone decides nothing: an operation may have a name of NumPy's and compute something else. A ufunc records the
+Equal names are not sufficient: an operation may share a name with NumPy and compute something else. A ufunc records the
 operation that declares this very ufunc as its own; any other function records the operation in these tables.
 """
 
@@ -30,17 +30,17 @@ UFUNCS: Mapping[str, str] = {
     "radians": "deg2rad",
     "rint": "round_half_even",
 }
-"""ufunc → name of the operation, where the names differ or the kernel does more than the ufunc"""
+"""ufunc → operation name, if the names differ or the kernel does more than the ufunc"""
 
 
 class Recorded(NamedTuple):
-    """Name of the recording function for a NumPy function, and how its arguments are passed on."""
+    """Name of the recording function for a NumPy function, and the conversion of its arguments."""
 
     name: str
     renamed: Mapping[str, str] = {}
-    """NumPy's name of an argument → the recording function's"""
+    """NumPy's argument name → the recording function's"""
     free: frozenset[str] = frozenset()
-    """names of arguments that do not change the result, so that they are dropped"""
+    """names of arguments that do not affect the result and are dropped"""
     arrays: bool = False
     """whether Python numbers become arrays first, as in NumPy: an int is then an int64, not a weak scalar"""
     function: Callable[..., Any] | None = None
@@ -91,19 +91,19 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),
     **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"), _IN_PLACE),
 }
-"""NumPy function → why it is not recorded, where the reason is not simply that no operation has its name"""
+"""NumPy function → why it is not recorded, unless the reason is only that no operation has its name"""
 
 DESCRIBED = frozenset(
     ("can_cast", "iscomplexobj", "isrealobj", "ndim", "ones_like", "result_type", "shape", "size", "zeros_like")
 )
-"""functions that read shape and dtype only, so that they are answered without a value"""
+"""functions that only read shape and dtype, and need no value"""
 
 
 def _known(names: Any) -> dict[Callable[..., Any], str]:
     found = {}
     for name in names:
         module, _, own = name.rpartition(".")
-        function = getattr(np.linalg if module else np, own, None)  # older releases lack some
+        function = getattr(np.linalg if module else np, own, None)  # older releases lack some of them
         if function is not None:
             found[function] = name
     return found

@@ -1,6 +1,6 @@
 """NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` record.
 
-NumPy calls these two protocols when an operand is an expression. Arguments are bound by NumPy's own signature and
+NumPy calls these two protocols if an operand is an expression. Arguments are bound with NumPy's own signature and
 passed on by name, because NumPy and explorer order and name them differently; an argument without a counterpart raises
 instead of being dropped.
 """
@@ -21,13 +21,13 @@ from explorer.core.errors import OperandError, UnknownNameError
 
 
 class NumpyProtocol:
-    """Dispatch of NumPy's ufuncs and functions to the operations that compute the same."""
+    """Dispatch of NumPy's ufuncs and functions to the equivalent operations."""
 
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "reduce" and ufunc.__name__ in REDUCTIONS:
-            # a ufunc's reduce goes along axis 0 by default, unlike np.sum
+            # a ufunc's reduce uses axis 0 by default, unlike np.sum
             axis, keepdims = options.pop("axis", 0), options.pop("keepdims", False)
             _refuse_options(f"np.{ufunc.__name__}.reduce", _chosen(options))
             return registry.functions[REDUCTIONS[ufunc.__name__]](*inputs, axis=axis, keepdims=keepdims)
@@ -53,7 +53,7 @@ class NumpyProtocol:
 
 
 def _of_ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return the function that records a ufunc: of the operation that declares it as its own, or the table's."""
+    """Return the recording function of a ufunc: of the operation that declares it as its own, or from the table."""
     name = ufunc.__name__
     if name in UFUNCS:
         return registry.functions[UFUNCS[name]]
@@ -103,7 +103,7 @@ def _call(
         elif parameter.kind is parameter.VAR_KEYWORD:
             for extra, extra_value in value.items():
                 (named if extra in parameters else unsupported)[extra] = extra_value
-        # NumPy's mark of an argument that was left out
+        # NumPy's marker for an omitted argument
         elif value is not np._NoValue and key not in recorded.free:
             target = key if key in parameters else recorded.renamed.get(key, "")
             if target in parameters:
@@ -130,7 +130,7 @@ _OPERANDS = ("a", "b", "arrays", "tup")
 
 
 def _as_array(value: Any) -> Any:
-    """Convert a number, alone or in a list of operands, to NumPy's array; return anything else as it is."""
+    """Convert a number, alone or in a list of operands, to a NumPy array; return other values unchanged."""
     if isinstance(value, (list, tuple)):
         return type(value)([_as_array(element) for element in value])
     return np.asarray(value) if isinstance(value, (bool, int, float, complex)) else value
@@ -170,7 +170,7 @@ def _described(value: Any) -> Any:
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a ufunc's options that are not its defaults (where=True, subok=True, None for the rest)."""
+    """Return a ufunc's non-default options (defaults: where=True, subok=True, None for the rest)."""
     # Compared by identity: ``==`` on an array among the options would be elementwise.
     defaults = (None, True, np._NoValue)
     return {key: value for key, value in options.items() if not any(value is default for default in defaults)}

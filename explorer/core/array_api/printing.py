@@ -1,7 +1,7 @@
 """Text form of an expression, as ``print(y)`` shows it: one line per node, with its category and type.
 
-It is for a look in a cell; the graph itself is shown by ``x.explore()``. A text of a large graph ends after some lines,
-since a shared value in each of two operands, and so on, would double it at every level.
+It is meant for a look in a cell; ``x.explore()`` shows the graph itself. The text of a large graph is cut after some
+lines, since repeating shared values would double it at every level.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.record.escape import visible
 
 _LINES = 60
-"""most lines of one text"""
+"""maximum number of lines"""
 _LONGEST = 60
-"""most characters of an attribute's value"""
+"""maximum number of characters of an attribute's value"""
 
 
 class Node(Protocol):
-    """An expression as far as its text needs it."""
+    """Interface of expressions that printing needs."""
 
     uid: int
     operation: Any
@@ -45,7 +45,7 @@ def nested(root: Node) -> str:
     nodes nearest to the root's first operands are written, and the others counted. The walk keeps its own stack, since
     an expression may be deeper than Python's recursion limit.
     """
-    # counted over the whole graph first: a value's number must be on its first line
+    # Counted over the whole graph first, because a value's number must be on its first line.
     readers = _readers(root)
     numbers: dict[int, int] = {}
     lines: list[str] = []

@@ -1,7 +1,7 @@
-"""Suggestions for attributes that arrays and other libraries' tensors have and expressions do not.
+"""Suggestions for attributes that arrays and other libraries' tensors have, but expressions do not.
 
-Users come from NumPy and torch, and type their names first. An AttributeError that names the counterpart here saves a
-search; methods under those names would double the interface.
+Users know NumPy and torch, and type their names first. An AttributeError that names the counterpart saves a search;
+additional methods would double the interface.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from explorer.core.registry import functions
 
 _NEAR = 0.75
-"""likeness from which a name is near"""
+"""minimum similarity of a suggested name"""
 
 _EVALUATE = "an expression has no value yet: ex.evaluate(x)"
 _FROM_VALUE = "it is not recorded; evaluate first: ex.evaluate(x).{name}(…)"
@@ -62,9 +62,9 @@ _HINTS = {
 def hint(name: str, known: Iterable[str] = ()) -> str:
     """Return the suggestion for an unknown attribute of an expression, or "" if there is none.
 
-    A misspelt name is near one of the ``known`` attributes, or near an operation's.
+    Misspelt names are compared with the ``known`` attributes and with operations.
     """
-    # Python, NumPy and notebooks probe objects for such names: a suggestion would mislead
+    # Python, NumPy and notebooks probe objects for such names, so a suggestion would mislead.
     if name.startswith("_"):
         return ""
     if name in _HINTS:

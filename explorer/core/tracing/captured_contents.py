@@ -1,7 +1,7 @@
 """Contents of captured containers and arrays, compared with their state at the time of capture.
 
-A traced function asks at each call whether what it reads has changed. Items are compared by identity and arrays by
-their bytes, which is cheap and never calls a user's ``__eq__``; larger contents are refused when the function is
+A traced function checks at each call whether its captures have changed. Items are compared by identity and arrays by
+their bytes, which is cheap and never calls a user's ``__eq__``; larger contents are rejected when the function is
 traced. A digest instead of a copy would save memory, but take longer at each call.
 """
 
@@ -31,9 +31,9 @@ from explorer.core.tracing.static_attributes import is_fixed_class
 from explorer.record.reasons import counted_text
 
 ARRAY_BYTES = 1 << 16
-"""most bytes of a writable array whose contents are compared at each call"""
+"""maximum bytes of a writable array whose contents are compared at each call"""
 ITEMS = 10_000
-"""most items of a container that are compared at each call"""
+"""maximum number of a container's items that are compared at each call"""
 
 _SEQUENCES = (list, set, deque)
 _EXPRESSIONS = {Expr, Tensor}
@@ -105,7 +105,7 @@ def attribute_with_contents(value: Any) -> str | None:
 
 
 def is_stream(value: Any) -> bool:
-    """Whether an object gives another value each time: an iterator, a generator of random numbers."""
+    """Whether an object returns another value each time: an iterator or a random number generator."""
     # NumPy's only where something has imported them, since that is slow.
     numpy_random = sys.modules.get("numpy.random")
     generators = (Random, numpy_random.Generator, numpy_random.RandomState) if numpy_random is not None else (Random,)
@@ -124,7 +124,7 @@ def attributes(held: Any, own: dict[str, Any], count: int) -> Any:
 
 
 def same_number(read: Read, key: Any) -> bool:
-    """Whether an attribute that is another object each time is the same number or string."""
+    """Whether an attribute returns a new object each time that is the same number or string."""
     return bool(exact(read()) == key)
 
 
@@ -137,7 +137,7 @@ def contents_of(cell: Any) -> Any:
 
 
 def excess(value: Any) -> str:
-    """Return the size of a value whose contents could change and are too many to compare at each call; else ""."""
+    """Return the size of a value with mutable contents too large to compare at each call; else ""."""
     if isinstance(value, np.ndarray):
         if value.nbytes <= ARRAY_BYTES or not is_writable(value):
             return ""
@@ -179,7 +179,7 @@ def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
 
 
 def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
-    """Return a large array, read-only when it was captured, while it is still read-only."""
+    """Return a large array that was read-only when captured, as long as it still is."""
     return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
 
 
@@ -194,14 +194,14 @@ def _storage(value: Any, storage: Any, version: int) -> Any:
 def _sequence(value: Any, snapshot: list[Any]) -> Any:
     try:
         return value if len(value) == len(snapshot) and all(map(is_, value, snapshot)) else None
-    except RuntimeError:  # another thread changes it just now
+    except RuntimeError:  # another thread is changing it
         return None
 
 
 def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:
     try:
         is_unchanged = len(value) == len(keys) and all(map(is_, value.values(), values)) and all(map(is_, value, keys))
-    except RuntimeError:  # another thread changes it just now
+    except RuntimeError:  # another thread is changing it
         return None
     return value if is_unchanged else None
 
@@ -211,7 +211,7 @@ def _buffer(value: Any, snapshot: bytes) -> Any:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Whether an object shows its memory: a ``bytearray``, an object of ``ctypes``."""
+    """Whether an object exposes its memory: a ``bytearray``, or an object of ``ctypes``."""
     try:
         return not memoryview(value).readonly or isinstance(value, memoryview)
     except (TypeError, ValueError, BufferError):

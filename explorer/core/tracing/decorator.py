@@ -1,8 +1,8 @@
 """Functions: a Python body traced once per combination of operand types; a call of it is one node.
 
-``@ex.function`` and layers use it. A body is looked up by operand types and static arguments, then its captures are
-checked, since a global or an attribute may have changed; only then is a call recorded. Tracing again at each call would
-need no checks, but costs what the body costs, and gives a thousand calls a thousand bodies to plan.
+``@ex.function`` and layers use it. A body is looked up by operand types and static arguments. Its captures are then
+checked, since a global or an attribute may have changed, and only then a call is recorded. Tracing at each call would
+need no checks, but costs as much as the body, and would give a thousand calls a thousand bodies to plan.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from explorer.core.types.tensor_type import AnyType
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _KEPT = 4
-"""bodies that are kept for one combination of types: the newest, after variables were bound to other values"""
+"""number of bodies kept for one combination of types, the newest ones: variables may change and change back"""
 _KEYS = 256
-"""combinations of types and static values whose bodies are kept: the newest"""
+"""number of combinations of types and static values whose bodies are kept, the newest ones"""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Trace:
 class Function(Generic[_Parameters, _Result]):
     """A traced Python function; ``traces`` counts how often its body was recorded.
 
-    A body is recorded for each combination of operand types and static arguments, and again when anything that it reads
+    A body is recorded for each combination of operand types and static arguments, and again if anything that it reads
     from outside has changed: a variable, an attribute, an item of a container, an element of an array.
 
     >>> double = ex.function(lambda x: x + x)
@@ -63,16 +63,16 @@ class Function(Generic[_Parameters, _Result]):
         self.traces = 0
         self._known: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
-        """threads that are recording, each with the key of its call"""
+        """threads that are recording, with the keys of their calls"""
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
+        """Record a call as one node. Raises DeclarationError for arguments or results that cannot be traced."""
         kinds: list[Any] = []
         operands: tuple[Any, ...] = args
-        # the usual call, expressions by position, takes no flattening
+        # fast path: a call with positional expressions needs no flattening
         for argument in args:
             if not isinstance(argument, Expr):
                 break
@@ -87,16 +87,16 @@ class Function(Generic[_Parameters, _Result]):
         return result if body.structure is None else unpack(body, result)  # type: ignore[return-value]  # as annotated
 
     def body_of_call(self, *args: Any) -> Body:
-        """Return the body that a call with these arguments has, without recording it."""
+        """Return the body for a call with these arguments, without recording the call."""
         kinds, operands, structure = _operands_in(args, {})
         return self._traced(structure, kinds, operands, args, {}).body
 
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
-        """The function bound to an object, as methods are; the object is then a static argument."""
+        """Bind the function to an object, as for methods; the object becomes a static argument."""
         return self if owner is None else functools.partial(self, owner)
 
     def retrace(self) -> None:
-        """Forget all traces: the next call of each combination of types traces the body again."""
+        """Discard all traces: the next call with each combination of types traces the body again."""
         self._known.clear()
 
     def body_for(self, *types: AnyType) -> Body:
@@ -107,7 +107,7 @@ class Function(Generic[_Parameters, _Result]):
     def _traced(
         self, structure: Any, kinds: list[Any], operands: tuple[Expr, ...], args: Any, kwargs: dict[str, Any]
     ) -> _Trace:
-        """Return the trace for a call; record the body if there is none, or if what it reads has changed."""
+        """Return the trace for a call; record the body if there is none, or if a captured value has changed."""
         key: Any = (structure, tuple(kinds))
         if state.policies:
             key = (*key, frozenset(state.policies.values()))
@@ -125,14 +125,14 @@ class Function(Generic[_Parameters, _Result]):
                 rule="arguments must be expressions, arrays, containers of them, or static values that can be hashed",
                 fix="pass a tuple for a list of numbers, or ex.tensor for an array",
             ) from None
-        # The newest first: values that change and change back find their body again.
+        # Newest first: after values change and change back, the earlier body is reused.
         for known in traces:
             if unchanged(known.watched):
                 return known
         return None
 
     def _record(self, key: Any, operands: tuple[Expr, ...], args: Any, kwargs: Any) -> _Trace:
-        # other threads may record the same body meanwhile; only this one's stack makes a recursion
+        # other threads may record the same body concurrently; only this thread's stack indicates recursion
         recording = threading.get_ident(), key
         if recording in self._active:
             raise DeclarationError(
@@ -152,7 +152,7 @@ class Function(Generic[_Parameters, _Result]):
         type_ = call.type_of(tuple([node.type for node in (*operands, *body.captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
         recorded = _Trace(body, tuple(watched), call, type_)
-        # popped and entered again: dicts keep the order of entry, and the oldest keys are dropped below
+        # Remove and insert again: dicts keep insertion order, and the oldest keys are dropped below.
         self._known[key] = [recorded, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)
@@ -196,7 +196,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 
 @functools.cache
 def _positional(count: int) -> Any:
-    """The structure of a call's arguments that are all expressions, by position."""
+    """Structure of a call whose arguments are all positional expressions."""
     return flatten(((None,) * count, {}))[1]
 
 

@@ -1,8 +1,8 @@
-"""Warning for bodies that draw random numbers while they are traced, found by the states of the global generators.
+"""Warning for bodies that draw random numbers during tracing, detected by the states of the global generators.
 
-A body runs once for many calls, so that a number that it draws is the same in all of them. A generator that a function
-captures is refused (capture_errors.py); the global ones of ``random`` and ``numpy.random`` are compared before and
-after the body runs. Generators that a body makes itself leave no trace, as clocks and files do.
+A body runs once for many calls, so a number that it draws is the same in all of them. Captured generators are rejected
+(capture_errors.py); the states of the global ones of ``random`` and ``numpy.random`` are compared before and after the
+body runs. Generators that a body creates cannot be detected, nor can clocks and files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def watched_draws(name: str) -> Iterator[None]:
 
 
 def _states() -> dict[str, Any]:
-    # Imported here: NumPy loads it only where it is used.
+    # Imported here, because NumPy loads it lazily.
     from numpy.random import get_state
 
     return {"random": random.getstate(), "numpy.random": pickle.dumps(get_state(legacy=False))}

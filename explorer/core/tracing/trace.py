@@ -1,6 +1,7 @@
-"""Recording of a Python function's body with parameters for its operands, and of results that have several outputs.
+"""Recording of a Python function's body with parameters for its operands, and of results with several outputs.
 
-``ex.function`` records bodies for calls (decorator.py), and control flow those of branches and loops (ops/control).
+``ex.function`` records the bodies of calls (decorator.py), and control flow the bodies of branches and loops
+(ops/control).
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ def trace(
 ) -> Body:
     """Record the body of a function in a scope of this name and kind.
 
-    Parameters of the ``operands``' types take the places of expressions and arrays among the arguments; outer values
-    that the body reads are captured. ``titles`` name the parameters; None names them as the function does. Raises
-    DeclarationError for a result that does not consist of expressions.
+    Parameters of the ``operands``' types replace expressions and arrays among the arguments; outer values that the body
+    reads are captured. ``titles`` are the parameters' names; None uses the function's own. Raises DeclarationError for
+    a result that does not consist of expressions.
     """
     start = next_uid()
     titles = argument_names(function, args, kwargs) if titles is None else titles
     outer, state.scope = (state.scope, state.origin), None
-    if not is_internal(function):  # its lines are its own, whoever records it first
+    if not is_internal(function):  # attribute nodes to its own lines, whoever records it first
         state.origin = None
-    # By the first uid: whatever is older was recorded outside, and its value may be read.
+    # Compare with the first uid: older nodes were recorded outside, and may be read.
     state.traces = (*state.traces, start)
     try:
         with one_deeper(f"a call of {name}"), scope(name, kind) as inside:
@@ -65,7 +66,7 @@ def trace(
     def is_outer(node: Expr) -> bool:
         if node.uid in own:
             return False
-        # a value recorded before the body began, and not a constant: the body reads it from outside
+        # a non-constant recorded before the body began: the body reads it from outside
         before = node.uid < start and bool(node.operands)
         return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
 
@@ -76,19 +77,19 @@ def trace(
 
 
 def unpack(body: Body, result: Expr) -> Any:
-    """Return the result of a call in the containers that the function returned."""
+    """Return the result of a call in the same containers that the function returned."""
     if len(body.outputs) == 1:
         return unflatten(body.structure, [result])
     return unflatten(body.structure, outputs_of(result, len(body.outputs)))
 
 
 def outputs_of(result: Expr, count: int) -> list[Expr]:
-    """Return the outputs of a value that has this many."""
+    """Return the outputs of a value with this many outputs."""
     return [result] if count == 1 else [record(item(index), (result,)) for index in range(count)]
 
 
 def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """Return the name of each operand among the arguments: that of its argument, numbered in a container."""
+    """Return the name of each operand: its argument's name, numbered inside a container."""
     code = getattr(function, "__code__", None)
     positional = code.co_varnames[: code.co_argcount] if code is not None else ()
     titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
@@ -100,18 +101,18 @@ def argument_names(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def is_internal(function: Any) -> bool:
-    """Whether a function is explorer's own."""
+    """Whether a function belongs to explorer."""
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(INTERNAL)
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a value is an array of any library, and no NumPy scalar."""
+    """Whether a value is an array of any library, except a NumPy scalar."""
     return hasattr(leaf, "__array__") and not isinstance(leaf, np.generic)
 
 
 def is_operand(leaf: Any) -> bool:
-    """Whether an argument is an operand, and not a static value."""
+    """Whether an argument is an operand rather than a static value."""
     return isinstance(leaf, Expr) or is_array(leaf)
 
 

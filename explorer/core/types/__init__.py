@@ -1,1 +1,1 @@
-"""Types of values: shape, dtype and device, and users' own dtypes and devices."""
+"""Types of values (shape, dtype and device), with user-defined dtypes and devices."""

@@ -1,8 +1,8 @@
 """User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point).
 
-A user's dtype is a structured NumPy dtype of one field. NumPy's own interface for new dtypes is written in C; a
-structured one is copied, sliced and stored by NumPy as it is, and cannot be mixed with plain numbers by accident, since
-NumPy refuses arithmetic on it.
+A user-defined dtype is a structured NumPy dtype with one field. NumPy's interface for new dtypes requires C. NumPy
+copies, slices and stores a structured dtype unchanged, and rejects arithmetic on it, so that it cannot be mixed with
+plain numbers by accident.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def element_of(dtype: np.dtype[Any]) -> ElementType | None:
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors can hold elements of a dtype: numbers, also of dtypes that an extension declares, or texts."""
+    """Whether tensors can hold elements of a dtype: numbers, including dtypes of extensions, or strings."""
     # isbuiltin is 2 for dtypes that other packages register with NumPy (ml_dtypes' bfloat16)
     if is_text(dtype):
         return dtype.itemsize > 0
@@ -131,7 +131,7 @@ def is_element(dtype: np.dtype[Any]) -> bool:
 
 
 def is_text(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of a dtype are texts, of so many characters at most as the dtype says."""
+    """Whether a dtype is a fixed-width string."""
     return dtype.kind == "U"
 
 
@@ -154,16 +154,16 @@ def _is_narrow_float(dtype: np.dtype[Any]) -> bool:
 
 @functools.cache
 def accumulator_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which elements are added up: float32 for narrower floats, else the dtype itself.
+    """Return the dtype in which elements are accumulated: float32 for narrower floats, else the dtype itself.
 
-    A sum of float16 overflows at 65,504 and stays at 2,048 when ones are added. bfloat16 has even fewer digits.
+    A float16 sum overflows at 65,504, and a sum of ones stops growing at 2,048. bfloat16 has even fewer digits.
     """
     is_narrow = dtype.itemsize < 4 and (dtype.kind == "f" or _is_narrow_float(dtype))
     return np.dtype(np.float32) if is_narrow else dtype
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype: NumPy's, the element type's, or ``text8`` for texts of up to 8 characters."""
+    """Return the name of a dtype: NumPy's, the element type's, or ``text8`` for strings of up to 8 characters."""
     if is_text(dtype):
         return f"text{dtype.itemsize // np.dtype('U1').itemsize}"
     element = element_of(dtype)

@@ -1,9 +1,9 @@
 """Devices: memory with its own kernels.
 
 A plan allocates arrays (``empty``), copies (``copy``), runs kernels (in ``switch_to_device``), and waits (``finish``).
-Views of buffers are NumPy's where the device's arrays are (``addressable``), and kernels are registered apart
-(``ex.kernel``), so that a new device can begin with a few operations. Where NumPy's functions compute on its arrays
-(``runs_numpy``), it can do most of them at once.
+If the device's arrays are addressable by NumPy (``addressable``), views of buffers are NumPy views. Kernels are
+registered separately (``ex.kernel``), so that a new device can start with a few operations. If NumPy's functions
+compute on its arrays (``runs_numpy``), it supports most operations at once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Device:
     """whether NumPy's functions compute on its arrays (NEP 13 and NEP 18), as on CuPy's: operations whose kernels
     consist of such functions (``Operation.portable``) then need no kernel for it"""
     _has_blocks: ClassVar[bool] = False
-    """whether its memory is its own, so that arrays are allocated in blocks of it"""
+    """whether it has its own memory, so that arrays are allocated in blocks of it"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Device, "the device")
@@ -84,10 +84,10 @@ class Device:
 
     def new(self, nbytes: int) -> Any:
         """Return ``nbytes`` bytes of uninitialised memory; NumPy's are aligned to 64 bytes."""
-        # Less than none would be a slice of what aligns it.
+        # a negative size would return part of the alignment padding
         if not (isinstance(nbytes, (int, np.integer)) and nbytes >= 0):
             raise OperandError(
-                f"new({nbytes!r})", rule="a number of bytes must be a whole one, 0 or more", fix="ex.cpu.new(64)"
+                f"new({nbytes!r})", rule="a number of bytes must be an integer of 0 or more", fix="ex.cpu.new(64)"
             )
         # NumPy itself may align to 16 bytes only
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
@@ -95,13 +95,13 @@ class Device:
         return block[start : start + nbytes]
 
     def delete(self, memory: Any) -> None:
-        """Free memory that ``new`` returned; NumPy's is freed with the last reference to it, so nothing is to be done.
+        """Free memory that ``new`` returned; does nothing for NumPy memory, which is freed with its last reference.
 
-        Whoever allocates by ``ex.Block`` need not call it: the last holder of the block does.
+        Callers that allocate with ``ex.Block`` need not call it, because the last owner of the block does.
         """
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an uninitialised array of the device, in a block where ``new`` or ``delete`` are its own."""
+        """Return an uninitialised array of the device, in a block if the device overrides ``new`` or ``delete``."""
         if not self._has_blocks:
             return np.empty(shape, dtype)
         return Block(self, math.prod(shape) * dtype.itemsize).array(shape, dtype)
@@ -126,16 +126,16 @@ class Device:
     def copy(self, source: Any, target: Any, to: Device | None = None) -> None:
         """Copy an array of this device into one of the device ``to`` (None: this one), of the same shape and dtype.
 
-        The way leads through NumPy's memory; a device that knows a shorter one to some other device overrides this.
+        The copy passes through NumPy's memory; a device with a faster path to another device overrides this method.
         """
         destination = self if to is None else to
-        # Arrays of a device need have neither: its own methods alone read and write them.
+        # A device's arrays need have neither attribute: only its own methods read and write them.
         has_types = all(hasattr(array, "shape") and hasattr(array, "dtype") for array in (source, target))
         if has_types and (source.shape != target.shape or source.dtype != target.dtype):
             raise OperandError(
                 f"a copy of {source.shape} {source.dtype} on {self.name} into {target.shape} {target.dtype} on "
                 f"{destination.name}",
-                rule="source and target must have one shape and dtype, since a copy converts nothing",
+                rule="source and target must have the same shape and dtype, since a copy converts nothing",
                 fix="target = device.empty(source.shape, source.dtype)",
             )
         destination.write(target, self.read(source))
@@ -143,13 +143,13 @@ class Device:
     def copy_bytes(self, source: Any, target: Any, nbytes: int, to: Device | None = None) -> None:
         """Copy the first bytes of this device's memory into memory of the device ``to`` (None: this one).
 
-        Raises OperandError where either has fewer bytes.
+        Raises OperandError if either has fewer bytes.
         """
         for role, memory in (("source", source), ("target", target)):
             if not 0 <= nbytes <= memory.nbytes:
                 raise OperandError(
                     f"{nbytes} bytes to copy, and a {role} of {memory.nbytes}",
-                    rule="source and target must have as many bytes as are copied",
+                    rule="source and target must have at least as many bytes as are copied",
                     fix=f"nbytes={min(source.nbytes, target.nbytes)}",
                 )
         self.copy(_bytes(source)[:nbytes], _bytes(target)[:nbytes], to)
@@ -157,21 +157,21 @@ class Device:
     # -- running ---------------------------------------------------------------------------------------------------
 
     def switch_to_device(self) -> AbstractContextManager[Any]:
-        """Return a context in which this is the thread's current device; kernels on the device are run in one."""
+        """Return a context in which this is the thread's current device; kernels on the device run in it."""
         return nullcontext(self)
 
     def finish(self) -> bool:
-        """Wait until all that was started on the device has ended; return whether all of it succeeded.
+        """Wait until all work started on the device has finished; return whether all of it succeeded.
 
-        Kernels of NumPy have ended when they return. A plan finishes its devices before it hands out results.
+        NumPy's kernels have finished when they return. A plan waits for its devices before it returns results.
         """
         return True
 
     def rng(self, seed: int) -> Any:
-        """Return a generator of random numbers, of NumPy's interface, that draws on the device.
+        """Return a random number generator with NumPy's interface that draws on the device.
 
-        Kernels of your own may use it. The operations ``ex.random_normal`` and so on draw the same numbers on every
-        device, and do not.
+        Custom kernels may use it. Operations such as ``ex.random_normal`` do not, because they draw the same numbers on
+        every device.
         """
         check_type(seed, "seed", int, "a whole number", "seed=0")
         if seed < 0:
@@ -190,24 +190,24 @@ cpu = Device("cpu")
 
 
 class Cuda(Device):
-    """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``, by CuPy, which is imported when one is asked for.
+    """NVIDIA GPU: ``ex.device("cuda")``, or ``ex.device("cuda:1")``; uses CuPy, which is imported on first use.
 
-    Arrays are CuPy's, on which NumPy's functions compute, so that operations need no second kernel; memory is of CuPy's
-    pool. The core has no other code for GPUs but kernels of fused chains (run/kernels/device_chain.py).
+    Arrays are CuPy's, on which NumPy's functions compute, so operations need no second kernel; memory comes from CuPy's
+    pool. The only other GPU code in the core are kernels of fused chains (run/kernels/device_chain.py).
     """
 
     __slots__ = ("_cupy", "number")
     addressable = False
     runs_numpy = True
     number: int
-    """the GPU's, as the driver counts them"""
+    """index of the GPU, as the driver counts them"""
 
     def __init__(self, name: str, number: int, cupy: Any) -> None:
         super().__init__(name)
         self.number, self._cupy = number, cupy
 
     def new(self, nbytes: int) -> Any:
-        """Return ``nbytes`` bytes of uninitialised memory, a CuPy array; CuPy's pool keeps it for others afterwards."""
+        """Return ``nbytes`` bytes of uninitialised memory, a CuPy array; after use it returns to CuPy's pool."""
         return self.empty((nbytes,), np.dtype(np.uint8))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -221,7 +221,7 @@ class Cuda(Device):
             array.set(np.asarray(values, order="C"))
 
     def read(self, array: Any) -> NDArray[Any]:
-        """Copy an array to NumPy's memory, after all that was started before."""
+        """Copy an array to NumPy's memory, after all previously started work."""
         with self.switch_to_device():
             values: NDArray[Any] = self._cupy.asnumpy(array)
         return values
@@ -241,10 +241,11 @@ class Cuda(Device):
     def elementwise_kernel(
         self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str
     ) -> Callable[..., Any]:
-        """Return a kernel that computes each element by C statements: a0, a1, … are the operands', ``out`` is its own.
+        """Return an elementwise kernel from C statements: a0, a1, … are the operands' elements, ``out`` is the
+        result's.
 
-        It is called with the arrays of the operands, which broadcast, and that of the result. Products are rounded
-        before they are added, as separate operations are.
+        Call it with the operand arrays, which broadcast, and the result array. Products are rounded before they are
+        added, as in separate operations.
         """
         parameters = ", ".join([f"{dtype.name} a{number}" for number, dtype in enumerate(operands)])
         compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
@@ -253,7 +254,7 @@ class Cuda(Device):
         return compiled
 
     def finish(self) -> bool:
-        """Wait for the GPU; where a kernel failed, log the reason to "explorer.device" and return False."""
+        """Wait for the GPU; if a kernel failed, log the reason to "explorer.device" and return False."""
         try:
             self._cupy.cuda.Device(self.number).synchronize()
         except self._cupy.cuda.runtime.CUDARuntimeError as error:
@@ -283,10 +284,10 @@ def device(name: str) -> Device:
 
 
 def _cuda(name: str) -> Device:
-    """Declare the GPU that ``cuda`` or ``cuda:1`` names; raises StateError where CuPy or the GPU is not there."""
+    """Declare the GPU that ``cuda`` or ``cuda:1`` names; raises StateError if CuPy or the GPU is missing."""
     number = int(name.partition(":")[2] or 0)
     try:
-        cupy = import_module("cupy")  # it takes a second to import, and few machines have a GPU
+        cupy = import_module("cupy")  # importing it takes a second, and few machines have a GPU
     except ImportError as error:
         raise StateError(f"the device {name!r}: {error}", rule="CuPy must be installed", fix=_INSTALL) from error
     try:
@@ -314,13 +315,13 @@ def _bytes(memory: Any) -> Any:
 
 
 def check_device(device: Any) -> None:
-    """Raise OperandError for an argument that is no device."""
+    """Raise OperandError for an argument that is not a device."""
     check_type(device, "device", Device, "a device, or None", 'device=ex.cpu, or ex.device("name")')
 
 
 def as_device(place: Any, what: str) -> Device:
-    """Return a device, or the one of a name; raises OperandError for anything else, UnknownNameError for a name of
-    none."""
+    """Return a device, or the device of a name; raises OperandError for other types, UnknownNameError for an unknown
+    name."""
     if isinstance(place, Device):
         return place
     if isinstance(place, str):
@@ -331,7 +332,7 @@ def as_device(place: Any, what: str) -> Device:
 
 
 class Allocator(Protocol):
-    """Device as far as a block needs it."""
+    """Device interface that a block needs."""
 
     name: str
 
@@ -344,10 +345,10 @@ class Allocator(Protocol):
 
 @named_methods
 class Block:
-    """Memory of ``nbytes`` bytes, of ``device.new``, which its last holder gives back by ``device.delete``.
+    """Memory of ``nbytes`` bytes from ``device.new``, freed with ``device.delete`` when its last owner is gone.
 
-    Arrays on it, views of these, tensors and results hold it. ``destruct`` is called with the memory before that, to
-    end the life of the values in it. ``memory`` is some that is there already, such as an array of objects.
+    Arrays on it, views of these, tensors and results own it. ``destruct`` is called with the memory before it is freed,
+    to destroy the values in it. ``memory`` is existing memory to use, such as an array of objects.
     ``np.asarray(block)`` is an array of its bytes, if NumPy can address the memory.
 
     >>> block = ex.Block(ex.cpu, 24)
@@ -370,7 +371,7 @@ class Block:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        # An array over it holds the block itself, and so do views of that array.
+        # An array over the memory references the block itself, and so do views of that array.
         if isinstance(self.memory, np.ndarray) and self.memory.dtype.hasobject:
             raise OperandError(
                 f"the bytes of {self!r}, which holds objects",
@@ -395,7 +396,7 @@ class Block:
         return array
 
     def __del__(self) -> None:
-        # First, so that a destructor that fails or is interrupted does not free the memory a second time.
+        # Clear it first, so that a destructor that fails or is interrupted does not free the memory twice.
         memory, self.memory = self.memory, None
         if memory is None:
             return

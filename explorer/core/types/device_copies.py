@@ -1,7 +1,6 @@
-"""Values on devices: arrays that are filled, copied and read on any device.
+"""Values on devices: create, copy and read arrays on any device.
 
-Parameters of layers, their training and the weights of nets use it: their arrays are NumPy's on cpu, and the device's
-own elsewhere.
+Layer parameters, their training and net weights use it: their arrays are NumPy's on cpu, and device arrays elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from explorer.core.types.tensor_type import Array, TensorType
 
 
 def fill(type_: TensorType, target: Any, values: Any) -> None:
-    """Copy NumPy's values, or an array of the device itself, into an array of a type."""
+    """Copy a NumPy array, or an array of the same device, into an array of a type."""
     device = type_.device
     if device is cpu:
         np.copyto(target, values)
@@ -27,13 +26,13 @@ def fill(type_: TensorType, target: Any, values: Any) -> None:
 
 
 def copied(type_: TensorType, values: Any) -> Any:
-    """Return a new array of a type with NumPy's values, or those of an array of the device itself."""
+    """Return a new array of a type, filled from a NumPy array or an array of the same device."""
     target = type_.device.empty(type_.shape, type_.dtype)
     fill(type_, target, values)
     return target
 
 
 def on_host(type_: TensorType, array: Any) -> Array:
-    """Return the values of an array of a type as NumPy's; on cpu that is the array itself."""
+    """Return the values of an array of a type as a NumPy array; on cpu this is the array itself."""
     values: Array = array if type_.device is cpu else type_.device.read(array)
     return values

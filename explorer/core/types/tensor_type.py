@@ -1,6 +1,6 @@
 """Types of values: shape, dtype and device. Types are interned: equal types are one object.
 
-Every node has one, and recording looks types up for each operation; interning makes them comparable by identity and
+Every node has a type, and recording looks types up for each operation. Interning makes them comparable by identity and
 usable as keys without hashing shapes.
 """
 
@@ -43,17 +43,18 @@ class TensorType:
     nbytes: int
     """bytes of the elements, stored densely"""
     sizes: Sizes
-    """shape with names for its sizes: rows, columns …"""
+    """shape with named sizes: rows, columns …"""
     numeric: bool
-    """whether elements are NumPy's own numbers, on any device"""
+    """whether elements have NumPy's own numeric dtypes, on any device"""
     plain: bool
-    """whether elements are NumPy's own numbers in cpu memory, so that kernels may be joined, tiled and replaced"""
+    """whether elements have NumPy's own numeric dtypes in cpu memory, so that kernels may be joined, tiled and replaced
+    """
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
-        """Return the one type of a shape, dtype and device; raises OperandError for impossible sizes or elements."""
+        """Return the interned type of a shape, dtype and device; raises OperandError for invalid sizes or elements."""
         try:
-            # given as canonical ones most of the time: one look-up; anything else (a list, a dtype's name) misses, or
-            # cannot be a key
+            # Arguments are usually canonical: one look-up. Anything else (a list, a dtype name) is not found, or
+            # unhashable.
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
             pass
@@ -77,7 +78,7 @@ class TensorType:
         new.nbytes = new.size * exact.itemsize
         new.numeric = exact.kind in "biufc"
         new.plain = device is cpu and new.numeric
-        return _interned.setdefault(canonical, new)  # another thread may have been first
+        return _interned.setdefault(canonical, new)  # another thread may have been faster
 
     @property
     def rank(self) -> int:
@@ -134,12 +135,12 @@ class TupleType:
 
     @property
     def numeric(self) -> bool:
-        """Whether all parts are NumPy's own numbers, on any device."""
+        """Whether all parts have NumPy's own numeric dtypes, on any device."""
         return all(part.numeric for part in self.parts)
 
     @property
     def plain(self) -> bool:
-        """Whether all parts are NumPy's own numbers in cpu memory."""
+        """Whether all parts have NumPy's own numeric dtypes in cpu memory."""
         return all(part.plain for part in self.parts)
 
     def __repr__(self) -> str:
@@ -158,7 +159,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
-        # NumPy multiplies strides so, and refuses the array even if an axis is empty
+        # NumPy multiplies strides this way, and rejects the array even if an axis is empty
         size *= length or 1
         if size > BYTES:
             return False
@@ -166,7 +167,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
-    """Return the shape that NumPy broadcasts the shapes to, None if they do not fit."""
+    """Return the broadcast shape, or None if the shapes are incompatible."""
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -184,7 +185,7 @@ def whole(value: Any, what: str) -> int:
         return operator.index(value)
     except TypeError:
         raise OperandError(
-            f"{what}: {value!r}", rule="the value must be a whole number", fix="use an int: 2, not 2.0"
+            f"{what}: {value!r}", rule="the value must be an integer", fix="use an int: 2, not 2.0"
         ) from None
 
 
@@ -205,7 +206,7 @@ def as_shape(shape: Any, what: str) -> Shape:
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return NumPy's dtype in the machine's byte order; raises OperandError for anything that NumPy does not know."""
+    """Return NumPy's dtype in native byte order; raises OperandError for anything that NumPy does not know."""
     try:
         if dtype is None:
             raise TypeError("None names no dtype")
