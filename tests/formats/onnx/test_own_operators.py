@@ -138,10 +138,10 @@ def test_an_input_that_has_a_name_is_read_by_it() -> None:
 
 
 def test_operators_of_other_domains_are_imported_when_a_file_has_them() -> None:
-    """Neither a file of standard operators nor its run imports scikit-learn's or ONNX Runtime's operators."""
+    """Neither a file of standard operators nor its picture imports scikit-learn's or ONNX Runtime's operators."""
     program = (
         "import sys, numpy as np, explorer as ex\n"
-        "ex.open('assets/digits.onnx').look()\n"
+        "ex.open('assets/digits.onnx').explore()\n"
         "domains = 'machine_learning', 'microsoft'\n"
         "assert not [name for name in sys.modules if any(domain in name for domain in domains)]\n"
         "assert 'com.microsoft.QuickGelu' in ex.layer_types('onnx')\n"
