@@ -1,1 +1,1 @@
-"""Files on disk: opened without trust, locked, and replaced as a whole."""
+"""Files on disk: untrusted input, locks, and atomic replacement."""

@@ -1,10 +1,10 @@
-"""Atomic replacement of files: the one place where explorer writes to disk.
+"""Atomic replacement of files: the only code with which explorer writes to disk.
 
-New content is written to a scratch file next to the target, flushed to the disk, and renamed to the target in one step,
-so that a reader sees the old content or the new one. Saving a model and writing a page or a report all go through here;
-Path.write_text would leave half a file behind when the process is killed.
+New content is written to a scratch file next to the target, flushed to disk, and renamed to the target in one step, so
+that a reader sees either the old or the new content. Saving a model and writing a page or a report all use it;
+Path.write_text would leave a partial file if the process is killed.
 
-Scratch files are locked while they are written. The next save can thus tell those of a killed process, which it
+Scratch files are locked while they are written. The next save can thus distinguish those of a killed process, which it
 removes, from those of a live one.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SCRATCH = "explorer~"
 _SHOWN = 40
-"""most characters of the target's name that a scratch file's name repeats"""
+"""maximum number of characters of the target's name in a scratch file's name"""
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _FIXES = {
     errno.ENOENT: "make its folder first: mkdir -p {folder}",
@@ -54,7 +54,7 @@ class Replacement:
     target: Path
     scratch: Path
     lasting = False
-    """whether a reader may use the scratch file by now, so that it must not be removed"""
+    """whether a reader may already use the scratch file, so that it must not be removed"""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -76,7 +76,7 @@ class Replacement:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the scratch file; nothing happens where it has taken the target's place already."""
+        """Remove the scratch file, unless it has already replaced the target."""
         try:
             self._discard()
         finally:
@@ -187,7 +187,7 @@ def scratch_files(target: Path) -> list[Path]:
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
     try:
         names = os.listdir(target.parent)
-    except OSError:  # a folder may be written to and not be listed
+    except OSError:  # a folder may be writable but not listable
         return []
     return [target.with_name(name) for name in sorted(names) if pattern.fullmatch(name)]
 
@@ -196,7 +196,7 @@ def remove_abandoned(target: Path) -> None:
     """Remove the scratch files that killed writers of a target left behind; those of live writers are locked."""
     for scratch in scratch_files(target):
         try:
-            # a lock tells whether the writer lives; O_NONBLOCK, because a pipe of that name would block
+            # the lock shows whether the writer lives; O_NONBLOCK, because a pipe of that name would block
             handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         except OSError:  # gone by now, or another user's
             continue

@@ -1,6 +1,6 @@
-"""Files that stay open while their weights may be asked for: parts are read by their place, never mapped.
+"""Files kept open as long as their weights may be requested: parts are read by offset, never memory-mapped.
 
-A mapped file that becomes shorter ends the process, where a read is an error (assets/decisions/0014).
+If a mapped file is truncated, the process ends, whereas a read raises an error (assets/decisions/0014).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import opened, printable
 
 _PART = 1 << 30
-"""bytes that are asked for at a time: Linux gives at most 2³¹"""
+"""maximum bytes per read: Linux returns at most 2³¹"""
 
 
 class KeptFile:
     """A regular file, open until nothing refers to it, whose parts are read for as long as nobody writes to it."""
 
     def __init__(self, path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> None:
-        """Open it; raises FileError for no regular file."""
+        """Open the file; raises FileError unless it is a regular file."""
         self.path = Path(path)
         self._fix, self._what = fix, what
         self.file: IO[bytes] = opened(path, fix, what=what)
@@ -57,7 +57,7 @@ class KeptFile:
             raise self._changed()
 
     def close(self) -> None:
-        """Close the file: no part is read any more."""
+        """Close the file; no more parts can be read."""
         self.file.close()
 
     def _read_into(self, buffer: memoryview[Any], first: int) -> int:

@@ -1,7 +1,7 @@
 """Opening of untrusted files for reading: regular files only, checked once they are open.
 
-Model files come from strangers, and so do the paths in them: a name may be a device that never ends, a pipe that nobody
-writes to, or lead out of the model's folder. Each reader of a file opens it here.
+Model files are untrusted, and so are the paths in them: a name may refer to an endless device or a pipe without a
+writer, or lead out of the model's folder. Every reader of a file opens it here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def opened(
 ) -> IO[bytes]:
     """Open a regular file for reading.
 
-    The checks look at the open file, not at its name, which may be pointed elsewhere in between. ``within`` is a
-    resolved folder that the file must lie in after all symbolic links. Raises FileError for anything else; ``what``
-    names the content in the message, and ``fix`` is its fix.
+    The checks inspect the open file instead of its name, which may be redirected in between. ``within`` is a resolved
+    folder that must contain the file after all symbolic links. Raises FileError for anything else; ``what`` names the
+    content in the message, and ``fix`` is its fix.
     """
     shown = printable(path)
     try:
@@ -43,7 +43,7 @@ def opened(
         raise FileError(
             f"{what} cannot be read: {_reason(error)}", path=shown, fix=f"{fix}; near is {near}" if near else fix
         ) from error
-    except (OSError, ValueError) as error:  # the latter for names that no file can have
+    except (OSError, ValueError) as error:  # the latter for invalid file names
         raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
     try:
         status = os.fstat(descriptor)
@@ -97,7 +97,7 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
 
 
 def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
-    """Return the path of the file in the same folder whose name is nearest to that of an absent one, or "".
+    """Return the path of the file in the same folder with the most similar name to an absent one, or "".
 
     Files with one of ``endings`` come before all others, also where only the rest of their names is near; of equally
     near ones that with the first ending.
@@ -125,7 +125,7 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
 
 
 def _parted(name: str, endings: Sequence[str]) -> tuple[str, str]:
-    """Return a file's name without its ending, and the ending: the longest known one, or what follows the last dot."""
+    """Split a file name into stem and extension: the longest known one, or the part after the last dot."""
     known = max((ending for ending in endings if name.endswith(ending)), key=len, default=os.path.splitext(name)[1])
     return name.removesuffix(known), known
 
@@ -142,7 +142,7 @@ def printable(path: str | os.PathLike[str]) -> str:
 
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
-"""first bytes of the text that Git LFS keeps in the place of a large file"""
+"""first bytes of the text that Git LFS stores instead of a large file"""
 _SHOWN = 1024
 _SEARCHED, _NEAR, _NEAR_ENDING = 1000, 0.8, 0.7
 """most files of a folder that are looked at for a near name; likeness from which a name is near, and an ending"""
@@ -161,10 +161,10 @@ def _file_type(mode: int) -> str:
 
 
 def _lies_in(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
-    """Whether the open file is the one that the path leads to inside a folder."""
+    """Whether a path inside a folder leads to the open file."""
     real = Path(os.path.realpath(path))
     try:
-        # the file that is open, by device and inode, and not whatever the name means by now
+        # the open file, by device and inode, whatever the name refers to by now
         return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False

@@ -1,1 +1,1 @@
-"""The intermediate representation: expressions, operations, tensors, functions and their calls, and walks over them."""
+"""The intermediate representation: expressions, operations, tensors, functions, calls and graph traversal."""

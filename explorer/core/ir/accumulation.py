@@ -1,7 +1,7 @@
-"""Accumulation: operations that add elements up compute float16, bfloat16 and narrower floats in float32.
+"""Accumulation: operations that sum elements compute float16, bfloat16 and narrower floats in float32.
 
-The operands are converted before the kernel, and its result is rounded once after it. Kernels need no code for this,
-and a kernel that runs alone, in blocks or with others computes the same bits.
+The operands are converted before the kernel, and its result is rounded once. Kernels need no code for this, and a
+kernel computes the same bits whether it runs separately, in blocks or fused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Arra
 
 
 def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Array]) -> list[Tile]:
-    """Return the tiles of a result: one of the whole where the operands are widened."""
+    """Return the tiles of a result: a single one if the operands are widened."""
     if is_widened(operation, out.dtype):
         whole = tuple([slice(0, size) for size in out.shape])
         return [Tile(whole, partial(compute_widened, operation, out, *operands))]
@@ -33,7 +33,7 @@ def tiles_of(operation: Operation, out: Array, prepared: Any, operands: list[Arr
 
 
 def workspace_of(operation: Operation, *types: AnyType) -> int:
-    """Return the bytes of temporaries that an operation allocates, widened operands and results included."""
+    """Return the bytes of temporaries that an operation allocates, including widened operands and results."""
     if not operation.accumulates:
         return operation.workspace(*types)
     before = (*types, operation.type_of(types))

@@ -1,8 +1,8 @@
-"""Names of variables in the user's source: which statement takes the whole value of an expression that was running.
+"""Variable names in the user's source: which statement uses the entire value of a running expression.
 
-A recorded node keeps its code object and instruction, and Python knows the columns of each instruction's expression.
-Where these are all of the right-hand side of ``h = …``, the expression's value was assigned to ``h``. Nothing is looked
-up while recording: files are parsed when somebody asks.
+A recorded node keeps its code object and instruction, and Python knows the columns of each instruction's expression. If
+these cover the entire right-hand side of ``h = …``, the expression's value was assigned to ``h``. Nothing is looked up
+while recording: files are parsed on demand.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import NamedTuple
 _PARSED = 1_000_000
 """maximum characters of a file that is parsed: a generated one of 10 MB takes seconds"""
 _Span = tuple[int | None, int | None, int | None, int | None]
-"""first line, last line, first column and last column of an expression, as ``co_positions`` has them"""
+"""first line, last line, first column and last column of an expression, as in ``co_positions``"""
 
 
 class WholeValue(NamedTuple):
-    """Statement that takes the whole value of an expression."""
+    """Statement that uses the entire value of an expression."""
 
     variable: str
-    """the plain name that the value is assigned to, "" where it is returned"""
+    """plain name that the value is assigned to, "" if it is returned"""
     callee: str
-    """name of the function or method that is called for the value, "" where an operator or an index gives it"""
+    """name of the function or method whose call gives the value, "" for an operator or an index"""
     parts: tuple[str, ...] = ()
-    """the plain names that the parts of the value are assigned to: ``q, k = f(x)``"""
+    """plain names that the parts of the value are assigned to: ``q, k = f(x)``"""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -40,8 +40,8 @@ def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue 
 
 
 def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
-    """Return the statement that takes the value of an instruction; None if it takes a part of it, or more."""
-    # the file name tells apart code objects, equal without it
+    """Return the statement that uses an instruction's value; None if it uses only a part of it, or more."""
+    # the file name distinguishes code objects that are equal otherwise
     return _whole_value(code, instruction, code.co_filename)
 
 
@@ -55,7 +55,7 @@ def assigned_name(code: CodeType, instruction: int) -> str:
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None for one that is not Python, any more, or too large."""
+    """Return the syntax tree of a file; None if it is no longer valid Python, or too large."""
     if len(text) > _PARSED:
         return None
     try:
@@ -66,7 +66,7 @@ def parsed(text: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=32)
 def _whole_values(text: str) -> dict[_Span, WholeValue]:
-    """Return the statements of a file that take one value, by the span of the expression that computes it."""
+    """Return the statements of a file that use a single value, by the span of the value's expression."""
     tree = parsed(text)
     return dict(pair for node in ast.walk(tree) for pair in _values(node)) if tree is not None else {}
 
@@ -82,7 +82,7 @@ def _values(node: ast.AST) -> Iterator[tuple[_Span, WholeValue]]:
         case ast.NamedExpr(target=ast.Name(id=name), value=value):
             yield _span(value), WholeValue(name, _callee(value))
         case ast.AugAssign(target=ast.Name(id=name)):
-            # Python gives the operator of ``h += x`` the span of the statement
+            # Python gives the operator of ``h += x`` the span of the statement.
             yield _span(node), WholeValue(name, "")
         case ast.Return(value=ast.expr() as value):
             yield _span(value), WholeValue("", _callee(value))

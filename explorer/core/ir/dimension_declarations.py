@@ -1,6 +1,7 @@
-"""Names of dimensions that a model's file declares for a value: "batch", "seq".
+"""Dimension names that a model file declares for a value: "batch", "seq".
 
-They are kept by uid, outside the expressions: no part of a type, so that no plan, fingerprint or cache knows them.
+They are stored by uid, outside the expressions, and are not part of a type, so no plan, fingerprint or cache depends on
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _declared: dict[int, DeclaredNames] = {}
 
 
 def declare_dimensions(node: Expr, declared: DeclaredNames) -> None:
-    """Note the names of a value's dimensions for as long as the expression lives; the first declaration counts."""
+    """Record the dimension names of a value for as long as the expression lives; the first declaration counts."""
     if node.uid not in _declared:
         _declared[node.uid] = declared
         weakref.finalize(node, _declared.pop, node.uid, None).atexit = False

@@ -1,4 +1,4 @@
-"""Options of views, by which type checkers and editors complete them; `explorer.api` refuses others in a call."""
+"""View options, for type checkers and editor completion; `explorer.api` rejects others at run time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RecordOption: TypeAlias = Literal["times", "values", "off"]
 
 
 class ViewOptions(TypedDict, total=False):
-    """Options of every view: of a plan, a net, a recording."""
+    """Options of all views: of a plan, a net, a recording."""
 
     theme: Literal["auto", "light", "dark"]
     position: int
@@ -19,22 +19,22 @@ class ViewOptions(TypedDict, total=False):
     selected: int
     """id of the selected node, or −1"""
     open_boxes: list[int] | None
-    """open boxes; None leaves the choice to the layout"""
+    """open boxes; None lets the layout choose"""
     depth: int | None
-    """depth down to which boxes are open"""
+    """depth to which boxes are open"""
     direction: Literal["down", "right"]
     """where values flow"""
     layout: Any
-    """layout of the widget, as Jupyter's widgets have it"""
+    """layout of the widget, as in Jupyter widgets"""
     source: bool
-    """whether the view holds texts of the program"""
+    """whether the view contains source texts"""
 
 
 class ExploreOptions(ViewOptions, total=False):
-    """Options of what is planned for its view, expressions and layers, and of the view."""
+    """Options of views of expressions and layers, which are planned first."""
 
     run: bool
-    """whether the plan runs, so that values are seen"""
+    """whether to run the plan, so that values are available"""
     record: RecordOption
     plan: Mapping[str, Any] | None
     """options of EvalPlan by name"""

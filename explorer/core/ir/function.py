@@ -1,8 +1,8 @@
 """Bodies of traced functions, and calls: single nodes for a whole body.
 
-``ex.function`` makes a body once for each set of argument types, layers and nets for their forward pass; planning
-either inlines a call or plans the body by itself. A body is stored outside the graph and not in its operands, so that a
-thousand calls share one recording.
+``ex.function`` creates a body for each set of argument types; layers and nets create one for their forward pass.
+Planning either inlines a call or plans the body separately. A body is stored outside the graph instead of in its
+operands, so that a thousand calls share one recording.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Item(Operation):
 
 @functools.cache
 def item(index: int) -> Item:
-    """Return the operation that reads output ``index``; cached, because each gradient of a call uses some."""
+    """Return the operation that reads output ``index``; cached, because each gradient of a call uses several."""
     return Item(index)
 
 
@@ -93,7 +93,7 @@ class Body:
     nodes: tuple[Expr, ...] = ()
     """all nodes of the body in order of recording, parameters included"""
     derived: dict[Any, Any] = field(default_factory=dict)
-    """things derived from this body, by purpose: gradients, batched forms, plans"""
+    """values derived from this body, by purpose: gradients, vectorized forms, plans"""
     policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
     """policies at the time of recording; the body's gradient is recorded under them too"""
 
@@ -137,7 +137,7 @@ def make_body(
 ) -> Body:
     """Make a body over its parameters; values that it reads from outside and ``captured`` become hidden operands of
     calls."""
-    # The walk stops at both: operands of the calls replace them.
+    # The walk stops at both, because operands of the calls replace them.
     outer = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
@@ -193,7 +193,7 @@ class Call(Operation):
     inlinable: ClassVar[bool] = True
     """the body's operations can replace the call; those of a branch or a loop cannot"""
     turns: ClassVar[int] = 1
-    """number of runs of the body, for prices; 1 for a loop whose number of turns depends on values"""
+    """number of runs of the body, for prices; 1 for a loop whose number of iterations depends on values"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,7 +227,7 @@ class Call(Operation):
 
     @property
     def planned_bodies(self) -> tuple[Body, ...]:
-        """Bodies that are planned by themselves where the call is a kernel."""
+        """Bodies that are planned separately if the call is a kernel."""
         return (self.body,)
 
     @property

@@ -1,12 +1,12 @@
-"""Hooks: the users' verbs that lower packages call in higher ones, each with a checked signature.
+"""Hooks: user-facing methods that lower packages implement by calling higher ones, each with a checked signature.
 
 ``expression.explore()``, ``plan.explain()`` and ``net.save(path)`` need the planner, the views and the file formats,
-which are built on expressions, plans and nets and therefore cannot be imported there. The table names their functions,
-and a test checks that each is there. Imports inside the methods would do the same, but would hide which package needs
-which; the floors of the packages could then no longer be checked.
+which depend on expressions, plans and nets and therefore cannot be imported by them. The table names their functions,
+and a test checks that each exists. Imports inside the methods would do the same, but would hide dependencies, so that
+the layers of the packages could not be checked.
 
-Signatures are precise in the types of the core and of recordings; plans, nets and views, which the core cannot name,
-are ``Any`` there and checked by the function that fills the hook.
+Signatures are precise in the types of the core and of recordings. Plans, nets and views, which the core cannot name,
+are ``Any`` there and are checked by the function in the table.
 """
 
 from __future__ import annotations

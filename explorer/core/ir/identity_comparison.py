@@ -1,8 +1,8 @@
-"""Comparison of captured objects with their state at capture, in which == of two expressions asks for identity.
+"""Comparison of captured objects with their state at capture, in which == of two expressions tests identity.
 
 A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
-in C and passes over items that are one object; where two items differ it calls their ``__eq__``, which must then answer
-and not record. ``Expr.__eq__`` knows this by the code that called it, which costs the calls of functions nothing.
+in C and skips identical items; for others it calls ``__eq__``, which must then return a result instead of recording.
+``Expr.__eq__`` detects this by the calling code, at no cost for calls of functions.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ def unchanged(watched: Watched) -> bool:
 
 
 COMPARING = unchanged.__code__
-"""code in which == of two expressions asks whether they are one object"""
+"""code in which == of two expressions tests identity"""

@@ -1,8 +1,8 @@
-"""Mapped calls: single nodes for the calls of one function on many members.
+"""Mapped calls: single nodes that represent calls of one function on many elements.
 
-``ex.map`` records them, and the gradient of one is another. Planning replaces a mapped call by the function's body over
-all members at once, or runs the body once for each member (plan/passes/inline.py). Recording the calls one by one would
-cost as much as computing them, for functions that a loop over samples calls.
+``ex.map`` records them, and the gradient of one is another. Planning replaces a mapped call by the function's
+vectorized body, or runs the body once per element (plan/passes/inline.py). Recording the calls one by one would cost as
+much as computing them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 
 class MappedCall(Call):
-    """Calls of a function on members, which are rows of operands: (size, …) → (size, …) for each output."""
+    """Calls of a function on rows of operands: (size, …) → (size, …) for each output."""
 
     size: int
     batched: tuple[bool, ...]
-    """for each operand whether its first axis is that of the members; an operand without it is the same in each call"""
+    """for each operand, whether its first axis is mapped; other operands are the same in each call"""
     inlinable: ClassVar[bool] = False
 
     @property
     def turns(self) -> int:  # type: ignore[override]  # of a class whose instances all have one
-        """Number of members."""
+        """Number of calls."""
         return self.size
 
     def infer(self, *types: AnyType) -> AnyType:
@@ -50,9 +50,9 @@ class MappedCall(Call):
 
 
 def call_like(call: Call, body: Body, batched: tuple[bool, ...] | None = None) -> Call:
-    """Return a call of another body, mapped over as many members where ``call`` is mapped.
+    """Return a call of another body, mapped over the same number of elements if ``call`` is mapped.
 
-    ``batched`` are the operands with members, those of ``call`` for None.
+    ``batched`` states which operands are mapped; None: as in ``call``.
     """
     if not isinstance(call, MappedCall):
         return Call(body)

@@ -1,8 +1,8 @@
 """Operations under policies, which come from the call of an operation or from the scope around it.
 
-An operation under policies is another operation, ``Adjusted``, so that rewrite rules written for the plain one do
-not match it. The plan replaces it by the operation that ``under`` returns. A flag on the plain operation would have to
-be checked by every rule.
+An operation under policies is a separate operation, ``Adjusted``, so that rewrite rules for the plain one do not match
+it. The plan replaces it by the operation that ``under`` returns. A flag on the plain operation would have to be checked
+by every rule.
 """
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
@@ -65,7 +65,7 @@ class Adjustable(Operation, abstract=True):
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation, under policies of the call, or else those of the scope, on expressions or arrays."""
+        """Record this operation, under the call's policies, or else the scope's, on expressions or arrays."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         operation: Operation = self
@@ -92,8 +92,7 @@ def _adjusted(operation: Adjustable, items: Items) -> Operation:
 
 
 class Adjusted(Operation, abstract=True):
-    """Operation under policies: it has the facets of the operation that computes it, but none of its algebraic
-    properties."""
+    """Operation under policies: it has the facets of the computing operation, but none of its algebraic properties."""
 
     name = "adjusted"
     operation: Adjustable
@@ -102,8 +101,7 @@ class Adjusted(Operation, abstract=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         standing = self.operation.under(Policies(self.policies, self.operation.label))
-        # Not an attribute: it follows from the two that are, and would be part of the key that operations are interned
-        # by.
+        # Not an attribute: it follows from the other two, and would become part of the interning key.
         object.__setattr__(self, "_standing", standing)
         object.__setattr__(self, "name", self.operation.name)
         for facet in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):
@@ -205,7 +203,7 @@ def policies(*items: Policy) -> Iterator[None]:
 def composition(function: _Function) -> _Function:
     """Decorate a function composed of operations: its ``policies=`` apply to the operations that it records.
 
-    Policies that must be passed at an operation's call, because they change its result, reach none of them.
+    Policies that change an operation's result must be passed to the operation, so they do not apply here.
     """
 
     @functools.wraps(function)
@@ -224,7 +222,7 @@ def _scoped(policies: Policies) -> dict[Minor, Policy]:
 
 
 def reaching(policies: Policies) -> dict[Minor, Policy]:
-    """Return those of a layer's policies that operations read."""
+    """Return the subset of a layer's policies that operations read."""
     return {minor: policy for minor, policy in _scoped(policies).items() if minor in _read}
 
 

@@ -1,7 +1,7 @@
 """Context of the next recorded node: its scope, its line of the user's program, policies, and functions being traced.
 
-Each thread has its own context. Recording reads it once for each node, from a ``threading.local`` and not from
-context variables, which cost a lookup each; ``with`` blocks change it and restore it, also when the block raises.
+Each thread has its own context. Recording reads it once for each node, from a ``threading.local`` instead of context
+variables, which cost a look-up each; ``with`` blocks change it and restore it, even if the block raises.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Scope:
 
 
 def operator_of(scope: Scope | None) -> Any:
-    """Return the operator of a file in whose box a scope is, as the net defines it; None outside of nets."""
+    """Return the net's operator of a file whose box contains a scope; None outside of nets."""
     while scope is not None and (scope.kind != "file" or scope.payload is None):
         scope = scope.parent
     return None if scope is None else scope.payload
 
 
 def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
-    """Return the innermost scope that all of some scopes are, or are inside of; None for the top."""
+    """Return the innermost scope that contains all given scopes; None for the top."""
     shared: list[Scope] | None = None
     for scope in scopes:
         chain: list[Scope] = []
@@ -58,7 +58,7 @@ def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
             chain.append(scope)
             scope = scope.parent
         chain.reverse()
-        # From the outermost, as far as both agree.
+        # Compare from the outermost scope until they differ.
         both = zip(shared, chain, strict=False) if shared is not None else zip(chain, chain, strict=True)
         shared = [own for own, _ in takewhile(lambda pair: pair[0] is pair[1], both)]
     return shared[-1] if shared else None
@@ -84,7 +84,7 @@ state = _State()
 
 
 def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
-    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer.
+    """Return the user's code and instruction that led to a frame, from the innermost frame outside explorer.
 
     A function's code comes with the calls that led to it.
     """
@@ -95,7 +95,7 @@ def line_of(frame: FrameType) -> tuple[CodeType | CalledCode, int]:
             break
         frame = outer
         code = frame.f_code
-    # the flag of a function is asked for here: a call for each node of a cell's own lines would be dearer
+    # check the function flag here: a call for each node of a cell's own lines would be slower
     return (with_callers(code, frame.f_back) if code.co_flags & IN_FUNCTION else code), frame.f_lasti
 
 
@@ -134,8 +134,8 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
 
 @contextmanager
 def placed_on(device: Device) -> Iterator[None]:
-    """Record the tensors and constants of the block on a device, where they are not given another; operations follow
-    their operands in any case."""
+    """Record the tensors and constants of the block on a device, unless they are given another one; operations always
+    follow their operands."""
     outer = state.device
     state.device = device
     try:

@@ -1,4 +1,4 @@
-"""Source locations of expressions: code object and instruction while recording, turned into text on demand.
+"""Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
 The user's line is the innermost frame outside of this package and of NumPy, whose functions call back into it. A node
 in a function keeps its code object together with the calls around it, as one object for all nodes recorded so, since
@@ -23,13 +23,13 @@ _NUMPY = (
     else _PACKAGE
 )
 INTERNAL = (_PACKAGE, _NUMPY)
-"""folders of code that is not the user's"""
+"""folders with code that is not the user's"""
 IN_FUNCTION = 1
 """flag of a code object (CO_OPTIMIZED) that is a function's, and no cell's, script's or class's"""
 _DEPTH = 3
-"""calls that are kept, the innermost first"""
+"""maximum number of calls kept, innermost first"""
 _KNOWN = 4096
-"""chains that are kept for further nodes"""
+"""maximum number of chains kept for further nodes"""
 
 
 class Place(NamedTuple):
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class CodePlace(Place):
-    """Line of a running program that was noted while it ran; ``filename`` is that of its code, whose text is known."""
+    """Line of a running program, recorded while it ran; ``filename`` is its code's file name, whose text is known."""
 
     filename: str
 
@@ -66,7 +66,7 @@ def cell_name(filename: str) -> str:
 
 
 def place_of(code: CodeType, instruction: int) -> Place:
-    """Return the source line that an instruction belongs to; a cell that ran again has its newest number."""
+    """Return the source line of an instruction; for a cell that ran again, with its latest number."""
     return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
@@ -110,7 +110,7 @@ def function_code(code: CodeType | CalledCode) -> CodeType:
 
 _chains: dict[tuple[int, ...], CalledCode] = {}
 _newest: list[CalledCode] = []
-"""the chain of the node before: mostly that of the next one, too"""
+"""chain of the previous node, which is usually also the next node's"""
 
 
 def with_callers(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:

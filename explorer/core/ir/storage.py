@@ -1,7 +1,7 @@
 """Storages of tensors: arrays with an identity, on any device.
 
-A tensor is an expression and never changes; its storage is what may be written to, until somebody else reads it. Value
-numbers and traced functions know a value by its storage's token and version, and read no element for it.
+A tensor is an expression and never changes; its storage may be written to until it has another reader. Value numbers
+and traced functions identify a value by its storage's token and version, without reading its elements.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _tokens = count()
 
 
 class Storage:
-    """Array with an identity: expressions that use one storage use one value, and nobody else writes to it.
+    """Array with an identity: all expressions that use one storage use the same value, and nothing else writes to it.
 
-    ``array`` is the device's own array; ``shared`` says who else may read it ("" while only one tensor does);
-    ``version`` counts the writes until then.
+    ``array`` is the device's own array; ``shared`` describes other readers ("" if only one tensor reads it);
+    ``version`` counts the writes before sharing.
     """
 
     __slots__ = ("array", "device", "shared", "token", "version")
@@ -36,5 +36,5 @@ class Storage:
         return f"<{type(self).__name__} on {self.device.name}, written {self.version} times>"
 
     def peek(self) -> Any:
-        """Return the array for a single look; a storage that reads a file keeps nothing for it."""
+        """Return the array for a single access; a storage backed by a file does not cache it."""
         return self.array

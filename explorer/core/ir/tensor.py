@@ -1,8 +1,8 @@
-"""Tensors: expressions with a value, held by a storage that is frozen once an expression uses it.
+"""Tensors: expressions whose value is in a storage, which becomes read-only once an expression uses it.
 
-``ex.tensor`` copies the value by default, because an array that the user goes on writing to would change expressions
-recorded earlier. Elements may be assigned until the first use; after that a storage may be shared by views, results and
-plans, and assigning raises StateError instead of copying silently.
+``ex.tensor`` copies the value by default, because later writes to the user's array would change expressions recorded
+earlier. Elements may be assigned until the first use. After that the storage may be shared by views, results and plans,
+so assigning raises StateError instead of copying silently.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from explorer.record.reasons import counted_text
 
 
 class Stored(Operation):
-    """Operation of a leaf that holds its value."""
+    """Operation of a leaf that stores its value."""
 
     name = "tensor"
     nondifferentiable = "a leaf has no operands"
@@ -57,7 +57,7 @@ STORED = Stored()
 
 @named_methods
 class Tensor(Expr):
-    """Expression that holds its value; ``name`` is its name in pictures.
+    """Expression that stores its value; ``name`` is its name in pictures.
 
     ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of ``dtype``, that
     may be assigned. ``ex.tensor`` makes one from a value.
@@ -81,7 +81,7 @@ class Tensor(Expr):
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
                 f"ex.Tensor({', '.join([reprlib.repr(length) for length in shape])})",
-                rule="ex.Tensor must have the sizes of its axes, whole numbers",
+                rule="ex.Tensor must have the sizes of its axes, as integers",
                 fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
             )
         sizes, element_dtype = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
@@ -89,7 +89,7 @@ class Tensor(Expr):
 
     @property
     def array(self) -> Array:
-        """Value, read-only: a view of the storage, in which later writes are visible."""
+        """Read-only view of the storage, in which later writes are visible."""
         storage = self.storage
         if storage.device is cpu:
             values: Array = storage.array
@@ -100,7 +100,7 @@ class Tensor(Expr):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis; a tensor is one contiguous block, its last axis the closest."""
+        """Strides in elements; a tensor is one contiguous block in row-major order."""
         return tuple(math.prod(self.shape[axis + 1 :]) for axis in range(self.ndim))
 
     @property
@@ -113,7 +113,7 @@ class Tensor(Expr):
         return assigned_name(function_code(self.code), self.instruction) or "tensor"
 
     def clone(self) -> Tensor:
-        """Return a tensor of the same elements, name and device that shares nothing with this one."""
+        """Return a copy with the same elements, name and device that shares nothing with this tensor."""
         return tensor(self.array, name=self.name, device=self.device)
 
     def padding(self, pads: tuple[int, int, int, int], value: Any = 0) -> Tensor:
@@ -129,7 +129,7 @@ class Tensor(Expr):
         return tensor(np.pad(self.array, widths, constant_values=value), name=self.name, device=self.device)
 
     def mark_used(self) -> None:
-        """Mark the tensor as used by an expression: its storage must not be written to any more."""
+        """Mark the tensor as used by an expression, after which its storage must not be written to."""
         if not self.storage.shared:
             self.storage.shared = "an expression, a view or a result uses it"
 
@@ -211,7 +211,7 @@ class Tensor(Expr):
 
     @property
     def raw_shapes(self) -> tuple[int, ...]:
-        """Sizes as it was built: (cols,), (rows, cols), or (rows, cols, channels)."""
+        """Sizes as passed to the constructor: (cols,), (rows, cols), or (rows, cols, channels)."""
         channels, rows, columns = self.shapes
         return (rows, columns, channels) if len(self.shape) == 3 else self.shape
 
@@ -238,7 +238,8 @@ class Tensor(Expr):
         return matrix
 
     def index(self, offset: int, *, row_major: bool = True) -> Any:
-        """Return an element by its number, rows first; with row_major=False, columns first in each channel."""
+        """Return an element by its flat index in row-major order; with row_major=False, column-major within each
+        channel."""
         return self.values(row_major)[self._offset(offset)]
 
     def values(self, row_major: bool = True) -> Array:
@@ -247,11 +248,11 @@ class Tensor(Expr):
         return elements.reshape(-1)
 
     def raw_ptr(self, offset: int = 0) -> Array:
-        """Return the elements from a number on, rows first: a read-only array in the tensor's memory."""
+        """Return the elements from a flat index on, in row-major order: a read-only array in the tensor's memory."""
         return self.values()[self._offset(offset) if offset else 0 :]
 
     def matrix_raw_ptr(self, channel: int) -> Array:
-        """Return the elements of a channel, rows first: a read-only array in the tensor's memory."""
+        """Return the elements of a channel in row-major order: a read-only array in the tensor's memory."""
         return self.slice(channel).reshape(-1)
 
     def show(self) -> None:
@@ -278,7 +279,7 @@ class Tensor(Expr):
         return self
 
     def fill(self, values: Any, row_major: bool = True) -> Self:
-        """Set all elements to one number, or to a list of them, rows first or columns first in each channel."""
+        """Set all elements to one number, or to a list of them, row-major or column-major within each channel."""
         array = np.asarray(values)
         if array.ndim:
             if array.size != self.size:
@@ -294,7 +295,7 @@ class Tensor(Expr):
         return self
 
     def set_index(self, offset: int, value: Any, *, row_major: bool = True) -> Self:
-        """Set an element by its number, rows first; with row_major=False, columns first in each channel."""
+        """Set an element by its flat row-major index; with row_major=False, column-major within each channel."""
         channels, rows, columns = self.shapes
         place = self._offset(offset)
         if row_major:
@@ -310,11 +311,11 @@ class Tensor(Expr):
         return self.fill(1)
 
     def rand(self, seed: int = 0) -> Self:
-        """Set all elements to numbers of a standard normal distribution, the same for the same seed."""
+        """Set all elements to standard normal random numbers, reproducible by the seed."""
         return self.set_data(np.random.default_rng(seed).normal(size=self.shape))
 
     def transform(self, function: Callable[[Array], Any]) -> Self:
-        """Set the elements to what a function makes of an array of them; it returns one of the same shape."""
+        """Set the elements to a function's result for the array of them, which must have the same shape."""
         self.refuse_shared()
         return self.set_data(function(np.array(self.array)))
 
@@ -341,7 +342,7 @@ def _expressed(value: Any) -> bool:
 
 
 def _check_dtype(dtype: Any) -> None:
-    """Raise OperandError for a second argument of ``ex.tensor`` that is no dtype, as the tensor's name is none."""
+    """Raise OperandError if the second argument of ``ex.tensor`` is no dtype; it is often meant as the name."""
     try:
         as_dtype(dtype)
     except OperandError as error:
@@ -364,7 +365,7 @@ def tensor_of_values(type_: TensorType, values: Any, name: str = "") -> Tensor:
 
 
 def stored_tensor(storage: Storage, type_: TensorType, name: str) -> Tensor:
-    """Return a tensor of a type on a storage, whose array need not be there yet."""
+    """Return a tensor of a type on a storage, whose array may be created later."""
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
     self.type = type_
@@ -438,7 +439,7 @@ def tensor(
 
 
 def _plain(value: Any) -> Any:
-    """Return an object that NumPy makes an array of; raises OperandError for expressions and masked arrays."""
+    """Return an object that NumPy can convert to an array; raises OperandError for expressions and masked arrays."""
     if isinstance(value, Tensor):
         return value.array
     if _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
@@ -460,18 +461,18 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
     if (wanted is not None and element_of(wanted)) or (wanted and isinstance(source, np.dtype) and element_of(source)):
         assert wanted is not None
         return converted(value, wanted)
-    # row-major: kernels and fingerprints expect it of stored values
+    # row-major, as kernels and fingerprints expect stored values
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
     return array if array.dtype.isnative else array.astype(as_dtype(array.dtype))
 
 
 def _holds_expression(values: Any) -> bool:
-    """Whether nested lists hold an expression, which NumPy would evaluate."""
+    """Whether nested lists contain an expression, which NumPy would evaluate."""
     return any(_expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values)
 
 
 def _is_shared(array: Array) -> bool:
-    """Whether the memory belongs to another array that can be written to."""
+    """Whether the memory belongs to another array that is writable."""
     if array.base is not None and array.flags.writeable:
         return True
     base = array.base

@@ -1,11 +1,11 @@
 """Tiles of kernels: parts of a result that can be computed in any order and on several threads at once.
 
 Fused kernels run elementwise operations tile by tile, while a tile is in the cache, and several threads share the
-tiles. Two kinds of operations take part. A kernel that can compute its result in parts (a product, a convolution, a
+tiles. Two kinds of operations support this. A kernel that can compute its result in parts (a product, a convolution, a
 pooling) defines ``tiles``; elementwise operations on the result then run on each tile. A reduction declares the axes
 that it combines; elementwise producers of its operands then run block by block, and each block is combined at once.
 
-A result is cut by its shape alone, never by the number of threads, so that every machine computes the same bits.
+A result is cut by its shape only, not by the number of threads, so that every machine computes the same bits.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
         memory = cpu.new(end)
     else:
         _own.views.clear()
-        _own.memory = np.empty(0, np.uint8)  # freed first: both need not fit at once
+        _own.memory = np.empty(0, np.uint8)  # Freed first, because both may not fit at once.
         memory = _own.memory = cpu.new(end)
     views = build(
         *[np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
@@ -85,7 +85,7 @@ def scratch_memory() -> Array:
 
 
 MOST = 2**20
-"""most tiles that one length is cut into"""
+"""maximum number of tiles along one axis"""
 
 
 def count(length: int, most: int) -> int:
@@ -117,7 +117,7 @@ def cut(array: Array, index: Index, rank: int) -> Array:
     """Return the part of an operand that broadcasts to the elements ``index`` of a result of this rank."""
     if not array.ndim:
         return array
-    # As NumPy broadcasts: axes are matched from the last one, and an axis of size 1 is read whole for every tile.
+    # As in NumPy broadcasting, axes are matched from the last one, and an axis of size 1 is read whole for every tile.
     own = index[rank - array.ndim :]
     return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, own, strict=True)])]
 

@@ -1,7 +1,7 @@
 """Traversal of expression graphs, always iterative: a graph can be 100,000 nodes deep.
 
-Python's own stack ends at a depth of a thousand. These three walks are used wherever a graph is looked at outside of a
-plan: to collect what some values need, to copy nodes over other operands, and to copy the boxes around them.
+Python's own stack ends at a depth of a thousand. These three walks are used wherever a graph is traversed outside of a
+plan: to collect the nodes that some values need, to copy nodes over other operands, and to copy the boxes around them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from explorer.core.ir.recording_context import Scope
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """Return all nodes that the roots need, in order of recording (operands first), without those below ``stop``
+    """Return all nodes that the roots need, in order of recording (operands first), excluding those below ``stop``
     nodes."""
     seen: dict[int, Expr] = {}
     pending = list(roots)
@@ -23,7 +23,7 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
             seen[node.uid] = node
             if stop is None or not stop(node):
                 pending.extend(node.operands)
-    # uids grow in order of recording, so that sorting them is a topological sort
+    # uids increase in order of recording, so sorting them is a topological sort
     return [seen[uid] for uid in sorted(seen)]
 
 
@@ -44,7 +44,7 @@ def rebuild(
 
 
 def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
-    """Copy a scope's path below another top; ``known`` maps scopes already copied to their copies."""
+    """Copy a scope's path below another top; ``known`` maps already copied scopes to their copies."""
     path = []
     while scope is not None and id(scope) not in known:
         path.append(scope)
