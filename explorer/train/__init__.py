@@ -1,6 +1,6 @@
 """Training: modules of layers, a loss and an optimizer; datasets and their loaders; learning-rate policies.
 
-The names below are the whole public surface. Training is optional: a loop of one's own needs only ``ex.grad``.
+The names below are the whole public interface. Training is optional: a custom loop needs only ``ex.grad``.
 """
 
 from typing import TYPE_CHECKING
@@ -36,11 +36,11 @@ from explorer.train.optimizers.named_optimizers import SGD, Adagrad, Adam, AdamW
 from explorer.train.optimizers.optimizer import Optimizer
 from explorer.train.optimizers.parameter_groups import ParameterGroup
 
-if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
+if not TYPE_CHECKING:  # a type checker knows the names and rejects others itself
 
     def __getattr__(name):
-        """Raise AttributeError with near names."""
-        from explorer.names import hint_among  # only an unknown name asks for it
+        """Raise AttributeError with similar names."""
+        from explorer.names import hint_among  # needed only for an unknown name
         from explorer.train.attribute_errors import PACKAGE
 
         hint = f"use {PACKAGE[name]}" if name in PACKAGE else hint_among(name, __all__)

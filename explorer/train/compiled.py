@@ -1,8 +1,8 @@
-"""Compiled expressions: planned once, run for any values of their parameters.
+"""Compiled expressions, which are planned once and run for any values of their parameters.
 
-Training steps, nodes and predictions of a module are such programs. Unlike `EvalPlan`, nothing is recorded and no
-result cache is asked: what counts is the time of a step of a few µs, so that memory is allocated once, at addresses
-that stay the same, and operands are copied there.
+Training steps, nodes and predictions of a module are such programs. Unlike `EvalPlan`, they record nothing and query no
+result cache, because a step may take only a few µs. Memory is allocated once, at fixed addresses, and operands are
+copied there.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SIMPLE = EXECUTORS["simple"]
 
 
 def parameter(type_: AnyType, title: str) -> Expr:
-    """Record an operand for which each run has a value."""
+    """Record an operand whose value each run is given."""
     return Parameter(type_, title)()
 
 
 class Compiled:
-    """Program of some expressions over parameters: called with arrays, it returns the values of its expressions.
+    """Program of expressions over parameters; calling it with arrays returns the values of the expressions.
 
-    Operands on another device than cpu are arrays of NumPy's or of the device itself; results there are its arrays.
-    ``memory`` holds arrays of parameters that are kept elsewhere; the others are given in their order.
+    Operands on a device other than cpu are NumPy arrays or the device's arrays; results there are the device's arrays.
+    ``memory`` contains the arrays of parameters that are stored elsewhere; calls are given the others in order.
 
-    ``updates`` are new values of parameters in ``memory``, by parameter; a call computes them, and ``update`` makes
-    them the values: an old value is overwritten only after everything that reads it. ``spares`` is memory for new
-    values that cannot be written over the old ones, which several programs share.
+    ``updates`` maps parameters in ``memory`` to their new values. A call computes these, and ``update`` makes them
+    current; an old value is overwritten only after everything that reads it. ``spares`` is memory for new values that
+    cannot overwrite the old ones, shared by several programs.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Compiled:
         return self._program.take()
 
     def on_host(self, *arrays: Any) -> list[Array]:
-        """Run the program and return all results as NumPy's arrays."""
+        """Run the program and return all results as NumPy arrays."""
         return [on_host(type_, result) for type_, result in zip(self.types, self(*arrays), strict=True)]
 
     def update(self) -> None:
-        """Take over the new values of the last call. Raises RunError where memory runs out; else it cannot fail."""
+        """Make the new values of the last call current. Raise RunError if memory runs out; nothing else can fail."""
         self._program.update()

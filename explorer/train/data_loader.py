@@ -1,8 +1,7 @@
-"""Datasets and their loader: samples of the user's, in batches. They know nothing of modules.
+"""Datasets and data loaders, which return the user's samples in batches. They do not depend on modules.
 
-Position and order are plain numbers: the order of an epoch follows from the seed and the epoch's number, so that a
-training that was stopped goes on with the same batches, and a checkpoint (formats/checkpoint.py) needs no list of
-samples.
+Position and order are plain numbers. The order of an epoch depends only on the seed and the epoch, so that stopped
+training continues with the same batches, and a checkpoint (formats/checkpoint.py) needs no list of samples.
 """
 
 from __future__ import annotations
@@ -25,34 +24,34 @@ Sample = Sequence[Any]
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Samples of the user's: their number, a sample by number, and the release of a sample."""
+    """User's samples: their number, a sample by index, and the release of a sample."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
 
     def get(self, index: int, /) -> Sample:
-        """Return a sample: a tuple of arrays or numbers, ``(image, label)``, say."""
+        """Return a sample, a tuple of arrays or numbers, such as ``(image, label)``."""
 
     def free(self, sample: Any, /) -> None:
-        """Release a sample; called exactly once for each that was got."""
+        """Release a sample; called exactly once for each sample from ``get``."""
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """Loader whose position can be kept: plain data, which another loader of its making goes on from."""
+    """Loader with a position as plain data, from which an equal loader can continue."""
 
     def state(self) -> dict[str, Any]:
-        """Return the position, as numbers and texts."""
+        """Return the position, as numbers and strings."""
 
     def check_state(self, state: Mapping[str, Any], /) -> None:
         """Raise OperandError for a position that does not fit."""
 
     def load_state(self, state: Mapping[str, Any], /) -> None:
-        """Have the next pass go on from a position."""
+        """Make the next pass continue from a position."""
 
 
 class ArrayDataset:
-    """Dataset of arrays whose first axes count the samples: ``ArrayDataset(images, labels)``."""
+    """Dataset of arrays whose first axes are samples: ``ArrayDataset(images, labels)``."""
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = tuple([_array(array) for array in arrays])
@@ -61,7 +60,7 @@ class ArrayDataset:
             shapes = ", ".join([str(array.shape) for array in self.arrays]) or "none"
             raise OperandError(
                 f"ArrayDataset of arrays with the shapes {shapes}",
-                rule="all arrays must have one length, that of their first axis",
+                rule="all arrays must have the same length along their first axis",
                 fix="ArrayDataset(images, labels)",
             )
 
@@ -76,20 +75,20 @@ class ArrayDataset:
         return tuple([array[index] for array in self.arrays])
 
     def free(self, sample: Any, /) -> None:
-        """Do nothing: the arrays keep their rows."""
+        """Do nothing, since the arrays keep their rows."""
 
     def batch(self, indices: Array) -> tuple[Array, ...]:
-        """Return rows of each array at once."""
+        """Return several rows of each array."""
         return tuple([array[indices] for array in self.arrays])
 
 
 @named_methods
 class DataLoader:
-    """Batches of a dataset: iterating gives tuples of arrays, one stacked array for each part of a sample.
+    """Batches of a dataset; iteration returns tuples of arrays, one stacked array for each part of a sample.
 
-    Each pass over it is an epoch. With ``shuffle`` the order of an epoch follows from ``seed`` and its number alone.
-    ``drop_last`` leaves out a last batch that is not full. A sample is freed once its batch is stacked, also where
-    getting another one fails. ``state`` says how far it came; after ``load_state`` the next pass goes on from there.
+    Each pass over it is an epoch. With ``shuffle`` the order of an epoch depends only on ``seed`` and its index.
+    ``drop_last`` omits a last batch that is not full. A sample is released once its batch is stacked, even if getting
+    another one fails. ``state`` returns the position; after ``load_state`` the next pass continues from there.
 
     >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
     >>> [batch[0].tolist() for batch in loader]
@@ -112,7 +111,7 @@ class DataLoader:
         if batch_size < 1 or seed < 0:
             raise OperandError(
                 f"DataLoader(…, batch_size={batch_size}, seed={seed})",
-                rule="batch_size must be 1 or more, seed 0 or more",
+                rule="batch_size must be at least 1, and seed at least 0",
                 fix="batch_size=32, seed=0",
             )
         self.dataset, self.batch_size, self.shuffle, self.seed = dataset, batch_size, shuffle, seed
@@ -122,16 +121,16 @@ class DataLoader:
         self._pass: Pass | None = None
         """the last pass that began"""
         self._first = 0
-        """batches that the next pass leaves out, because they were given before ``load_state``"""
+        """batches that the next pass skips, because they were returned before ``load_state``"""
 
     def __len__(self) -> int:
         samples = len(self.dataset)
         return samples // self.batch_size if self.drop_last else math.ceil(samples / self.batch_size)
 
     def order(self, epoch: int) -> Array:
-        """Return the samples' numbers in the order of an epoch, 0 for the first."""
+        """Return the samples' indices in the order of an epoch, counted from 0."""
         count = len(self.dataset)
-        # Seeded by both, not drawn on from epoch to epoch: epoch 7 has one order, wherever training began.
+        # Seeded by both rather than continued between epochs, so that epoch 7 has one order wherever training began.
         return np.random.default_rng([self.seed, epoch]).permutation(count) if self.shuffle else np.arange(count)
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
@@ -141,7 +140,7 @@ class DataLoader:
         return self._pass
 
     def state(self) -> dict[str, Any]:
-        """Return its position, as whole epochs and batches of the next one, with everything that the order is made of.
+        """Return its position, in epochs and batches of the next epoch, with everything that determines the order.
 
         >>> loader = ex.train.DataLoader(ex.train.ArrayDataset(np.arange(5)), batch_size=2)
         >>> batches = iter(loader)
@@ -156,7 +155,7 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_whole else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError unless a state is one of ``state()``, and in the middle of an epoch of the same order."""
+        """Raise OperandError for a mapping not from ``state()``, or a position inside an epoch with another order."""
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, own in self._settings().items():
@@ -175,12 +174,12 @@ class DataLoader:
             )
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Have the next pass go on where a loader was when ``state()`` was asked for. Raises OperandError."""
+        """Make the next pass continue from a position of ``state()``; raise OperandError if it does not fit."""
         self.check_state(state)
         self.epoch, self._first, self._pass = state["epoch"], state["batch"], None
 
     def _settings(self) -> dict[str, Any]:
-        """Return everything that the batches of an epoch depend on, but for the samples themselves."""
+        """Return everything on which the batches of an epoch depend, except the samples."""
         return {
             "samples": len(self.dataset),
             "batch_size": self.batch_size,
@@ -194,7 +193,7 @@ class DataLoader:
         return f"<loader of {counted_text(len(self.dataset), 'sample')}: {settings}>"
 
     def load(self, indices: Array) -> tuple[Array, ...]:
-        """Return a batch of samples by number; all are freed, also where one of them cannot be read."""
+        """Return a batch of samples by index; all are released, even if one of them cannot be read."""
         gather: Callable[[Array], tuple[Array, ...]] | None = getattr(self.dataset, "batch", None)
         if gather is not None:
             return gather(indices)
@@ -202,13 +201,13 @@ class DataLoader:
         with ExitStack() as release:
             for index in indices:
                 samples.append(self.dataset.get(int(index)))
-                # Entered as soon as it was got: if the next get fails, the stack frees all samples so far, each once.
+                # Entered as soon as it was returned, so that the stack releases each sample once if the next get fails.
                 release.callback(self.dataset.free, samples[-1])
             return _stacked(samples)
 
 
 class Pass:
-    """Iterator over the batches of one epoch, from the batch ``first``; ``given`` counts all that lie behind."""
+    """Iterator over an epoch's batches from the batch ``first``; ``given`` counts all that were returned or skipped."""
 
     def __init__(self, loader: DataLoader, order: Array, first: int) -> None:
         self._loader, self._order = loader, order
@@ -222,13 +221,13 @@ class Pass:
             raise StopIteration
         at = self.delivered * self._loader.batch_size
         batch = self._loader.load(self._order[at : at + self._loader.batch_size])
-        # Only once the batch exists: one whose samples cannot be read does not count as given.
+        # Only once the batch exists, since a batch with unreadable samples does not count as returned.
         self.delivered += 1
         return batch
 
 
 def _array(rows: Any) -> Array:
-    """Return an array of rows; raises OperandError for rows of several lengths."""
+    """Return an array of rows; raise OperandError for rows of several lengths."""
     try:
         return np.asarray(rows)
     except ValueError as error:
@@ -240,7 +239,7 @@ def _array(rows: Any) -> Array:
 
 
 def _stacked(samples: Sequence[Sample]) -> tuple[Array, ...]:
-    """Stack the parts of samples; raises StateError for samples that are not alike."""
+    """Stack the parts of samples; raise StateError for samples of different shapes."""
     first = samples[0]
     if not isinstance(first, (tuple, list)):
         raise DeclarationError(

@@ -1,10 +1,10 @@
 """Module: a loss, an optimizer and layers, trained together (CDNN: Module).
 
-It is built in this order: loss and optimizer, layers one by one, then ``attach``. Two ways train it. ``forward``,
-``backward`` and ``step`` compute one after the other, node by node, and each can be looked at. ``train_on`` does all
-three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a loader. Recording
-all of a step at once lets the planner see forward and backward pass together: what both need is computed once,
-activations share one arena, and updates are written over the old values (plan/passes/update_in_place.py).
+It is built in this order: loss and optimizer, layers one by one, then ``attach``. There are two ways to train it.
+``forward``, ``backward`` and ``step`` compute separately, node by node, and each can be inspected. ``train_on`` does
+all three in one plan, a `TrainingStep`, which every step reuses; ``fit`` calls it for each batch of a loader. Recording
+a whole step lets the planner see forward and backward pass together: shared values are computed once, activations share
+one arena, and updates overwrite the old values (plan/passes/update_in_place.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from explorer.train.node import Apply, Node
 from explorer.train.optimizers.optimizer import Optimizer
 
 KEPT = 16
-"""plans of types of batches that a module keeps"""
+"""maximum number of batch types whose plans a module keeps"""
 DTYPES = ("float32", "float64")
 _FIXED = {
     "loss": "another module, whose parameters are assigned these: parameters[name].assign(array)",
@@ -63,14 +63,14 @@ _FIXED = {
     "dtype": 'ex.train.Module(…, dtype="float64")',
     "samples": 'ex.train.Module(…, samples="last")',
 }
-"""attribute that is set once → what serves instead"""
+"""attribute that is set once → its replacement"""
 
 
 class ScaledWeights(Filler):
-    """Filler of a module by default: zeros for biases (fewer than two axes), Glorot's numbers for weights."""
+    """Default filler of a module: zeros for biases (fewer than two axes), Glorot initialization for weights."""
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
-        """Draw numbers of a shape."""
+        """Draw numbers with a shape."""
         return np.zeros(shape) if len(shape) < 2 else VarScale().draw(generator, shape)
 
 
@@ -80,23 +80,23 @@ class Slopes(NamedTuple):
     output: Expr
     loss: Expr
     slopes: list[Expr]
-    """gradients of the trained parameters, in their order"""
+    """gradients of the trained parameters, in order"""
 
 
 class TrainingStep:
     """Expressions of one training step of a module, for one type of input and label.
 
-    ``roots`` are the output, the loss, the new parameters and the optimizer's new state. They are recorded once,
-    however many steps are made.
+    ``roots`` are the output, the loss, the new parameters and the optimizer's new state. They are recorded once for any
+    number of steps.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
-    """options of its plan other than those of the executor"""
+    """options of its plan other than the executor's options"""
 
     def __init__(self, module: Module, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module
         self._optimizer = optimizer = module.require_optimizer()
-        # A step is recorded once, far from the line that makes it: only its layers have lines, where they were added.
+        # A step is recorded once, far from the line that runs it, so only its layers have lines, where they were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             held = self.held(module)
@@ -115,7 +115,7 @@ class TrainingStep:
         self._compiled: Compiled | None = None
 
     def held(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name: inside the box of the first layer that has it."""
+        """Record an operand for each parameter, by name, inside the box of the first layer that uses it."""
         held: dict[str, Expr] = {}
         for node in module.nodes.values():
             held = {**node.operands(), **held}
@@ -137,7 +137,7 @@ class TrainingStep:
         return Slopes(output, loss, grad(loss, list(trained.values())))
 
     def check_trained(self) -> None:
-        """Raise StateError where no parameter is trained."""
+        """Raise StateError if no parameter is trained."""
         if not self._optimizer.parameters:
             raise StateError(
                 f"a training step of the module {self._module.name!r}, none of whose parameters is trained",
@@ -157,12 +157,12 @@ class TrainingStep:
         return executor, Options(**{"lanes": executor.lanes, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError where the loss of a step cannot be right; nothing is updated then."""
+        """Raise OperandError if the loss of a step cannot be right; then nothing is updated."""
         if isinstance(output, np.ndarray):
             self._module.require_loss().check_output(output)
 
     def __call__(self, value: Any, label: Any) -> tuple[Any, float]:
-        """Make the step: update the parameters; return the output, an array of its device, and the loss before it."""
+        """Run the step, which updates the parameters; return the output on its device, and the loss before it."""
         self._optimizer.begin()
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
@@ -172,16 +172,16 @@ class TrainingStep:
             value, label, *[elements_on(held, device) for held in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
-        # Between the run and the update: a loss that cannot be right changes no parameter.
+        # Between the run and the update, so that a loss that cannot be right changes no parameter.
         self.check(value, label, output, loss)
         self._optimizer.commit(self._compiled)
         return output, float(loss)
 
     def operands(self, value: Array, label: Array) -> dict[Expr, Array]:
-        """Return the values of all operands, as they are now."""
+        """Return the current values of all operands."""
         self._optimizer.begin()
         frozen = {node: held.array for node, held in zip(self._frozen.values(), self._frozen_parameters(), strict=True)}
-        # Copies: a plan that is shown keeps the values of this moment, while training goes on.
+        # Copies, so that a plan that is shown keeps the current values while training continues.
         read = {
             node: on_host(node.tensor_type, array).copy()
             for node, array in self._places.items()
@@ -197,8 +197,8 @@ class TrainingStep:
 class Module:
     """Layers, a loss and an optimizer. All numbers have ``dtype``: "float32", or "float64" as in CDNN.
 
-    ``samples`` says along which axis of inputs and labels they lie: "first" or "last". ``to_device("cuda")`` moves it
-    to a GPU.
+    ``samples`` is the axis of samples in inputs and labels: "first" or "last". ``to_device("cuda")`` moves it to a
+    GPU.
 
     >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
     >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -229,19 +229,19 @@ class Module:
         self.loss: Loss | None = None
         self.optimizer: Optimizer | None = None
         self.nodes: dict[str, Node] = {}
-        """nodes by name, in the order of forward"""
+        """nodes by name, in forward order"""
         self._attached = self._closed = False
         self._device: Device | None = None
-        """the device that was asked for; None leaves it to the parameters"""
+        """the requested device; None uses the parameters' device"""
         self._last: tuple[TensorType, Any] | None = None
-        """type and array of the last output, on its device until it is asked for"""
+        """type and array of the last output, on its device until it is read"""
         self._pending = ""
-        """what the loop needs next: "backward" after a forward, "step" after a backward"""
+        """the next call that the loop needs: "backward" after a forward, "step" after a backward"""
         self._made_step: Callable[[Module, TensorType, TensorType], TrainingStep] = TrainingStep
         self._steps: dict[tuple[TensorType, TensorType, LearningRate], TrainingStep] = {}
         self._predictions: dict[TensorType, Compiled] = {}
         self._outputs: dict[TensorType, TensorType] = {}
-        """type of the output of ``forward`` by that of its input"""
+        """type of the input → type of the output of ``forward``"""
         self._lock = threading.Lock()
         if loss is not None:
             self.set_loss(loss)
@@ -250,7 +250,7 @@ class Module:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Leave plans behind in a forked process: a thread of its parent may have been running one."""
+        """Drop plans in a forked process, since a thread of its parent may have been running one."""
         self._steps, self._predictions = {}, {}
         self._lock = threading.Lock()
 
@@ -286,7 +286,7 @@ class Module:
     def add_node(self, layer: Layer | Callable[[Expr], Expr], name: str = "") -> Node:
         """Add a layer, or a function of one expression (``ex.relu``); return its node.
 
-        Raises StateError without a loss and an optimizer, or after attach; DeclarationError for a name used twice.
+        Raise StateError without a loss and an optimizer, or after attach; DeclarationError for a name used twice.
         """
         self._open("add_node")
         missing = [what for what in ("loss", "optimizer") if getattr(self, what) is None]
@@ -315,13 +315,13 @@ class Module:
         if layer.name in self.nodes:
             raise DeclarationError(
                 f"a second node {layer.name!r} in the module {self.name!r}",
-                rule="each node must have a name of its own",
+                rule="each node must have a unique name",
                 fix="give it another name",
             )
         if getattr(layer, "samples", self.samples) != self.samples:
             raise DeclarationError(
                 f"the layer {layer!r} with samples {layer.samples} in a module with samples {self.samples}",  # type: ignore[attr-defined]
-                rule="samples must lie along one axis throughout a module",
+                rule="samples must be along the same axis throughout a module",
                 fix=f'Linear(…, samples="{self.samples}")',
             )
         with single_source_line():
@@ -329,11 +329,11 @@ class Module:
         return node
 
     def to_device(self, device: Device | str) -> Self:
-        """Move parameters, and the optimizer's state, to a device or the one of a name, in place; return the module.
+        """Move parameters, and the optimizer's state, to a device, or the device with a name; return the module.
 
         Forward, loss, gradients and updates then run there, and batches are copied there. It may be called before
-        ``attach``, and at any time between steps. Arrays that come out stay NumPy's. Raises UnknownNameError for the
-        name of no device.
+        ``attach``, and at any time between steps. Returned arrays are still NumPy arrays. Raise UnknownNameError for an
+        unknown device name.
 
         >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
         >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -347,27 +347,27 @@ class Module:
         return self
 
     def _place(self, device: Device) -> None:
-        """Move nodes to a device, and the optimizer's state after them; plans of the old device are dropped."""
+        """Move nodes to a device, then the optimizer's state; plans for the old device are dropped."""
         with self._lock:
             for node in self.nodes.values():
                 node.to_device(device)
             if self._attached:
-                # Its state, such as Adam's moments, must lie where the parameters lie.
+                # Its state, such as Adam's moments, must be on the parameters' device.
                 self.require_optimizer().follow()
             self._steps, self._predictions, self._outputs, self._last, self._pending = {}, {}, {}, None, ""
 
     def attach(self, initializer: Initializer | None = None, seed: int = 0) -> None:
-        """Initialise the parameters and attach the optimizer to them.
+        """Initialize the parameters and attach the optimizer to them.
 
-        By default weights are drawn by Glorot's rule from ``seed``, and biases are zeros. Layers that are initialised
-        already keep their values.
+        By default weights are initialized by Glorot's rule from ``seed``, and biases with zeros. Layers that are
+        already initialized keep their values.
         """
         self._open("attach")
         if self._attached or not self.nodes:
             raise StateError(
                 f"attach() of the module {self.name!r}, which " + ("is attached" if self._attached else "has no nodes"),
                 rule="attach() must be called once, after the nodes were added",
-                fix="go on with fit() or forward()" if self._attached else "module.add_node(ex.train.Linear(…))",
+                fix="continue with fit() or forward()" if self._attached else "module.add_node(ex.train.Linear(…))",
             )
         initializer = initializer or Initializer(filler=ScaledWeights(), seed=seed)
         for node in self.nodes.values():
@@ -379,15 +379,15 @@ class Module:
                 if owners.setdefault(name, held) is not held:
                     raise DeclarationError(
                         f"two parameters {name!r} in the module {self.name!r}",
-                        rule="parameters must have names of their own, unless they are shared",
+                        rule="parameters must have unique names, unless they are shared",
                         fix="give the layers different names",
                     )
-                # A layer may have been initialised before it came here, in a dtype of its own.
+                # A layer may have been initialized before it was added, with another dtype.
                 held.convert(self.dtype)
         if self._device is None:
             self._device = common_device(self.name, owners)
         self._place(self._device)
-        # A parameter that two nodes share is trained if one of them trains it.
+        # A parameter shared by two nodes is trained if one of them trains it.
         trained = {name for node in self.nodes.values() for name in node.updates()}
         optimizer = self.require_optimizer()
         replaced = {name: held for node in self.nodes.values() for name, held in node.replaced.items()}
@@ -412,7 +412,7 @@ class Module:
         return next(name for name in taken if name not in self.nodes)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Set once, and None again when it is closed.
+        # Set once, and reset to None when the module is closed.
         if name in _FIXED and value is not None and vars(self).get(name) is not None:
             rule = (
                 f"the {name} of a module is set once: steps are planned with it, and the optimizer's state is its own"
@@ -435,12 +435,12 @@ class Module:
 
     @property
     def device(self) -> Device:
-        """Device on which it computes: that of its parameters."""
+        """Device of its parameters, on which it computes."""
         return cpu if self._device is None else self._device
 
     @property
     def is_attached(self) -> bool:
-        """Whether it is ready to be trained, and not closed."""
+        """Whether it is ready for training, and not closed."""
         return self._attached and not self._closed
 
     @property
@@ -463,8 +463,8 @@ class Module:
     def record(
         self, value: Expr, parameters: Mapping[str, Expr] | None = None, training: Training | None = None
     ) -> Expr:
-        """Record the output of an expression, in training or in inference; parameters are given by name, or the
-        module's own are read."""
+        """Record the output for an expression, in training or in inference; parameters are given by name, or default to
+        the module's own."""
         held = {name: each.value for name, each in self.parameters.items()} if parameters is None else parameters
         for node in self.nodes.values():
             value = node.record(value, held, training)
@@ -473,15 +473,15 @@ class Module:
 
     @property
     def training_layers(self) -> list[TrainingLayer]:
-        """Layers that compute otherwise while it is trained."""
+        """Layers that compute differently in training."""
         return [node.layer for node in self.nodes.values() if isinstance(node.layer, TrainingLayer)]
 
     def record_loss(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of an output and a label; a loss reads its classes along the last axis."""
+        """Record the loss of an output and a label; a loss expects classes along the last axis."""
         return self.require_loss().checked(*self._rows(output, label))
 
     def record_shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the part of a shard in the loss of a batch, of whose samples it has a share."""
+        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
         return self.require_loss().shard(*self._rows(output, label), share)
 
     def _rows(self, output: Expr, label: Expr) -> tuple[Expr, Expr]:
@@ -491,7 +491,7 @@ class Module:
         return output, label
 
     def check_label(self, label: Batch, output: Shape) -> None:
-        """Raise OperandError for a label on which the loss is not defined; one of another device is not read."""
+        """Raise OperandError for a label for which the loss is undefined; a label on another device is not checked."""
         if isinstance(label.values, np.ndarray):
             is_last = self.samples == "last" and len(output) > 1
             values = np.moveaxis(label.values, -1, 0) if is_last and label.values.ndim > 1 else label.values
@@ -500,13 +500,13 @@ class Module:
     # -- checks ----------------------------------------------------------------------------------------------------
 
     def require_loss(self) -> Loss:
-        """Return the loss; raises StateError without one."""
+        """Return the loss; raise StateError if there is none."""
         if self.loss is None:
             raise StateError(f"the module {self.name!r} without a loss", rule="it must have one", fix="set_loss(…)")
         return self.loss
 
     def require_optimizer(self) -> Optimizer:
-        """Return the optimizer; raises StateError without one."""
+        """Return the optimizer; raise StateError if there is none."""
         if self.optimizer is None:
             raise StateError(
                 f"the module {self.name!r} without an optimizer", rule="it must have one", fix="set_optimizer(…)"
@@ -550,7 +550,7 @@ class Module:
             )
 
     def _check_count(self, shape: tuple[int, ...]) -> None:
-        """Raise OperandError for a batch without samples, whose loss is no number."""
+        """Raise OperandError for a batch without samples, whose loss is undefined."""
         if shape and not shape[-1 if self.samples == "last" else 0]:
             raise OperandError(
                 f"a batch of the shape {shape} to train the module {self.name!r}",
@@ -568,35 +568,35 @@ class Module:
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output as a training step does, node by node; each keeps its input and output until the next one.
+        """Compute the output as in a training step, node by node; each keeps its input and output until the next call.
 
-        Dropout drops, and BatchNorm normalizes by this batch; ``predict`` computes the output in inference. Raises
-        OperandError, as ``train_on`` does, for an input whose output has not the module's dtype.
+        Dropout drops elements, and BatchNorm uses this batch's statistics; ``predict`` computes the output in
+        inference. Raise OperandError, as ``train_on`` does, for an input whose output does not have the module's dtype.
         """
         self._ready("forward")
         self._check_forward(value)
         for node in self.nodes.values():
-            # A result that a node has made belongs to nobody else, and is passed on without a copy.
+            # Only this module uses a node's result, so it is passed on without a copy.
             value = node.forward(value)
         output: Array = value
         self._last, self._pending = (TensorType(output.shape, output.dtype), output), "backward"
         return output
 
     def _check_forward(self, value: Any) -> None:
-        """Raise OperandError for an input that a training step refuses; each type of input is asked about once."""
+        """Raise OperandError for an input that a training step rejects; each input type is checked once."""
         type_ = self._input(value).type
         for each in self.parameters.values():
             elements_on(each, self.device)
         if type_ not in self._outputs:
             held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
-            # In training, which may refuse what inference takes: before the first node takes the input over.
+            # In training mode, which may reject inputs that inference accepts, and before a node takes the input over.
             training = Training(step_operand(self.device), self.samples)
             _keep(self._outputs, type_, self.record(parameter(type_, "input"), held, training).tensor_type)
 
     def backward(self, label: Any) -> float:
         """Compute the gradients of all parameters from a label; return the loss.
 
-        No parameter changes but the statistics of a BatchNorm. Raises StateError unless forward came before.
+        No parameter changes except the statistics of a BatchNorm. Raise StateError unless forward was called before.
         """
         self._ready("backward")
         if self.last_output is None or self._pending != "backward":
@@ -620,7 +620,7 @@ class Module:
         return float(value)
 
     def step(self) -> None:
-        """Update all parameters by the gradients of the last backward. Raises StateError without one."""
+        """Update all parameters with the gradients of the last backward. Raise StateError if there are none."""
         self._ready("step")
         if self._pending != "step":
             raise StateError(
@@ -633,7 +633,7 @@ class Module:
 
     @property
     def gradients(self) -> dict[str, Array]:
-        """Gradients of the last backward, by the parameter's name; those of a shared parameter are summed."""
+        """Gradients of the last backward, by parameter name; gradients of a shared parameter are summed."""
         total: dict[str, Array] = {}
         for node in self.nodes.values():
             for name, gradient in (node.gradients or {}).items():
@@ -643,14 +643,14 @@ class Module:
     # -- whole steps -----------------------------------------------------------------------------------------------
 
     def train_on(self, value: Any, label: Any) -> float:
-        """Make one training step, forward, backward and update in one plan; return the loss before it.
+        """Run one training step (forward, backward and update) in one plan; return the loss before the update.
 
         The plan is built at the first step for a type of input, and reused.
         """
         self._ready("train_on")
         batch, label = self._input(value), self._label(label)
         self._check_count(batch.type.shape)
-        with self._lock:  # a plan has one table of values
+        with self._lock:  # a plan has a single table of values
             step = self._step(batch.type, label.type)
             self.check_label(label, step.output_type.shape)
             output, loss = step(batch.values, label.values)
@@ -668,11 +668,11 @@ class Module:
     ) -> list[Epoch]:
         """Train on all batches of a loader, each (input, label), for some epochs; return an entry for each.
 
-        With ``checkpoint`` the module is saved to this file, with the loader's position, after each ``every`` epochs,
-        after each ``every_batches`` batches of an epoch, at the end, and where training is stopped, by an interrupt or
-        an error. After ``restore(checkpoint, loader)`` it goes on bit for bit from there; the entry of an epoch that is
-        gone on with counts the rest of its batches. A notebook shows a bar; ``ex.progress`` reports each batch, and
-        can cancel: all steps taken remain.
+        With ``checkpoint`` the module and the loader's position are saved to this file after every ``every`` epochs,
+        after every ``every_batches`` batches of an epoch, at the end, and when training is stopped by an interrupt or
+        an error. After ``restore(checkpoint, loader)`` training continues bit for bit from there; the entry of a
+        resumed epoch counts only the remaining batches. A notebook shows a progress bar; ``ex.progress`` reports each
+        batch, and can cancel, which keeps all completed steps.
         """
         self._ready("fit")
         if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
@@ -685,7 +685,7 @@ class Module:
         if every_batches is not None:
             every_batches = check_whole(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
-            # Now, not after an epoch that may take an hour.
+            # Checked now, not after an epoch that may take an hour.
             hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
@@ -696,14 +696,14 @@ class Module:
         return history
 
     def predict(self, value: Any) -> Array:
-        """Compute the output in inference, in one plan; nothing is kept, and no step of the loop is affected."""
+        """Compute the output in inference, in one plan; nothing is kept, and the training loop is unaffected."""
         self._ready("predict")
         array, type_ = self._input(value)
         with self._lock:
             elements = [elements_on(held, self.device) for held in self.parameters.values()]
             if type_ not in self._predictions:
                 operand = parameter(type_, "input")
-                # As operands, not as constants: a plan stays valid when a step has changed the parameters.
+                # As operands rather than constants, so that a plan stays valid after a step has changed the parameters.
                 held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
                 output = self.record(operand, held)
                 plan = Compiled([output], [operand, *held.values()], None, EXECUTORS[self.executor])
@@ -712,7 +712,7 @@ class Module:
         return result
 
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
-        # A rate that was assigned since is another step.
+        # A rate that was assigned since needs another step.
         key = input_type, label_type, self.require_optimizer().rate
         if key not in self._steps:
             for held in self.parameters.values():
@@ -721,7 +721,7 @@ class Module:
         return self._steps[key]
 
     def set_step(self, made_step: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
-        """Have ``train_on`` and ``fit`` make other steps (``ex.parallelize``); plans of the old ones are dropped."""
+        """Make ``train_on`` and ``fit`` use other steps (``ex.parallelize``); plans of the old steps are dropped."""
         with self._lock:
             self._made_step, self._steps = made_step, {}
 
@@ -750,19 +750,19 @@ class Module:
     # -- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
-        """Write weights, the optimizer's state and the number of steps to a file ``x.npz``, and a loader's position.
+        """Write weights, optimizer state and step count to a file ``x.npz``, with a loader's position if given.
 
-        The file is replaced as a whole: a reader sees the last complete one.
+        The file is replaced atomically, so a reader sees the last complete version.
         """
         self._ready("save")
         hooks.save_training(self, path, loader)
 
     def restore(self, path: str | os.PathLike[str], loader: Any = None, own_settings: bool = False) -> None:
-        """Read what ``save`` wrote into an attached module of the same layers, loss, rule of updates and settings.
+        """Read a file from ``save`` into an attached module with the same layers, loss, update rule and settings.
 
-        All is checked before anything is assigned. Training goes on bit for bit as it would have, where the loader
-        is restored too. Settings are the learning rate, and the options of optimizer, groups and loss: where they
-        differ, ``own_settings=True`` goes on with those of this module. Raises FileError.
+        Everything is checked before anything is assigned. Training continues bit for bit as it would have, if the
+        loader is restored too. Settings are the learning rate, and the options of optimizer, groups and loss; if they
+        differ, ``own_settings=True`` continues with this module's settings. Raise FileError.
         """
         self._ready("restore")
         check_type(own_settings, "own_settings", bool, "True or False", "own_settings=True")
@@ -773,7 +773,7 @@ class Module:
         """Release loss, optimizer, nodes and the last output; the module cannot be used any more."""
         for node in self.nodes.values():
             node.release()
-        # Both may be given to another module now.
+        # Both may now be given to another module.
         if self.loss is not None:
             self.loss.owner = ""
         if self.optimizer is not None:
@@ -792,7 +792,7 @@ class Module:
 
 
 class Epoch(NamedTuple):
-    """Result of an epoch: its number, the mean loss of its batches, and the samples that it saw."""
+    """Result of an epoch: its number, the mean loss of its batches, and the number of samples."""
 
     epoch: int
     loss: float
@@ -800,7 +800,7 @@ class Epoch(NamedTuple):
 
 
 class Trained(Protocol):
-    """Module that is trained batch by batch, and can be saved."""
+    """Module that can be trained batch by batch, and saved."""
 
     samples: str
 
@@ -808,7 +808,7 @@ class Trained(Protocol):
         """Return the optimizer, which counts the steps."""
 
     def train_on(self, value: Any, label: Any) -> float:
-        """Make one training step; return the loss before it."""
+        """Run one training step; return the loss before the update."""
 
     def save(self, path: str | os.PathLike[str], loader: Any = None) -> None:
         """Write the training state to a file."""
@@ -822,9 +822,9 @@ def train_epoch(
     checkpoint: str | os.PathLike[str] | None,
     every_batches: int | None,
 ) -> Epoch:
-    """Take a step for each batch; where it is stopped, count the batches whose steps were taken, and save them.
+    """Run a step for each batch; if stopped, count the batches whose steps were completed, and save the state.
 
-    Raises OperandError for a batch that is no pair of input and label, and for an epoch without batches.
+    Raise OperandError for a batch that is not a pair of input and label, and for an epoch without batches.
     """
     optimizer = module.require_optimizer()
     steps, batches = optimizer.iteration, len(loader) if isinstance(loader, Sized) else 0
@@ -838,12 +838,12 @@ def train_epoch(
                     rule="a batch must be a pair, input and label",
                     fix="DataLoader(ArrayDataset(images, labels))",
                 )
-            # Before the step, so that a callback that cancels leaves all batches that were counted trained.
+            # Before the step, so that all counted batches are trained if a callback cancels.
             if (report := current_callback()) is not None:
                 report(Progress("training", f"epoch {epoch}", (epoch - 1) * batches + number, epochs * batches))
             loss = module.train_on(*batch)
             count = np.shape(batch[0])[-1 if module.samples == "last" else 0]
-            # Weighed by samples: the last batch may be smaller, and its mean counts for less.
+            # Weighted by samples, since the last batch may be smaller.
             total += loss * count
             samples += count
             if checkpoint is not None and every_batches is not None and (number + 1) % every_batches == 0:
@@ -851,23 +851,23 @@ def train_epoch(
     except BaseException:
         new_steps = optimizer.iteration - steps
         if isinstance(batches_of_epoch, Pass):
-            # A batch that was loaded, and whose step did not end, is not behind: training goes on with it.
+            # A loaded batch whose step was not completed does not count, so training continues with it.
             batches_of_epoch.delivered = batches_of_epoch.first + new_steps
-        # Without a step the file stays, which may hold more than this module.
+        # Without a step the file is kept, since it may contain more than this module.
         if checkpoint is not None and new_steps:
             module.save(checkpoint, resumable)
         raise
     if not samples:
         raise OperandError(
             f"no batch in epoch {epoch} of fit()",
-            rule="a loader must give at least one batch in each epoch, and begin anew for each",
-            fix="pass a DataLoader, or a list of batches; a generator gives its batches once",
+            rule="a loader must return at least one batch in each epoch, and start again for each",
+            fix="pass a DataLoader, or a list of batches; a generator returns its batches only once",
         )
     return Epoch(epoch, total / samples, samples)
 
 
 def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add a value to a table, and drop the oldest: batches of ever new lengths would fill the memory."""
+    """Add a value to a table, and drop the oldest, since batches of varying lengths would exhaust memory."""
     table[key] = value
     if len(table) > KEPT:
         del table[next(iter(table))]
@@ -878,7 +878,7 @@ def _is_initialised(layer: Layer) -> bool:
 
 
 def _own(thing: Loss | Optimizer, module: str, what: str) -> None:
-    """Mark a loss or an optimizer as a module's; raises StateError if another module has it."""
+    """Mark a loss or an optimizer as owned by a module; raise StateError if another module owns it."""
     if thing.owner:
         raise StateError(
             f"the {what} {thing!r} given to the module {module!r}",

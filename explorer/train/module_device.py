@@ -1,7 +1,7 @@
-"""Device of a module: where its parameters must lie, and where the batches that it is given are copied.
+"""Device of a module, for its parameters and for the batches that it is given.
 
-A batch is copied at the border of a step and nowhere else: inside, all operands lie on one device, which the types of
-the recorded program say. Results come back as NumPy's arrays.
+A batch is copied only on entry to a step; inside, all operands are on one device, according to the types of the
+recorded program. Results are returned as NumPy arrays.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class Batch(NamedTuple):
-    """Input or label of a step: NumPy's array, or one that lies on the module's device, and its type there."""
+    """Input or label of a step: an array of NumPy or of the module's device, and its type there."""
 
     values: Any
     type: TensorType
 
     @property
     def array(self) -> Array:
-        """The values as NumPy's array."""
+        """The values as a NumPy array."""
         return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
 
 
 def batch_on(device: Device, value: Any, wanted: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples in the dtype wanted for theirs; a tensor that is on the device stays there."""
+    """Return samples in the dtype that ``wanted`` returns for theirs; a tensor on the device stays there."""
     if isinstance(value, Tensor):
         if value.device is device is not cpu and wanted(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
-    # Kernels of a device read one block of memory, and a plan is made for row-major operands.
+    # Device kernels read one block of memory, and a plan is built for row-major operands.
     array = np.ascontiguousarray(samples_of(value))
     array = array.astype(wanted(array.dtype), copy=False)
     return Batch(array, TensorType(array.shape, array.dtype, device))
 
 
 def samples_of(value: Any) -> Array:
-    """Return samples as an array; raises OperandError for anything but a regular array of real numbers."""
+    """Return samples as an array; raise OperandError unless it is a regular array of real numbers."""
     try:
         array = np.asarray(value)
     except ValueError as error:
         problem = str(error)
     else:
-        # Complex numbers would lose their imaginary part where a module converts them.
+        # Complex numbers would lose their imaginary part when a module converts them.
         if array.dtype.kind not in "cOSUMm":
             return array
         problem = f"elements of {array.dtype}"
@@ -62,7 +62,7 @@ def samples_of(value: Any) -> Array:
 
 
 def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
-    """Return the device of all parameters of a module; raises DeclarationError where they lie on several."""
+    """Return the device of all parameters of a module; raise DeclarationError if there are several."""
     device_of = {name: held.device for name, held in parameters.items()}
     first = next(iter(device_of), "")
     other = next((name for name, device in device_of.items() if device is not device_of[first]), "")
@@ -70,19 +70,19 @@ def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
         raise DeclarationError(
             f"the parameter {other!r} on {device_of[other].name}, and {first!r} on {device_of[first].name}, in the "
             f"module {module!r}",
-            rule="all parameters of a module must lie on one device",
+            rule="all parameters of a module must be on one device",
             fix=f"module.to_device({device_of[other].name!r}) before attach(), which moves them all",
         )
     return device_of.get(first, cpu)
 
 
 def elements_on(parameter: Parameter, device: Device) -> Any:
-    """Return the elements of a parameter as an array of the device of its module; raises StateError if they lie
-    elsewhere."""
+    """Return the elements of a parameter as an array on the module's device; raise StateError if they are on another
+    device."""
     if parameter.device is not device:
         raise StateError(
             f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",
-            rule="all parameters of a module must lie on its device; modules that share one must be on the same",
+            rule="all parameters of a module must be on its device; modules that share one must be on the same device",
             fix=f"module.to_device({parameter.device.name!r}), or {device.name!r}: it moves all parameters",
         )
     return parameter.elements

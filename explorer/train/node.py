@@ -1,7 +1,7 @@
-"""Nodes of a module: a layer with what it keeps between forward and backward (CDNN: Layer).
+"""Nodes of a module: a layer with the values that it keeps between forward and backward (CDNN: Layer).
 
-A node computes at once, unlike a layer, which records. It keeps the last input, which it takes over, and a copy of the
-last output, until the next forward. A whole training step does without them (module.py).
+A node computes immediately, while a layer records. It keeps the last input, which it takes over, and a copy of the last
+output, until the next forward. A whole training step does not use them (module.py).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _taken: WeakValueDictionary[int, Tensor] = WeakValueDictionary()
 
 
 class Apply(Layer):
-    """Layer of a function of one expression, without parameters."""
+    """Layer for a function of one expression, without parameters."""
 
     applied: Callable[[Expr], Expr]
 
     def forward(self, input: Expr) -> Expr:
-        """Record the function's result; raises DeclarationError unless it is one expression."""
+        """Record the function's result; raise DeclarationError unless it is one expression."""
         result = self.applied(input)
         if not isinstance(result, Expr):
             raise DeclarationError(
@@ -56,9 +56,9 @@ class Apply(Layer):
 
 @named_methods
 class Node:
-    """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements a sample), parameters, gradients.
+    """Layer of a module: ``type``, ``input_size`` and ``output_size`` (elements per sample), parameters, gradients.
 
-    ``forward`` and ``backward`` compute at once, on the module's device; outputs and gradients are NumPy's arrays.
+    ``forward`` and ``backward`` compute immediately, on the module's device; they return NumPy arrays.
     ``last_input`` and ``last_output`` are None before the first forward.
     """
 
@@ -73,7 +73,7 @@ class Node:
         self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
         self._device = cpu
         self._origin = state.origin or (None, 0)
-        """where the user added it, which is the line of its operations"""
+        """where the user added it, used as the line of its operations"""
         self.input_size: int | None = getattr(layer, "input_size", getattr(layer, "in_features", None))
         self.output_size: int | None = getattr(layer, "output_size", getattr(layer, "out_features", None))
         self.last_input: Tensor | None = None
@@ -81,12 +81,12 @@ class Node:
         self.gradients: dict[str, Array] | None = None
         """gradients of its parameters by name, from the last backward"""
         self.statistics: dict[str, Array] = {}
-        """new statistics of the last forward by the parameter's name; the module takes them over after a backward"""
+        """new statistics of the last forward by parameter name, which the module uses after a backward"""
         self._frozen: frozenset[str] = frozenset()
         self._steps: Callable[[], int] = int
         """returns the number of steps taken"""
         self._step: tuple[Array, ...] = ()
-        """number of the step of the last forward, where the layer reads it"""
+        """step number of the last forward, if the layer reads it"""
         self._programs: dict[TensorType, tuple[Compiled, Compiled]] = {}
 
     @property
@@ -104,11 +104,11 @@ class Node:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """Its parameters by name; raises StateError before they are initialised."""
+        """Its parameters by name; StateError before they are initialized."""
         return {held.name: held for held in self.layer.parameters().values()}
 
     def record(self, value: Expr, parameters: Mapping[str, Expr], training: Training | None = None) -> Expr:
-        """Record the layer's output from its input and parameters by name, in training or in inference."""
+        """Record the layer's output from its input and named parameters, in training or in inference."""
         layer = self.layer
         by_path = {path: parameters[held.name] for path, held in layer.parameters().items()}
         with recording_at(state.scope, *self._origin), self._box(by_path.values()):
@@ -127,15 +127,15 @@ class Node:
             return {name: parameter(held.type, name) for name, held in self.parameters.items()}
 
     def _box(self, parameters: Iterable[Expr]) -> AbstractContextManager[object]:
-        """Enter the layer's box: the one that its parameters were recorded in, or a new one."""
+        """Enter the layer's box: the box in which its parameters were recorded, or a new one."""
         for box in (each.scope for each in parameters):
             if box is not None and box.payload is self.layer and box.parent is state.scope:
                 return recording_at(box, *self._origin)
         return scope(self.layer.name, "layer", self.type, self.layer)
 
     def updates(self) -> set[str]:
-        """Return the names of the parameters that training changes: all but those with the policy PNoUpdate, and those
-        that the optimizer freezes."""
+        """Return the names of the parameters that training changes: all except those with the policy PNoUpdate or
+        frozen by the optimizer."""
         return {
             source.held.name
             for source in self.layer.sources()
@@ -144,16 +144,16 @@ class Node:
 
     @property
     def replaced(self) -> dict[str, Parameter]:
-        """Its parameters that a training step replaces by new statistics, by name."""
+        """Parameters that a training step replaces by new statistics, by name."""
         if not isinstance(self.layer, TrainingLayer):
             return {}
         held = self.layer.parameters()
         return {held[path].name: held[path] for path in self.layer.replaced}
 
     def attach(self, frozen: Iterable[str], steps: Callable[[], int]) -> None:
-        """Compute no gradients of frozen parameters from now on, and read the number of steps taken by a function.
+        """Skip gradients of frozen parameters from now on, and use ``steps`` to read the number of completed steps.
 
-        What it keeps of the last run is released.
+        Values kept from the last run are released.
         """
         self._frozen, self._steps = frozenset(frozen), steps
         self.release()
@@ -161,9 +161,9 @@ class Node:
     # -- forward and backward --------------------------------------------------------------------------------------
 
     def forward(self, value: Any) -> Array:
-        """Compute the output; the input is taken over, if it is a tensor, and the last ones are released.
+        """Compute the output; an input tensor is taken over, and the last input and output are released.
 
-        Raises OperandError for samples of another size, StateError for a tensor that a node has taken over already.
+        Raise OperandError for samples of another size, StateError for a tensor that a node has already taken over.
         """
         taken = self.take_over(value)
         size = self._size(taken.tensor_type)
@@ -181,14 +181,14 @@ class Node:
         self.statistics = dict(zip(self.replaced, map(np.array, statistics), strict=True))
         self.input_size, self.output_size = size, self._size(TensorType(output.shape, output.dtype))
         if isinstance(value, Tensor):
-            # Only after the run: a tensor whose forward failed may be passed again.
+            # Only after the run, so that a tensor whose forward failed may be passed again.
             _taken[value.uid] = value
-        # A copy, since the program's memory is written over in the next run.
+        # A copy, since the next run overwrites the program's memory.
         self.last_input, self.last_output = taken, np.array(output)
         return self.last_output
 
     def backward(self, gradient: Any) -> Array:
-        """Compute the gradient of the last input from that of the last output, and set those of the parameters."""
+        """Compute the last input's gradient from the last output's, and set the parameters' gradients."""
         if self.last_input is None or self.last_output is None:
             raise StateError(
                 f"backward of the node {self.name!r}, which was not fed forward",
@@ -212,7 +212,7 @@ class Node:
         return result
 
     def take_over(self, value: Any) -> Tensor:
-        """Return an input as a tensor of the module's dtype in one contiguous block; numbers of arrays are copied."""
+        """Return an input as a contiguous tensor with the module's dtype; arrays are copied."""
         if isinstance(value, Tensor):
             if value.uid in _taken:
                 raise StateError(
@@ -228,7 +228,7 @@ class Node:
         return tensor(array, self._dtype if array.dtype.kind == "f" else None, name=name, device=self._device)
 
     def to_device(self, device: Device) -> None:
-        """Move its parameters to a device, where it computes from now on; what it keeps of the last run is released."""
+        """Move its parameters to a device, on which it computes from now on; values of the last run are released."""
         self.release()
         self._device = device
         if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
@@ -242,7 +242,7 @@ class Node:
         return math.prod(type_.shape[:-1] if self._samples == "last" else type_.shape[1:])
 
     def _compiled(self, type_: TensorType) -> tuple[Compiled, Compiled]:
-        """The programs of forward and backward for an input's type."""
+        """Return the programs of forward and backward for an input's type."""
         if type_ not in self._programs:
             value = parameter(type_, self.layer.inputs[0])
             held = {name: parameter(each.type, name) for name, each in self.parameters.items()}
@@ -255,7 +255,7 @@ class Node:
             wanted = [held[name] for name in held if name in self.updates()]
             if is_floating(value.dtype):
                 slopes = grad(output, [value, *wanted], seed=upstream)
-            else:  # whole numbers have no gradient: zeros stand for it
+            else:  # integers have no gradient, so zeros are returned
                 zero = zeros(value.shape, self._dtype, self._device)
                 slopes = [zero, *(grad(output, wanted, seed=upstream) if wanted else [])]
             self._programs[type_] = forward, Compiled(slopes, [value, *held.values(), *step, upstream])
@@ -273,6 +273,6 @@ class Node:
 
 
 def _is_trained(source: ParamSource) -> bool:
-    """Whether a module trains a source's parameter: a layer by itself asks for PUpdate, a module is made to train."""
+    """Return whether a module trains a source's parameter, which it does by default, unlike a separate layer."""
     chosen = source.policies.given.get(GradPolicy.update)
     return chosen is None or bool(chosen.value)

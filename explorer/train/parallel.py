@@ -1,9 +1,9 @@
-"""Training on several workers: the samples of a batch in shards, gradients added up, one update (Caffe2: Parallelize).
+"""Training on several workers: shards of a batch, summed gradients, one update (Caffe2: Parallelize).
 
-A step has Caffe2's phases, each a box of the recording: input (a batch is cut into shards), forward and gradients (of
-each shard, a call that a worker runs whole), all-reduce (gradients are added pairwise, on workers), update (here). The
-update stands here, beside the one copy of the parameters and of the optimizer's state, so that a worker or a scheduler
-that is lost takes nothing with it: weights are those of the last whole step, and can be saved or trained on.
+A step has Caffe2's phases, each a box of the recording: input (a batch is split into shards), forward and gradients
+(per shard, a call that a worker runs whole), all-reduce (gradients are added pairwise, on workers), and update (local).
+The update runs in this process, with the only copy of the parameters and of the optimizer's state, so the loss of a
+worker or a scheduler loses no state: weights are from the last complete step, and can be saved or trained further.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from explorer.train.module import Module, Slopes, TrainingStep
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
 """names of the functions that workers run whole"""
 OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
-"""options of the plan of a step: shards are not batched again"""
+"""plan options of a step, which do not batch shards again"""
 _TOLERANCE = 200
-"""difference from which a loss is no mean of its samples' losses, in roundings of its dtype, relative to the loss"""
+"""difference in roundings of its dtype, relative to the loss, above which a loss is not the samples' mean"""
 _NOISE = 64
-"""difference that rounding makes of the outputs that a loss is computed from, in roundings of the largest of them"""
+"""difference due to rounding in the outputs of a loss, in roundings of the largest of them"""
 
 
 class Parallel:
@@ -60,11 +60,11 @@ class Parallel:
 
     @property
     def lost(self) -> list[str]:
-        """Addresses of the workers that were lost while they trained."""
+        """Addresses of the workers that were lost during training."""
         return self.workers.lost[self._lost_before :]
 
     def close(self) -> None:
-        """Train the module here again; end the workers, if they were made for it."""
+        """Train the module locally again; end the workers if they were started for it."""
         self.module.set_step(TrainingStep)
         self.workers.always = self._were_always
         if self._owned:
@@ -85,16 +85,16 @@ class Parallel:
 def parallelize(
     module: Module, workers: Workers | int | str | None = None, *, shards: int | None = None, **settings: Any
 ) -> Parallel:
-    """Train a module on several workers: ``train_on`` and ``fit`` then spread each batch, until it is closed.
+    """Train a module on several workers: ``train_on`` and ``fit`` distribute each batch until it is closed.
 
     ``workers`` is a number of processes on this machine, the address of a Dask scheduler, or open ``ex.Workers``;
-    ``settings`` are those of ``ex.Workers``. Each batch is cut into ``shards``, as many as workers unless told: the
-    same number of them gives the same weights, bit for bit, on any number of workers. A worker that dies is made good.
+    ``settings`` are options of ``ex.Workers``. Each batch is split into ``shards``, by default one per worker; equal
+    ``shards`` give equal weights, bit for bit, on any number of workers. Lost workers are compensated for.
 
-    The loss of a batch must be the mean or the sum of its samples' losses, as those of ``ex.train`` are, with weights
-    and ignored samples too; the first step of each type of batch checks it. Raises StateError for a module that is not
-    attached, or whose loss is no such mean, OperandError for fewer samples than shards, RunError where the scheduler
-    goes away: the module then has the weights of the last whole step.
+    The batch loss must be the mean or the sum of its samples' losses, as in ``ex.train``, also with weights and ignored
+    samples; the first step of each batch type checks it. Raise StateError for a module that is not attached, or with
+    another kind of loss, OperandError for fewer samples than shards, RunError if the scheduler stops; the module then
+    has the weights of the last complete step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -140,7 +140,7 @@ class ParallelStep(TrainingStep):
         super().__init__(module, *types)
 
     def held(self, module: Module) -> dict[str, Expr]:
-        """Record an operand for each parameter, by name, outside of all boxes: each shard has the layers anew."""
+        """Record an operand for each parameter, by name, outside all boxes: each shard records the layers again."""
         return {name: parameter(each.type, name) for name, each in module.parameters.items()}
 
     def slopes(
@@ -151,24 +151,23 @@ class ParallelStep(TrainingStep):
         trained: Mapping[str, Expr],
         training: Training | None,
     ) -> Slopes:
-        """Record the output, the loss and the gradients: of each shard, and their sum."""
+        """Record the output, the loss and the gradients of each shard, and their sum."""
         module, count = self._module, self._parallel.shards
         axis = 0 if module.samples == "first" else -1
         samples = value.shape[axis]
         if samples < count:
             raise OperandError(
                 f"a batch of {counted_text(samples, 'sample')} in {counted_text(count, 'shard')}",
-                rule="each shard must have a sample",
+                rule="each shard must have at least one sample",
                 fix=f"larger batches, or ex.parallelize(…, shards={samples})",
             )
         self.check_trained()
         names = [*held]
         functions: dict[Part, Function[..., Any]] = {}
-        """by the samples of a shard; of one length if the place of samples in the batch does not matter"""
+        """keyed by the shard's number of samples; a single key if positions in the batch do not matter"""
         step = [] if training is None else [training.step]
         added = Function(_sum, _SUM)
-        # Sizes differ by one at most, and follow from the batch alone, not from the workers: so do the weights, bit for
-        # bit.
+        # Sizes differ by at most one, and depend only on the batch, not on the workers; so do the weights, bit for bit.
         bounds = [samples * number // count for number in range(count + 1)]
         parts: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
@@ -183,14 +182,13 @@ class ParallelStep(TrainingStep):
             outputs.append(output)
             parts.append(tuple(rest))
         with scope("all-reduce"):
-            # Neighbours, in their order: the tree of additions, and with it the rounding, is one for any number of
-            # workers.
+            # Neighbours, in order, so that the tree of additions, and therefore the rounding, is the same for any
+            # number of workers.
             while len(parts) > 2:
                 pairs = zip(parts[::2], parts[1::2], strict=False)
                 odd = [parts[-1]] if len(parts) % 2 else []
                 parts = [*[tuple(added(*left, *right)) for left, right in pairs], *odd]
-            # The last addition stands here, and not in a call for a worker: its result is wanted in this process
-            # anyway.
+            # The last addition is here and not in a worker's call, because its result is needed in this process anyway.
             loss, *slopes = parts[0] if len(parts) == 1 else [x + y for x, y in zip(*parts, strict=True)]
             if len(slopes) > len(trained):
                 # Only here is the weight of the whole batch known, by which a mean is divided.
@@ -205,7 +203,7 @@ class ParallelStep(TrainingStep):
         return RegisteredExecutor(partial(_run, self._parallel.workers), 1), Options(**self.options)
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
-        """Raise OperandError unless the first loss is that of the whole batch; nothing is updated then."""
+        """Raise OperandError unless the first loss equals the whole batch's loss; then nothing is updated."""
         super().check(value, label, output, loss)
         if self._is_checked:
             return
@@ -219,8 +217,8 @@ class ParallelStep(TrainingStep):
         )
         iteration = module.require_optimizer().iteration
         expected, largest = program(value, label, *[each.array for each in module.parameters.values()], iteration)
-        # By roundings, not by a share: a weighted mean differs from the mean of its shards by a part in a thousand, and
-        # so do the weights that it trains.
+        # In roundings rather than a fraction: a weighted mean differs from the mean of its shards by one part in a
+        # thousand, and so do the trained weights.
         rounding = np.finfo(module.dtype).eps
         samples = len(label) if module.samples == "first" else label.shape[-1]
         terms = samples if module.require_loss().reduction == "sum" else 1
@@ -245,7 +243,7 @@ def _samples(value: Expr, first: int, last: int, axis: int) -> Expr:
 
 
 def _gradients(module: Module, names: list[str], trained: list[str], part: Part) -> Any:
-    """Return the function of a shard: its output, its part in the loss, gradients of this part, and its weight."""
+    """Return the function of a shard: its output, its part of the loss, the part's gradients, and its weight."""
 
     share = (part.last - part.first) / part.whole
 

@@ -188,7 +188,7 @@ def test_a_batch_norm_inside_another_layer_is_refused() -> None:
             return {"norm": {"channels": 2}}
 
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
-    with refused(ex.DeclarationError, "the BatchNorm 'norm' inside the Block 'block'", "a node of its own"):
+    with refused(ex.DeclarationError, "the BatchNorm 'norm' inside the Block 'block'", "a separate node"):
         module.add_node(Block("block"))
 
 

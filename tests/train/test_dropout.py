@@ -188,7 +188,7 @@ def test_a_dropout_inside_another_layer_is_refused() -> None:
         )
 
     module = T.Module(loss=T.MeanSquaredError(), optimizer=T.SGD(0.1))
-    with refused(ex.DeclarationError, "the Dropout 'drop' inside the Block 'block'", "a node of its own"):
+    with refused(ex.DeclarationError, "the Dropout 'drop' inside the Block 'block'", "a separate node"):
         module.add_node(Block("block"))
 
 

@@ -302,7 +302,7 @@ def test_a_mean_of_samples_whose_weights_are_all_zero_is_refused(loss: Any) -> N
     """It was 0 / 0, and made all weights NaN."""
     output = np.full((2, 3), 1 / 3)
     for call in (loss, loss.gradient):
-        with refused(ex.OperandError, "labels (2,), whose class_weights are all 0", "a sample that counts"):
+        with refused(ex.OperandError, "labels (2,), whose class_weights are all 0", "one sample that counts"):
             call(output, np.array([0, 0]))
     assert np.isfinite(loss(output, np.array([0, 1])))
 

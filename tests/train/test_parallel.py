@@ -139,7 +139,7 @@ def test_a_loss_that_is_no_mean_is_refused_before_anything_changes() -> None:
         with refused(ex.OperandError, "mean of its samples' losses"):
             module.train_on(IMAGES, targets)
         assert all(np.array_equal(before[name], value) for name, value in weights(module).items())
-        with refused(ex.OperandError, "1 sample", "each shard must have a sample"):
+        with refused(ex.OperandError, "1 sample", "each shard must have at least one sample"):
             module.train_on(IMAGES[:1], targets[:1])
     module.train_on(IMAGES, targets)
 

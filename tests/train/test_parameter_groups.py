@@ -203,7 +203,7 @@ def test_names_that_fit_nothing_are_refused_with_near_ones() -> None:
 
 @pytest.mark.spec("T-4")
 def test_a_parameter_of_two_groups_is_refused() -> None:
-    with refused(ex.DeclarationError, "'hidden/bias' in ParameterGroup('hidden'", "one group at most"):
+    with refused(ex.DeclarationError, "'hidden/bias' in ParameterGroup('hidden'", "at most one group"):
         built(T.SGD(0.1, groups=[Group("hidden", rate=0.01), Group("*/bias", weight_decay=0.0)]))
 
 

@@ -109,7 +109,7 @@ def test_what_is_no_sequence_is_refused() -> None:
         with refused(ex.DeclarationError, rule):
             make()
     last = T.Module(loss=T.CrossEntropy(), optimizer=T.SGD(0.1), samples="last")
-    with refused(ex.DeclarationError, "samples must lie along one axis"):
+    with refused(ex.DeclarationError, "samples must be along the same axis"):
         last.add_node(T.LSTM("m", 3, 4))
 
 

@@ -1,1 +1,1 @@
-"""Layers that modules bring along: linear, recurrent and normalizing ones, embeddings, and dropout."""
+"""Layers for modules: linear, recurrent and normalization layers, embeddings, and dropout."""

@@ -1,4 +1,4 @@
-"""Batch normalization as a layer of modules: by the batch's statistics in training, by stored ones in inference."""
+"""Batch normalization as a module layer, with batch statistics in training and stored ones in inference."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from explorer.train.layers.training_layers import Trained, Training
 
 
 class Scale(ParamSource):
-    """Source of scales, ones before training."""
+    """Source of scales, initially ones."""
 
     begins_with = Constant(1.0)
 
 
 class Variance(ValueSource):
-    """Source of stored variances, ones before training."""
+    """Source of stored variances, initially ones."""
 
     begins_with = Constant(1.0)
 
 
 class Normalize(Layer):
-    """Normalization of samples (N, C, …) by stored statistics of their channels, each (C,)."""
+    """Normalization of samples (N, C, …) with stored channel statistics, each (C,)."""
 
     epsilon: float
     samples: str
@@ -52,12 +52,12 @@ class Normalize(Layer):
 class BatchNorm(Composite):
     """Batch normalization of samples (N, channels, …): (x − mean) / √(variance + ε) · scale + shift of each channel.
 
-    While a module is trained, mean and variance are those of the batch, and the stored ones, of which the share
-    ``momentum`` is kept, move towards them (torch's momentum is 1 − this one); ``predict`` normalizes by the stored
-    ones. They are parameters that no optimizer changes, ``mean`` and ``variance``, so that checkpoints have them;
-    ``scale`` and ``shift`` are trained; a frozen group leaves those two as they are, and the statistics move on. With
-    ``samples="last"`` samples are (channels, …, N). ``ex.parallelize`` refuses it: the statistics are those of a whole
-    batch. Source: Ioffe and Szegedy, 2015.
+    In training, mean and variance come from the batch, and the stored ones move towards them, keeping the fraction
+    ``momentum`` (torch's momentum is 1 minus this); ``predict`` normalizes with the stored ones. These are the
+    parameters ``mean`` and ``variance``, which no optimizer changes, so that checkpoints contain them. ``scale`` and
+    ``shift`` are trained; a frozen group keeps those two fixed, while the statistics still change. With
+    ``samples="last"`` samples are (channels, …, N). ``ex.parallelize`` rejects it, because it needs the statistics of a
+    whole batch. Source: Ioffe and Szegedy, 2015.
 
     >>> ex.train.BatchNorm("norm", 16).paths()
     ('scale', 'shift', 'mean', 'variance')
@@ -81,7 +81,7 @@ class BatchNorm(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then make the sublayers."""
+        """Check the numbers, then create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         check_integers(self, "channels")
         for name, most in (("epsilon", sys.float_info.max), ("momentum", 1.0)):
@@ -96,13 +96,13 @@ class BatchNorm(Composite):
         super().prepare()
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters' shapes, and how samples are normalized."""
+        """Return the parameters' shapes, and the normalization settings."""
         shape = {"shape": (self.channels,)}
         parts = dict.fromkeys(("scale", "shift", "mean", "variance"), shape)
         return {**parts, "normalize": {"epsilon": self.epsilon, "samples": self.samples}}
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the normalization by the batch's statistics, and the new stored ones."""
+        """Record the normalization with the batch's statistics, and the new stored statistics."""
         x = _samples_first(value, self.samples, self.channels)
         mean, variance, scale, shift = (parameters[name] for name in ("mean", "variance", "scale", "shift"))
         what = f"BatchNorm {self.name!r}"
@@ -115,12 +115,12 @@ class BatchNorm(Composite):
 
 
 def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
-    """Record samples as (N, channels, …); raises OperandError for another number of channels."""
+    """Record samples as (N, channels, …); raise OperandError for another number of channels."""
     x = moveaxis(value, -1, 0) if samples == "last" else value
     if x.ndim < 2 or x.shape[1] != channels:
         raise OperandError(
             f"a BatchNorm of {counted_text(channels, 'channel')} with an input {value.type}",
-            rule="samples must be (N, channels, …), or (channels, …, N) where they lie last",
+            rule="samples must be (N, channels, …), or (channels, …, N) if they are last",
             fix=f"BatchNorm(name, {x.shape[1] if x.ndim > 1 else 1})",
         )
     return x

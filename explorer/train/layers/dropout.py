@@ -1,4 +1,4 @@
-"""Dropout as a layer of modules: the masks are functions of a seed, the layer's name and the number of the step."""
+"""Dropout as a module layer, with masks determined by a seed, the layer's name and the step number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from explorer.train.layers.training_layers import Trained, Training
 
 
 class Dropout(Layer):
-    """Dropout: while a module is trained, each element is 0 with the probability ``ratio``; ``predict`` keeps all.
+    """Dropout: in training, each element is 0 with probability ``ratio``; ``predict`` keeps all elements.
 
-    What is kept is divided by 1 − ratio. The elements that are dropped follow from ``seed``, the layer's name and the
-    number of the step: a restored training, and one on several workers, drops the same ones. Source: Srivastava et
-    al., 2014.
+    Kept elements are divided by 1 − ratio. The dropped elements depend only on ``seed``, the layer's name and the step
+    number, so that restored training, and training on several workers, drops the same ones. Source: Srivastava et al.,
+    2014.
 
     >>> ex.train.Dropout("drop", 0.2).ratio
     0.2
@@ -44,18 +44,18 @@ class Dropout(Layer):
         super().prepare()
 
     def forward(self, input: Expr) -> Expr:
-        """Return the input: nothing is dropped in inference."""
+        """Return the input, since nothing is dropped in inference."""
         return input
 
     def in_training(self, value: Expr, parameters: Mapping[str, Expr], training: Training) -> Trained:
-        """Record the elements that are kept, and zeros."""
+        """Record the kept elements, and zeros for the others."""
         if self.ratio == 0:
             return Trained(value, {})
         part, axis = training.part, training.axis % value.ndim
         if part is None:
             mask = kept_elements(training.step, value.shape, self.ratio, self.seed, self.name)
         else:
-            # The mask of the whole batch, of which these samples have their part: workers drop what one worker drops.
+            # The mask of the whole batch, of which these samples use their part: workers drop the same elements.
             rows = value.shape[axis] // (part.last - part.first)
             shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
             whole = kept_elements(training.step, shape, self.ratio, self.seed, self.name)

@@ -1,4 +1,4 @@
-"""Embedding as a layer of modules: a row of numbers for each integer, such as the number of a word."""
+"""Embedding as a module layer: a row of numbers for each integer, such as a word index."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from explorer.ops.manipulation.one_hot import Labels
 
 
 class Rows(Layer):
-    """Rows of a weight (count, features) by integers (N, …), to (N, …, features)."""
+    """Rows of a weight (count, features) for integers (N, …), as (N, …, features)."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 
     def forward(self, input: Expr, weight: Expr) -> Expr:
-        """Record the rows; raises OperandError for other numbers than integers."""
+        """Record the rows; raise OperandError unless the input is integers."""
         if input.dtype.kind not in "iu":
             raise OperandError(
                 f"an Embedding with an input {input.type}",
                 rule="samples must be integers, each the index of a row",
                 fix="x.astype('int64')",
             )
-        # Negative numbers would count from the end.
+        # Negative indices would count from the end.
         return take(weight, Labels(weight.shape[0])(input), 0)
 
 
 class Embedding(Composite):
-    """Embedding: integers from 0 to ``count`` − 1, (N, …), to rows of ``features`` numbers, (N, …, features).
+    """Embedding of integers from 0 to ``count`` − 1, (N, …), as rows of ``features`` numbers, (N, …, features).
 
-    The rows are its one parameter, ``weight`` (count, features). A number of no row raises RunError.
+    The rows are its only parameter, ``weight`` (count, features). An integer out of range raises RunError.
 
     >>> ex.train.Embedding("words", 1000, 16).paths()
     ('weight',)

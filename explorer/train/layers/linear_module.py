@@ -1,4 +1,4 @@
-"""Linear layer of modules: all axes of a sample merge to one; samples come first, or last as CDNN has them."""
+"""Linear module layer; all axes of a sample are flattened, and samples are first, or last as in CDNN."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = ("first", "last")
 
 
 class Affine(Layer):
-    """Affine map of samples by a weight (K, M) and a bias (M,); a sample's axes merge to K.
+    """Affine map of samples by a weight (K, M) and a bias (M,); a sample's axes are flattened to K.
 
     Samples first: (N, …) → (N, M), input @ weight + bias. Samples last: (…, N) → (M, N), weightᵀ @ input + bias.
     """
@@ -29,7 +29,7 @@ class Affine(Layer):
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight", "bias")
 
     def forward(self, input: Expr, weight: Expr, bias: Expr) -> Expr:
-        """Record the map; raises OperandError where a sample has not K elements."""
+        """Record the map; raise OperandError if a sample does not have K elements."""
         last = self.samples == "last"
         count = math.prod(input.shape[:-1] if last else input.shape[1:])
         if not input.ndim or count != weight.shape[0]:
@@ -38,9 +38,9 @@ class Affine(Layer):
                 f"a linear layer of {counted_text(weight.shape[0], 'input')} with an input {input.type}, "
                 f"{counted_text(count, 'element')} a sample",
                 rule=f"a sample must have as many elements as the layer has inputs; samples lie along {where}",
-                fix=f"Linear(name, {count}, {weight.shape[1]}), or turn the samples' axis",
+                fix=f"Linear(name, {count}, {weight.shape[1]}), or move the samples' axis",
             )
-        # The weight is transposed, a view, rather than the samples: BLAS reads either order at the same speed.
+        # The weight is transposed, as a view, rather than the samples, because BLAS reads either order equally fast.
         if last:
             merged = input if input.ndim == 2 else reshape(input, (count, input.shape[-1]))
             return weight.T @ merged + reshape(bias, (bias.shape[0], 1))
@@ -49,11 +49,11 @@ class Affine(Layer):
 
 
 class Linear(Composite):
-    """Affine map of samples of ``input_size`` elements to ``output_size`` ones; the shape of a sample is free.
+    """Affine map of samples of ``input_size`` elements to ``output_size`` elements, for any sample shape.
 
-    ``samples`` says where they lie: "first", as (N, …) → (N, output_size); or "last", CDNN's convention, as
-    (…, N) → (output_size, N). Its parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,).
-    CDNN's text writes "I W + b" with b of the shape (K, 1); only Wᵀ I + b with b of (M, 1) fits its own shapes.
+    ``samples`` is their axis: "first", (N, …) → (N, output_size); or "last", CDNN's convention, (…, N) → (output_size,
+    N). Its parameters are ``weight`` (input_size, output_size) and ``bias`` (output_size,). CDNN's text writes "I W +
+    b" with b of shape (K, 1); only Wᵀ I + b with b of shape (M, 1) matches its own shapes.
 
     >>> layer = ex.train.Linear("hidden", 784, 128)
     >>> layer.paths()
@@ -74,7 +74,7 @@ class Linear(Composite):
     )
 
     def prepare(self) -> None:
-        """Check where samples lie, then make the sublayers."""
+        """Check the samples' axis, then create the sublayers."""
         check_name(self.samples, "samples", SAMPLES)
         super().prepare()
 

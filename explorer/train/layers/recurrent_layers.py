@@ -1,7 +1,7 @@
-"""Recurrent layers of modules: long short-term memory and the gated recurrent unit over whole sequences.
+"""Recurrent module layers: long short-term memory and the gated recurrent unit over whole sequences.
 
-They record the recurrence that files of torch and ONNX are read with, which runs in one kernel. `ex.layers.Recurrent`
-does the same step by step, with cells of one's own.
+They record the recurrence that torch and ONNX files use, which runs in one kernel. `ex.layers.Recurrent` computes the
+same step by step, with custom cells.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PARAMETERS = ("weight", "state_weight", "bias", "state_bias")
 
 
 class Recur(Layer):
-    """Recurrence of a cell over samples (N, T, features) from a state of zeros, to (N, T, hidden), or the last (N,
+    """Recurrence of a cell over samples (N, T, features) from a zero state, to (N, T, hidden), or the last (N,
     hidden)."""
 
     cell: str
@@ -34,21 +34,21 @@ class Recur(Layer):
     inputs: ClassVar[tuple[str, ...]] = ("input", *_PARAMETERS)
 
     def forward(self, input: Expr, weight: Expr, state_weight: Expr, bias: Expr, state_bias: Expr) -> Expr:
-        """Record the recurrence; raises OperandError for samples that are no sequences of the layer's features."""
+        """Record the recurrence; raise OperandError unless samples are sequences of the layer's features."""
         if not is_floating(input.dtype):
             raise OperandError(
                 f"a recurrent layer with an input {input.type}",
                 rule=f"samples must be {weight.dtype}; integers are not converted",
-                fix=f"x.astype('{weight.dtype}'), or ex.train.Embedding before it for numbers of words",
+                fix=f"x.astype('{weight.dtype}'), or ex.train.Embedding before it for word indices",
             )
         if input.ndim != 3 or input.shape[2] != weight.shape[0] or not input.shape[1]:
             raise OperandError(
                 f"a recurrent layer of {counted_text(weight.shape[0], 'feature')} with an input {input.type}",
-                rule="samples must be sequences of one step or more, (N, steps, features)",
+                rule="samples must be sequences of at least one step, (N, steps, features)",
                 fix=f"reshape the samples to (N, steps, {weight.shape[0]})",
             )
         begin = zeros((input.shape[0], state_weight.shape[0]), input.dtype, input.device)
-        # The inputs' part of the gates once for all steps: it does not depend on the state.
+        # The inputs' part of the gates for all steps together, since it does not depend on the state.
         entering = input @ weight + bias
         sequence, (final, *_) = recurrence(
             self.cell, self.cell, entering, state_weight, state_bias, [begin] * self.states, axis=1
@@ -57,7 +57,7 @@ class Recur(Layer):
 
 
 class RecurrentLayer(Composite):
-    """Base of recurrent layers over samples (N, steps, ``features``), of which a subclass names the cell."""
+    """Base of recurrent layers over samples (N, steps, ``features``); a subclass specifies the cell."""
 
     features: int
     hidden: int
@@ -75,7 +75,7 @@ class RecurrentLayer(Composite):
     )
 
     def prepare(self) -> None:
-        """Check the numbers, then make the sublayers."""
+        """Check the numbers, then create the sublayers."""
         check_integers(self, "features", "hidden")
         if type(self.last) is not bool:
             raise DeclarationError(
@@ -99,7 +99,7 @@ class LSTM(RecurrentLayer):
     """Long short-term memory over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
 
     c′ = σ(f)·c + σ(i)·tanh(g) and h′ = σ(o)·tanh(c′) with i, f, g, o = x·weight + bias + h·state_weight + state_bias;
-    h and c begin with zeros. ``weight`` (features, 4·hidden) and ``state_weight`` (hidden, 4·hidden) are torch's,
+    h and c start at zero. ``weight`` (features, 4·hidden) and ``state_weight`` (hidden, 4·hidden) are torch's,
     transposed. Source: Hochreiter and Schmidhuber, 1997.
 
     >>> ex.train.LSTM("memory", 8, 32, last=True).paths()
@@ -114,8 +114,8 @@ class LSTM(RecurrentLayer):
 class GRU(RecurrentLayer):
     """Gated recurrent unit over sequences: (N, steps, features) → (N, steps, hidden), with ``last`` (N, hidden).
 
-    h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh of x's part and r
-    times that of h; h begins with zeros. ``weight`` (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are
+    h′ = (1 − z)·n + z·h with r, z = σ(x·weight + bias + h·state_weight + state_bias) and n = tanh of x's part plus r
+    times h's part; h starts at zero. ``weight`` (features, 3·hidden) and ``state_weight`` (hidden, 3·hidden) are
     torch's, transposed. Source: Cho et al., 2014.
 
     >>> ex.train.GRU("memory", 8, 32).hidden

@@ -1,7 +1,7 @@
-"""Layers that compute otherwise while a module is trained: what a step gives them, and what they give back.
+"""Layers that compute differently in training: their inputs from a step, and their results for it.
 
-In inference they are layers like all others. In training a node asks them for other expressions (``in_training``),
-which may read the number of the step, and replace statistics that are parameters of the layer.
+In inference they are ordinary layers. In training a node requests other expressions (``in_training``), which may read
+the step number, and replace statistics that are parameters of the layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from explorer.train.compiled import parameter
 
 
 class Part(NamedTuple):
-    """Samples of a batch that one worker trains on: from ``first`` to before ``last`` of ``whole``."""
+    """Samples of a batch on which one worker trains: the slice ``first:last`` of ``whole``."""
 
     first: int
     last: int
@@ -30,26 +30,26 @@ class Part(NamedTuple):
 
 
 class Training:
-    """Step of a training as layers see it: its number, a whole scalar, and the statistics that they replace."""
+    """Training step for layers: its number, an integer scalar, and the statistics that they replace."""
 
     def __init__(self, step: Expr, samples: str, part: Part | None = None) -> None:
         self.step, self.axis, self.part = step, -1 if samples == "last" else 0, part
         self.statistics: dict[str, Expr] = {}
-        """new value by the name of the parameter"""
+        """new values keyed by parameter name"""
 
     def replace(self, name: str, value: Expr) -> None:
-        """Enter the new value of a parameter; raises DeclarationError where a layer before has replaced it."""
+        """Set the new value of a parameter; raise DeclarationError if a previous layer has replaced it."""
         if name in self.statistics:
             raise DeclarationError(
                 f"two layers that replace the parameter {name!r}",
-                rule="each layer must have statistics of its own",
+                rule="each layer must have its own statistics",
                 fix="give the layers different names",
             )
         self.statistics[name] = value
 
 
 class Trained(NamedTuple):
-    """Output of a layer in training, and the new values of its parameters by path that the step replaces."""
+    """Output of a layer in training, and the new values, by path, of parameters that the step replaces."""
 
     output: Expr
     statistics: Mapping[str, Expr]
@@ -57,7 +57,7 @@ class Trained(NamedTuple):
 
 @runtime_checkable
 class TrainingLayer(Protocol):
-    """Layer with expressions of its own for training."""
+    """Layer with separate expressions for training."""
 
     @property
     def name(self) -> str:
@@ -72,30 +72,30 @@ class TrainingLayer(Protocol):
         """Record the output, and new statistics, from the input and parameters by path."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the options that a restored training must share, as numbers and texts."""
+        """Return the options that a restored training must share, as numbers and strings."""
 
 
 _WHOLE = np.dtype(np.int64)
 
 
 def step_number(iteration: Expr, device: Device) -> Expr:
-    """Record the number of a step on a device from the optimizer's count, a float64 scalar of cpu."""
+    """Record the step number on a device from the optimizer's count, a float64 scalar on cpu."""
     step = cast(iteration, _WHOLE)
     return step if device is cpu else to_device(step, device)
 
 
 def step_operand(device: Device) -> Expr:
-    """Record an operand for the number of a step."""
+    """Record an operand for the step number."""
     return parameter(TensorType((), _WHOLE, device), "step")
 
 
 def check_outermost(layer: Layer) -> None:
-    """Raise DeclarationError for a layer inside another one that would not know that it is trained."""
+    """Raise DeclarationError for a training layer inside another layer, which does not support training."""
     for path, inner in _inside(layer):
         if isinstance(inner, TrainingLayer):
             raise DeclarationError(
                 f"the {type(inner).__name__} {path!r} inside the {type(layer).__name__} {layer.name!r}",
-                rule=f"a {type(inner).__name__} must be a node of its own, since it computes otherwise in training",
+                rule=f"a {type(inner).__name__} must be a separate node, because it computes differently in training",
                 fix=f"module.add_node(ex.train.{type(inner).__name__}(…)) between the nodes of the other layers",
             )
 

@@ -1,7 +1,7 @@
-"""Base of losses: the number that training makes smaller, and its gradient. They hold no state and own nothing.
+"""Base of losses, the values that training minimizes, with their gradients. They have no state and own nothing.
 
-A loss is recorded like a layer, so that a training step has it in its plan, and `ex.grad` differentiates it. Called
-with arrays it computes at once, which is how it is tried out and tested.
+A loss is recorded like a layer, so that the plan of a training step contains it, and `ex.grad` differentiates it.
+Called with arrays it computes immediately, for experiments and tests.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ REDUCTIONS = ("mean", "sum", "none")
 
 
 class ShardLoss(NamedTuple):
-    """Part that a shard's samples have in the loss of their batch."""
+    """Contribution of a shard's samples to the loss of their batch."""
 
     loss: Expr
     weight: Expr | None
-    """the loss of the batch is the sum of the parts divided by the sum of these; None where nothing is divided"""
+    """the batch loss is the sum of the parts divided by the sum of these; None if nothing is divided"""
 
 
 class Loss:
-    """Base of losses: ``record`` returns a scalar of an output and a label of one shape, of any rank.
+    """Base of losses; ``record`` returns a scalar from an output and a label of equal shape and any rank.
 
     ``loss(output, label)`` is its value, ``loss.gradient(output, label)`` the gradient for the output, as arrays.
     """
 
     takes_classes: ClassVar[bool] = False
-    """whether a label may hold class numbers in place of an axis of classes"""
+    """whether a label may contain class indices instead of an axis of classes"""
 
     reduction: str = "mean"
-    """what the loss of a batch is of its samples' losses: their "mean" or "sum"; "none" leaves them as they are"""
+    """how the samples' losses give the batch loss: "mean" or "sum"; "none" leaves them unchanged"""
 
     averages_samples: bool = True
-    """whether the loss of a batch is this mean or sum and nothing else, as training on several workers needs it"""
+    """whether the batch loss is exactly this mean or sum, as training on several workers requires"""
 
     owner: str = ""
-    """name of the module that it belongs to"""
+    """name of the module that owns it"""
 
     @property
     def type(self) -> str:
-        """Name of its class, by which a stored module is recognised."""
+        """Class name, by which a stored module is recognized."""
         return type(self).__name__
 
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -64,13 +64,13 @@ class Loss:
         )
 
     def __call__(self, output: Any, label: Any) -> float | Array:
-        """Compute the loss, with ``reduction="none"`` an array; raises OperandError unless output and label fit."""
+        """Compute the loss, with ``reduction="none"`` an array; raise OperandError unless output and label fit."""
         output, label = self._operands(output, label)
         loss: Array = evaluate(self.checked(output, label))
         return loss if self.reduction == "none" else float(loss)
 
     def gradient(self, output: Any, label: Any) -> Array:
-        """Compute the gradient for the output, of its shape; raises OperandError with ``reduction="none"``."""
+        """Compute the gradient for the output, of its shape; raise OperandError with ``reduction="none"``."""
         if self.reduction == "none":
             raise OperandError(
                 f"gradient() of {self!r}",
@@ -82,7 +82,7 @@ class Loss:
         return gradient
 
     def checked(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of operands whose shapes fit; class numbers become rows."""
+        """Record the loss of operands whose shapes fit; class indices become one-hot rows."""
         if self.holds_classes(output, label):
             return self._reduced_once(self.record_classes(output, label))
         if label.shape != output.shape or not is_floating(output.dtype) or label.dtype.kind == "c":
@@ -97,26 +97,26 @@ class Loss:
         return self._reduced_once(self.record(output, label))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of labels that are class numbers: as that of rows with a one at the class."""
+        """Record the loss for class indices as for one-hot rows."""
         return self.record(output, one_hot(label, output.shape[-1], output.dtype))
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the part that a shard has in the loss of a batch, of whose samples it has a share."""
+        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
         loss = self.checked(output, label)
         return ShardLoss(loss if self.reduction == "sum" else loss * share, None)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for a label on which the loss is not defined; ``output`` is the shape of the output."""
+        """Raise OperandError for a label for which the loss is undefined; ``output`` is the shape of the output."""
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for an output on which the loss is not defined."""
+        """Raise OperandError for an output for which the loss is undefined."""
 
     def settings(self) -> dict[str, Any]:
-        """Return its options that are not the default, as numbers, texts and lists of them."""
+        """Return its options with other than default values, as numbers, strings and lists of them."""
         return {}
 
     def holds_classes(self, output: Expr, label: Expr) -> bool:
-        """Whether a label holds class numbers."""
+        """Return whether a label contains class indices."""
         is_whole = label.dtype.kind in "iu" and is_floating(output.dtype)
         return self.takes_classes and is_whole and output.ndim > 0 and label.shape == output.shape[:-1]
 
@@ -142,37 +142,37 @@ class Loss:
 
 
 class ReducedLoss(Loss):
-    """Base of losses whose ``reduction`` is chosen: a class records the samples' losses, and ``reduced`` joins them."""
+    """Base of losses with a ``reduction``; a class records the samples' losses, and ``reduced`` combines them."""
 
     def __init__(self, reduction: str = "mean") -> None:
         check_name(reduction, "reduction", REDUCTIONS)
         self.reduction = reduction
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of the samples, by whose sum their mean is divided; None where each counts for one."""
+        """Record the weights of the samples, by whose sum their mean is divided; None for equal weights."""
         return None
 
     def reduced(self, losses: Expr, weights: Expr | None = None) -> Expr:
-        """Record the loss of the losses of samples, which are weighed already."""
+        """Record the loss from the losses of samples, which are already weighted."""
         if self.reduction == "none":
             return losses
         if self.reduction == "sum":
             return losses.sum()
-        # A quotient of means: the sums of halves would overflow.
+        # A quotient of means, because sums of float16 values would overflow.
         return losses.mean() if weights is None else losses.mean() / weights.mean()
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:
-        """Record the part that a shard has in the loss of a batch, of whose samples it has a share."""
+        """Record a shard's contribution to the batch loss, weighted by its fraction of the samples."""
         weights = self.weights(output, label) if self.reduction == "mean" else None
         if weights is None:
             return super().shard(output, label, share)
-        # The sum of a shard, not its mean: one in which nothing counts would have none.
+        # The sum of a shard rather than its mean, which is undefined if all its weights are 0.
         summed = copy(self)
         summed.owner, summed.reduction = "", "sum"
         return ShardLoss(summed.checked(output, label), weights.sum())
 
     def settings(self) -> dict[str, Any]:
-        """Return its options that are not the default, as numbers, texts and lists of them."""
+        """Return its options with other than default values, as numbers, strings and lists of them."""
         return {} if self.reduction == "mean" else {"reduction": self.reduction}
 
     def __setattr__(self, name: str, value: Any) -> None:

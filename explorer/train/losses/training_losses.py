@@ -22,12 +22,12 @@ from explorer.ops.nn.softmax import log_softmax
 from explorer.train.losses.loss import ReducedLoss
 
 _ROUNDING = 1e-3
-"""how far rounding may take a probability beyond 1: that of halves, of a sum of some"""
+"""how far rounding may raise a probability above 1, for float16 and a sum of several"""
 
 
 @named_methods
 class MeanSquaredError(ReducedLoss):
-    """The mean of (output − label)² over all elements; with ``reduction`` their "sum", or with "none" all of them."""
+    """Mean of (output − label)² over all elements; with ``reduction`` "sum" their sum, with "none" all elements."""
 
     @rounded_once
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -37,9 +37,9 @@ class MeanSquaredError(ReducedLoss):
 
 
 class ClassLoss(ReducedLoss):
-    """Base of losses of classes, along the last axis; labels are their numbers, or rows of the output's shape.
+    """Base of losses with classes along the last axis; labels are class indices, or rows of the output's shape.
 
-    A sample counts for the weight of its class.
+    A sample is weighted by the weight of its class.
     """
 
     takes_classes = True
@@ -50,7 +50,7 @@ class ClassLoss(ReducedLoss):
         self.class_weights = as_class_weights(class_weights, self.type)
 
     def check_label(self, label: Array, output: Shape) -> None:
-        """Raise OperandError for class numbers that the output has no score of, and where none counts."""
+        """Raise OperandError for class indices outside the output's classes, and if no sample counts."""
         if not output or not label.size:
             return
         if label.dtype.kind in "iu" and label.ndim < len(output):
@@ -74,14 +74,14 @@ class ClassLoss(ReducedLoss):
             self._check_mean(label, bool(np.array(self.class_weights)[chosen].any()), "whose class_weights are all 0")
 
     def _check_rows(self, label: Array) -> None:
-        """Raise OperandError for labels of the output's shape on which the loss is not defined."""
+        """Raise OperandError for labels of the output's shape for which the loss is undefined."""
 
     def _check_mean(self, label: Array, counts: bool, problem: str) -> None:
-        """Raise OperandError for the mean of samples of which none counts: it is no number, and makes weights NaN."""
+        """Raise OperandError for the mean of samples of which none counts, since it is NaN and corrupts the weights."""
         if self.reduction == "mean" and not counts:
             raise OperandError(
                 f"{self!r} of labels {label.shape}, {problem}",
-                rule="a mean must be of a sample that counts, at least",
+                rule="a mean must be over at least one sample that counts",
                 fix="leave this batch out, or reduction='sum', which is 0 for it",
             )
 
@@ -89,7 +89,7 @@ class ClassLoss(ReducedLoss):
         return None if self.class_weights is None else record_class_weights(self.class_weights, output, self.type)
 
     def settings(self) -> dict[str, Any]:
-        """Return its options that are not the default, as numbers, texts and lists of them."""
+        """Return its options with other than default values, as numbers, strings and lists of them."""
         weights = {} if self.class_weights is None else {"class_weights": [*self.class_weights]}
         return {**weights, **super().settings()}
 
@@ -98,11 +98,11 @@ class ClassLoss(ReducedLoss):
 class CrossEntropy(ClassLoss):
     """−Σ label · log softmax(output) over the last axis, the mean over the samples; the output is scores (logits).
 
-    Labels are class numbers, or probabilities of the output's shape. ``smoothing`` takes this share of each label and
-    spreads it evenly over all classes. Samples of the class number ``ignored``, such as −100, count for nothing: the
-    mean is that of the others. With ``class_weights`` each class counts for its weight, and the mean over class numbers
-    is divided by the sum of the samples' weights. ``reduction`` is "mean", "sum", or "none", a loss for each sample.
-    For class numbers, scores of −∞ are classes that are ruled out. All values are torch's.
+    Labels are class indices, or probabilities of the output's shape. ``smoothing`` distributes this fraction of each
+    label evenly over all classes. Samples with the class index ``ignored``, such as −100, do not contribute: the mean
+    is over the others. ``class_weights`` weight the classes, and the mean over class indices is divided by the sum of
+    the samples' weights. ``reduction`` is "mean", "sum", or "none", a loss per sample. For class indices, scores of −∞
+    are excluded classes. All values equal torch's.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
@@ -129,7 +129,7 @@ class CrossEntropy(ClassLoss):
         self.ignored = None if ignored is None else check_whole(ignored, "ignored", "CrossEntropy(ignored=-100)")
 
     def record(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of labels that are probabilities; their mean is divided by the number of samples."""
+        """Record the loss for labels that are probabilities; their mean is divided by the number of samples."""
         if self.ignored is not None:
             raise OperandError(
                 f"{self!r} of a label {label.type} of probabilities",
@@ -144,11 +144,11 @@ class CrossEntropy(ClassLoss):
         return -self.reduced((label * weighed).sum(-1))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss of labels that are class numbers."""
+        """Record the loss for labels that are class indices."""
         chosen, counts = self._chosen(output, label)
         weights, logarithms = self._class_weights(output), log_softmax(output, -1)
         weighed = logarithms if weights is None else logarithms * weights
-        # Chosen, and not multiplied by rows of ones and zeros: 0 · −∞ is no number.
+        # Selected rather than multiplied by one-hot rows, because 0 · −∞ is NaN.
         losses = -where(chosen, weighed, 0.0).sum(-1)
         if self.smoothing:
             losses = losses * (1 - self.smoothing) - weighed.mean(-1) * self.smoothing
@@ -157,7 +157,7 @@ class CrossEntropy(ClassLoss):
         return self.reduced(losses, self.weights(output, label) if self.reduction == "mean" else None)
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of samples of class numbers: 0 for those that are ignored."""
+        """Record the weights of samples with class indices, 0 for ignored samples."""
         if not self.holds_classes(output, label):
             return None
         chosen, counts = self._chosen(output, label)
@@ -168,14 +168,14 @@ class CrossEntropy(ClassLoss):
         return own if counts is None else where(counts, own, 0.0)
 
     def _chosen(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
-        """Record which class is that of each sample, and which samples count, None for all."""
+        """Record each sample's class index, and which samples count (None for all)."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
-        # A number of no class would be refused.
+        # An index out of range would be rejected.
         classes = label if counts is None else where(counts, label, 0)
         return one_hot(classes, output.shape[-1], np.bool_), counts
 
     def settings(self) -> dict[str, Any]:
-        """Return its options that are not the default, as numbers, texts and lists of them."""
+        """Return its options with other than default values, as numbers, strings and lists of them."""
         smoothing = {"smoothing": self.smoothing} if self.smoothing else {}
         ignored = {} if self.ignored is None else {"ignored": self.ignored}
         return {**smoothing, **ignored, **super().settings()}
@@ -183,10 +183,10 @@ class CrossEntropy(ClassLoss):
 
 @named_methods
 class NegativeLogLikelihood(ClassLoss):
-    """−Σ label · log(output) / Σ label of probabilities, after a softmax, say (``ex.nll_loss``).
+    """−Σ label · log(output) / Σ label for probabilities, for example after a softmax (``ex.nll_loss``).
 
-    Labels are class numbers, or weights of the output's shape; ``class_weights`` multiply both. ``reduction`` "sum"
-    does not divide by Σ label, "none" is a loss for each sample. The plan makes the stable form of a softmax before it.
+    Labels are class indices, or weights of the output's shape; ``class_weights`` multiply both. ``reduction`` "sum"
+    does not divide by Σ label; "none" is a loss per sample. After a softmax, the plan uses the stable form.
     """
 
     def record(self, output: Expr, label: Expr) -> Expr:
@@ -200,11 +200,11 @@ class NegativeLogLikelihood(ClassLoss):
     def _check_rows(self, label: Array) -> None:
         weights = 1.0 if self.class_weights is None else np.array(self.class_weights)
         if np.ndim(weights) and label.shape[-1] != np.size(weights):
-            return  # refused where the loss is recorded
+            return  # rejected when the loss is recorded
         self._check_mean(label, bool((label * weights).sum()), "whose sum is 0")
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for outputs that are no probabilities, such as scores, or logarithms of probabilities."""
+        """Raise OperandError for outputs that are not probabilities, such as scores or log-probabilities."""
         if output.size and (output.min() < 0 or output.max() > 1 + _ROUNDING):
             outside = output[(output < 0) | (output > 1 + _ROUNDING)]
             raise OperandError(
@@ -214,7 +214,7 @@ class NegativeLogLikelihood(ClassLoss):
             )
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the weights of samples, Σ label of each; None for class numbers without weights of classes."""
+        """Record each sample's weight, its Σ label; None for class indices without class weights."""
         weights = self._class_weights(output)
         if self.holds_classes(output, label):
             if weights is None:
@@ -225,12 +225,13 @@ class NegativeLogLikelihood(ClassLoss):
 
 @named_methods
 class BinaryCrossEntropy(ReducedLoss):
-    """The mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p is a probability, and so is t.
+    """Mean of −(t·log p + (1 − t)·log(1 − p)) over all elements; the output p and the label t are probabilities.
 
-    With ``logits`` the output is x, a score, and p its sigmoid: the loss and its gradient are exact where p rounds to 0
-    or 1. ``positive_weight`` multiplies the part of t: a number, or a list of one for each position of the last axis.
-    ``reduction`` is "mean", "sum", or "none", all elements. A probability below the least normal number of its dtype
-    counts as that, so that the loss stays finite. Raises OperandError for labels and probabilities outside 0 … 1.
+    With ``logits`` the output is a score x, and p its sigmoid; the loss and its gradient are exact even if p rounds to
+    0 or 1. ``positive_weight`` multiplies the term with t; it is a number, or a list with one per index of the last
+    axis. ``reduction`` is "mean", "sum", or "none", all elements. A probability below the smallest normal number of its
+    dtype is replaced by that number, so that the loss stays finite. Raise OperandError for labels and probabilities
+    outside 0 … 1.
 
     >>> ex.train.BinaryCrossEntropy(logits=True)(np.array([0.0, 100.0]), np.array([1.0, 1.0]))
     0.34657359027997264
@@ -249,7 +250,7 @@ class BinaryCrossEntropy(ReducedLoss):
         if self.logits:
             # log p = −softplus(−x), log(1 − p) = −softplus(−x) − x
             return self.reduced((1.0 - label) * output + (truth + (1.0 - label)) * softplus(-output))
-        # A lower bound, not an addend: probabilities above it keep their bits, and their gradients too.
+        # A lower bound rather than an addend, so that probabilities above it keep their bits and gradients.
         least = float(np.finfo(output.dtype).tiny)
         yes, no = log(maximum(output, least)), log(maximum(1.0 - output, least))
         return -self.reduced(truth * yes + (1.0 - label) * no)
@@ -261,7 +262,7 @@ class BinaryCrossEntropy(ReducedLoss):
         )
 
     def check_output(self, output: Array) -> None:
-        """Raise OperandError for a probability outside 0 … 1: the logarithm of one beyond is no loss."""
+        """Raise OperandError for a probability outside 0 … 1, whose logarithm is not a loss."""
         if not self.logits:
             self._check_probabilities(
                 output, "output", "BinaryCrossEntropy(logits=True) for scores, or ex.sigmoid as the last node"
@@ -270,7 +271,7 @@ class BinaryCrossEntropy(ReducedLoss):
     def _check_probabilities(self, values: Array, what: str, fix: str) -> None:
         if values.size and not (values.min() >= 0 and values.max() <= 1):
             outside = values[(values < 0) | (values > 1) | (np.isnan(values) & (what == "label"))]
-            # A NaN of an output is the loss, too, and seen there.
+            # A NaN in the output makes the loss NaN, where it is detected.
             if outside.size:
                 raise OperandError(
                     f"{self!r} of the {what} {outside[0].item():g}",
@@ -279,14 +280,14 @@ class BinaryCrossEntropy(ReducedLoss):
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Return its options that are not the default, as numbers, texts and lists of them."""
+        """Return its options with other than default values, as numbers, strings and lists of them."""
         weight = self.positive_weight
         weighed = {} if weight is None else {"positive_weight": weight if isinstance(weight, float) else [*weight]}
         return {**super().settings(), **({"logits": True} if self.logits else {}), **weighed}
 
 
 def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
-    """Return weights of classes as numbers; raises OperandError for anything but some of 0 or more, and one above."""
+    """Return class weights as numbers; raise OperandError unless they are at least 0 and one of them is positive."""
     if weights is None:
         return None
     numbers = _numbers(weights)
@@ -300,9 +301,9 @@ def as_class_weights(weights: Any, loss: str) -> tuple[float, ...] | None:
 
 
 def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) -> Expr:
-    """Record weights of classes beside an output (…, C): an operand (C,) of its dtype on its device.
+    """Record class weights for an output (…, C), as an operand (C,) with its dtype and device.
 
-    Raises OperandError for another number of classes.
+    Raise OperandError for another number of classes.
     """
     classes = output.shape[-1] if output.ndim else 0
     if classes != len(weights):
@@ -315,8 +316,8 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
 
 
 def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
-    """Return the weight of positive labels, or one for each position of the last axis; raises OperandError for a
-    number that is not finite or below 0."""
+    """Return the weight of positive labels, or one for each index of the last axis; raise OperandError for a negative
+    or infinite number."""
     if weight is None:
         return None
     is_one = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
@@ -331,7 +332,7 @@ def as_positive_weight(weight: Any) -> float | tuple[float, ...] | None:
 
 
 def record_positive_weight(weight: float | tuple[float, ...] | None, output: Expr) -> Expr | float | None:
-    """Record the weight of positive labels beside an output, whose last axis a list of them must fit."""
+    """Record the weight of positive labels for an output; a list must match the output's last axis."""
     if not isinstance(weight, tuple):
         return weight
     if not output.ndim or output.shape[-1] != len(weight):
@@ -345,7 +346,7 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
 
 
 def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str) -> Expr:
-    """Record weights as a tensor of an output's dtype on its device; raises OperandError where it holds them not."""
+    """Record weights as a tensor with an output's dtype and device; raise OperandError if they do not fit."""
     with np.errstate(over="ignore"):
         held = np.array(weights).astype(output.dtype)
     if not np.isfinite(held.astype(np.float64)).all():
@@ -364,6 +365,6 @@ def _numbers(values: Any) -> tuple[float, ...] | None:
     if isinstance(values, np.ndarray) and not values.ndim:
         return None
     numbers = [x.item() if isinstance(x, np.generic) else x for x in values]
-    # By comparison: a whole number may be too large to become a float at all.
+    # By comparison, because an integer may be too large for a float.
     is_right = bool(numbers) and all(type(x) in (int, float) and 0 <= x <= sys.float_info.max for x in numbers)
     return tuple(map(float, numbers)) if is_right else None

@@ -1,1 +1,1 @@
-"""Optimizers of modules: update rules with their rates, groups of parameters, and the state that they keep."""
+"""Optimizers of modules: update rules with their rates, parameter groups, and their state."""

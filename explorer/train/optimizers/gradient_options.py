@@ -1,6 +1,6 @@
-"""Options of an optimizer that hold for any update rule: weight decay, coupled or not, and clipping by the norm.
+"""Optimizer options for any update rule: weight decay, coupled or decoupled, and clipping by norm.
 
-They are recorded into the step, like the rule itself, so that the plan fuses and shows them.
+They are recorded in the step, like the rule itself, so that the plan fuses and shows them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from explorer.ops.nn.hyperparameters import NOT_NEGATIVE, Range, check_numbers
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _LEAST_NORM = 1e-6
-"""addend of the norm that is divided by, so that gradients of zeros stay zeros (torch.nn.utils.clip_grad_norm_)"""
+"""added to the norm before division, so that zero gradients stay zero (torch.nn.utils.clip_grad_norm_)"""
 
 
 @dataclass(frozen=True)
 class GradientOptions:
-    """Weight decay and clipping; the numbers 0 leave them out.
+    """Weight decay and clipping; 0 disables them.
 
-    ``clip_norm`` scales all gradients together so that their joint Euclidean norm is at most this. ``weight_decay`` is
-    added to each gradient, times its parameter; ``decoupled``, the parameter itself is made smaller by rate ·
-    weight_decay of it before the rule sees it (AdamW: Loshchilov and Hutter, 2019).
+    ``clip_norm`` scales all gradients together so that their joint Euclidean norm is at most this. ``weight_decay``
+    times the parameter is added to each gradient; with ``decoupled``, the parameter is instead reduced by the fraction
+    rate · weight_decay before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {"weight_decay": NOT_NEGATIVE, "clip_norm": NOT_NEGATIVE}
@@ -43,23 +43,23 @@ class GradientOptions:
         check_numbers(self, "Optimizer")
 
     def clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the gradients of all parameters by name, scaled where their joint norm is too large."""
+        """Record the gradients of all parameters by name, scaled down if their joint norm is too large."""
         if not self.clip_norm or not gradients:
             return dict(gradients)
         with scope("clip"):
             return self._clipped(gradients)
 
     def with_decay(self, gradient: Expr, value: Expr) -> Expr:
-        """Record the gradient that the rule is given: with the decay of its value, unless that is decoupled."""
+        """Record the gradient for the rule, with the decay of its value unless that is decoupled."""
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value that the rule is given; ``rate`` is a scalar of its dtype and device."""
+        """Record the value for the rule; ``rate`` is a scalar with its dtype and device."""
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 
     @property
     def decays_values(self) -> bool:
-        """Whether values are changed besides what the rule does."""
+        """Whether values are changed in addition to the rule."""
         return self.decoupled and self.weight_decay > 0
 
     def _clipped(self, gradients: Mapping[str, Expr]) -> dict[str, Expr]:
@@ -76,13 +76,13 @@ class GradientOptions:
 
 
 Scalars = Mapping[tuple[Any, Device], Expr]
-"""the same number by dtype and device"""
+"""the same number, keyed by dtype and device"""
 
 
 def scalars(number: Expr, values: Iterable[Expr]) -> Scalars:
     """Record a float64 scalar of cpu in each dtype and on each device of some values.
 
-    Once for each, not for each value: thousands of parameters usually have one dtype and one device.
+    Once per dtype and device rather than per value, since thousands of parameters usually share them.
     """
     recorded: dict[tuple[Any, Device], Expr] = {}
     for dtype, device in dict.fromkeys([(value.dtype, value.device) for value in values]):

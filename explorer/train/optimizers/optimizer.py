@@ -1,7 +1,7 @@
-"""Optimizers: an update rule, a learning rate, and the state that they keep for each parameter.
+"""Optimizers: an update rule, a learning rate, and state for each parameter.
 
-An optimizer owns neither parameters nor gradients; it refers to them. Its own state is arrays of numbers by name, so
-that it can be written to a file and read again.
+An optimizer owns neither parameters nor gradients; it refers to them. Its state is named arrays of numbers, so that it
+can be written to a file and read again.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from explorer.train.optimizers.parameter_groups import ParameterGroup, as_groups
 
 
 class Update(NamedTuple):
-    """Step of an optimizer as expressions: the new values of parameters and state, and where the old ones lie."""
+    """Optimizer step as expressions: new values of parameters and state, and the memory of the old ones."""
 
     values: dict[Expr, Expr]
     """old value → new value"""
     places: dict[Expr, Any]
-    """operand → its memory, an array of its device"""
+    """operand → its memory, an array on its device"""
 
     @property
     def results(self) -> list[Expr]:
@@ -48,10 +48,10 @@ class Update(NamedTuple):
 class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
-    Options of any rule: ``weight_decay``, added to gradients or, ``decoupled``, taken from the parameters themselves;
-    ``clip_norm``, the largest joint norm of all gradients; ``groups``, parameters with another rate or decay, or frozen
-    ones (ParameterGroup). ``attach`` refers it to parameters, ``step`` updates them once. A rule of one's own is a
-    frozen dataclass:
+    Options for any rule: ``weight_decay``, added to gradients or, with ``decoupled``, subtracted from the parameters;
+    ``clip_norm``, the maximum joint norm of all gradients; ``groups``, parameters with another rate or decay, or frozen
+    ones (ParameterGroup). ``attach`` sets the parameters, ``step`` updates them once. A custom rule is a frozen
+    dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Optimizer:
     """
 
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """options that are not 0, or False, unless they are given"""
+    """options that are 0 or False by default"""
 
     def __init__(
         self,
@@ -82,19 +82,19 @@ class Optimizer:
         self._rule, self._rate = rule, as_rate(rate)
         self._options, self._groups = GradientOptions(weight_decay, decoupled, clip_norm), as_groups(groups)
         self.owner: str = ""
-        """name of the module that it belongs to"""
+        """name of the module that owns it"""
         self.parameters: dict[str, Parameter] = {}
-        """the parameters that it updates, by name; it refers to them and does not own them"""
+        """the parameters that it updates, by name, without owning them"""
         self.replaced: dict[str, Parameter] = {}
-        """parameters that a step replaces by what their layers compute, such as means of batches, by name"""
+        """parameters that a step replaces by values from their layers, such as batch means, by name"""
         self._group_of: Mapping[str, ParameterGroup] = {}
         self.memory: ParameterMemory | None = None
         self._state: dict[str, Any] = {}
         """arrays on the devices of their parameters"""
         self._state_types: dict[str, TensorType] = {}
         self.spares: dict[int, Array] = {}
-        """memory for new values that cannot be written over the old ones, by the address of these"""
-        # An array of one number: it is an operand of each step, at one address, as parameters are.
+        """memory for new values that cannot overwrite the old ones, keyed by the address of the old value"""
+        # A one-element array, since it is an operand of each step, with a fixed address, like parameters.
         self._iteration = np.zeros(())
         self._interrupts = Postponed(Optimizer._take)
         self._compiled: Compiled | None = None
@@ -106,12 +106,12 @@ class Optimizer:
 
     @property
     def options(self) -> GradientOptions:
-        """Options that hold for any rule."""
+        """Options for any rule."""
         return self._options
 
     @property
     def groups(self) -> tuple[ParameterGroup, ...]:
-        """Groups of parameters with settings of their own."""
+        """Groups of parameters with separate settings."""
         return self._groups
 
     @property
@@ -125,17 +125,17 @@ class Optimizer:
         self._rate, self._compiled = as_rate(rate), None
 
     def release(self) -> None:
-        """Let go of the parameters, with the state and the number of steps that belong to them."""
+        """Release the parameters, with their state and the number of steps."""
         self.owner, self.parameters, self.replaced, self._group_of, self.memory = "", {}, {}, {}, None
         self._state, self._state_types, self.spares, self._compiled = {}, {}, {}, None
         self._iteration = np.zeros(())
 
     def attach(self, parameters: Mapping[str, Parameter], replaced: Mapping[str, Parameter] | None = None) -> None:
-        """Refer to parameters by name, but for frozen ones; their state begins with zeros.
+        """Refer to parameters by name, except frozen ones; their state is initially zero.
 
-        ``replaced`` are others, which steps replace by what their layers compute.
+        ``replaced`` are others, which steps replace by values from their layers.
 
-        Raises StateError if it is attached already, UnknownNameError for a name of a group that fits no parameter,
+        Raise StateError if it is already attached, UnknownNameError for a name in a group that matches no parameter,
         DeclarationError for a parameter in two groups.
         """
         if self.memory is not None:
@@ -151,13 +151,13 @@ class Optimizer:
         self._place({})
 
     def follow(self) -> None:
-        """Move the state to the devices that its parameters were moved to; the number of steps stays."""
+        """Move the state to the devices to which its parameters were moved; the step count is unchanged."""
         self._attached()
-        # Copies, taken from the old devices before the new memory is made.
+        # Copies, taken from the old devices before the new memory is allocated.
         self._place(self.state())
 
     def _place(self, state: Mapping[str, Array]) -> None:
-        """Make memory for parameters and state on the devices of the parameters; state that is not known is zeros."""
+        """Allocate memory for parameters and state on the parameters' devices; unknown state is zero."""
         # The compiled step is bound to the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
         self._compiled, self.spares = None, {}
@@ -170,7 +170,7 @@ class Optimizer:
         }
 
     def count(self) -> Expr:
-        """Record an operand for the number of steps taken, a float64 scalar of cpu."""
+        """Record an operand for the number of completed steps, a float64 scalar on cpu."""
         return parameter(TensorType((), np.dtype(np.float64)), "iteration")
 
     def record(
@@ -180,11 +180,11 @@ class Optimizer:
         count: Expr | None = None,
         replaced: Mapping[str, tuple[Expr, Expr]] | None = None,
     ) -> Update:
-        """Record one step of the parameters, which are given by name with their gradients.
+        """Record one step of the parameters, given by name with their gradients.
 
-        ``count`` is the operand of ``count()`` where layers read it, too; ``replaced`` has the old and the new values
-        of the parameters that the step replaces. The learning rate is computed on cpu, where the number of steps is
-        counted, and copied to other devices.
+        ``count`` is the operand of ``count()`` if layers read it too; ``replaced`` has the old and new values of the
+        parameters that the step replaces. The learning rate is computed on cpu, where steps are counted, and copied to
+        other devices.
         """
         memory = self._attached()
         iteration = self.count() if count is None else count
@@ -211,13 +211,13 @@ class Optimizer:
         return Update(updated, places)
 
     def begin(self) -> None:
-        """Take over what was assigned to parameters since the last step."""
+        """Use values that were assigned to parameters since the last step."""
         self._attached().refresh()
 
     def commit(self, step: Compiled) -> None:
-        """Make the updates of a step that was computed; an interrupt waits until all parameters and state have them.
+        """Apply the updates of a computed step; an interrupt waits until all parameters and state have them.
 
-        Until here nothing is updated: where a step fails or is interrupted, all keep their old values.
+        Nothing is updated before, so all values are unchanged if a step fails or is interrupted.
         """
         self._interrupts.hold()
         try:
@@ -232,11 +232,11 @@ class Optimizer:
 
     @property
     def iteration(self) -> int:
-        """Number of steps taken."""
+        """Number of completed steps."""
         return int(self._iteration)
 
     def step(self, gradients: Mapping[str, Any]) -> None:
-        """Update all parameters by their gradients, arrays by name. Raises OperandError for one that is missing."""
+        """Update all parameters with their gradients, arrays by name. Raise OperandError if one is missing."""
         check_type(gradients, "gradients", Mapping, "a mapping of parameter names to arrays", "module.gradients")
         missing = [name for name in self.parameters if name not in gradients]
         if missing:
@@ -275,11 +275,11 @@ class Optimizer:
     # -- dump and restore ------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """Return copies of the arrays that it keeps, by parameter and entry: ``"hidden/weight momentum"``."""
+        """Return copies of its arrays, by parameter and entry: ``"hidden/weight momentum"``."""
         return {key: np.array(on_host(self._state_types[key], array)) for key, array in self._state.items()}
 
     def check_state(self, arrays: Mapping[str, Any]) -> None:
-        """Raise OperandError unless arrays are those of ``state()``, by name, shape and dtype."""
+        """Raise OperandError unless arrays match ``state()`` in names, shapes and dtypes."""
         for key in {*self._state, *arrays}:
             own = self._state_types.get(key)
             wanted = f"{own.dtype} {own.shape}" if own is not None else "absent"
@@ -292,7 +292,7 @@ class Optimizer:
                 )
 
     def load_state(self, arrays: Mapping[str, Any], iteration: int) -> None:
-        """Take the arrays of ``state()``, and the number of steps taken; all are checked before one is assigned."""
+        """Set the arrays of ``state()``, and the step count; all are checked before one is assigned."""
         self.check_state(arrays)
         if type(iteration) is not int or iteration < 0:
             raise OperandError(
@@ -303,7 +303,7 @@ class Optimizer:
         self._iteration[...] = iteration
 
     def settings(self) -> dict[str, Any]:
-        """Return its creation parameters, as numbers and texts."""
+        """Return its constructor arguments, as numbers and strings."""
         return {
             "rule": {"type": type(self.rule).__name__, **asdict(self.rule)},
             "rate": rate_settings(self.rate),
@@ -312,7 +312,7 @@ class Optimizer:
         }
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Its own names first: a step sets some of them.
+        # Its own attributes first, since a step sets some of them.
         is_new = "_compiled" in vars(self) and name not in vars(self)
         if is_new and name in {*INSTEAD, *asdict(self.options), *asdict(self.rule)}:
             rule = "an optimizer's settings are given when it is made; only its rate may be assigned, between steps"
@@ -328,7 +328,7 @@ class Optimizer:
     def __repr__(self) -> str:
         own = type(self) is not Optimizer
         numbers = [(field.name, getattr(self.rule, field.name)) for field in fields(self.rule)] if own else []
-        # Options only where one is chosen, here or by its default: they are there for any rule.
+        # Options only if they are set, here or by default, since they exist for any rule.
         options = asdict(self.options)
         numbers += [(name, options[name]) for name in options if options[name] or self.defaults.get(name)]
         numbers += [("groups", [*self.groups])] if self.groups else []
@@ -337,7 +337,7 @@ class Optimizer:
 
 
 def _misfit(gradient: Any, type_: TensorType) -> str:
-    """Return what a gradient is where it does not fit its parameter, else nothing."""
+    """Describe a gradient that does not fit its parameter; return "" if it fits."""
     try:
         array = gradient if hasattr(gradient, "dtype") else np.asarray(gradient)
     except ValueError as error:
@@ -361,15 +361,15 @@ class ParameterMemory:
         return f"<ParameterMemory of {', '.join(self.types)}>"
 
     def refresh(self) -> None:
-        """Take over values that were assigned to parameters since the last step."""
+        """Use values that were assigned to parameters since the last step."""
         for name, held in self._parameters.items():
-            # Whoever assigns to a parameter gives it an array of its own: identity tells, and nothing is compared.
+            # An assignment to a parameter sets a new array, so identity detects it without comparing values.
             if held.memory is not self.current[name]:
                 fill(self.types[name], self.current[name], elements_on(held, self.types[name].device))
                 held.keep_in(self.current[name])
 
     def commit(self) -> None:
-        """Make the values of the arrays those of the parameters, after a step has updated them."""
+        """Set the parameters' values from the arrays, after a step has updated them."""
         for keep_in, array in self._kept:
             keep_in(array)
 
@@ -390,7 +390,7 @@ def record_steps(
     values: Mapping[str, Expr],
     iteration: Expr,
 ) -> dict[str, ParameterStep]:
-    """Record the step of each parameter by name, each rate once; ``rate`` and ``options`` hold outside of groups."""
+    """Record the step of each parameter by name, each rate once; ``rate`` and ``options`` apply outside groups."""
     by_rate: dict[LearningRate, list[str]] = {}
     for name in values:
         group = group_of.get(name)
@@ -401,7 +401,7 @@ def record_steps(
         members = [values[name] for name in names]
         own = {name: _options(options, group_of.get(name)) for name in names}
         lengths = scalars(rule.length(recorded, iteration), members)
-        # The rate itself only where a value decays by it.
+        # The rate itself only if it decays a value.
         rates = scalars(recorded, members) if any(each.decays_values for each in own.values()) else lengths
         for name, value in zip(names, members, strict=True):
             place = value.dtype, value.device

@@ -1,7 +1,7 @@
-"""Groups of parameters that an optimizer trains by other settings, or not at all.
+"""Groups of parameters that an optimizer trains with other settings, or not at all.
 
-A group names its parameters by a pattern or by their layer, since an optimizer is made before the layers. Which group a
-parameter belongs to is decided when the optimizer is attached: a name that fits nothing is refused there.
+A group names its parameters by a pattern or by their layer, because an optimizer is created before the layers. Groups
+are resolved when the optimizer is attached, which rejects names that match nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _EXAMPLE = 'ex.train.ParameterGroup("hidden", rate=0.001)'
 
 @named_methods
 class ParameterGroup:
-    """Parameters with settings of their own: ``rate``, ``weight_decay``, or ``frozen``, which keeps them as they are.
+    """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen``, which keeps them unchanged.
 
-    Each name is that of a parameter (``"hidden/weight"``), of a layer, for all parameters inside it (``"hidden"``), or
-    a pattern of parameters' names (``"*/bias"``). What a group leaves out is as the optimizer has it. No gradients are
-    computed for frozen parameters, and ``clip_norm`` leaves them out. Raises DeclarationError for a group without names
-    or settings, and for frozen parameters with a rate or a decay.
+    Each name is a parameter (``"hidden/weight"``), a layer, for all parameters inside it (``"hidden"``), or a pattern
+    of parameter names (``"*/bias"``). Other settings are the optimizer's. No gradients are computed for frozen
+    parameters, and ``clip_norm`` excludes them. Raise DeclarationError for a group without names or settings, and for
+    frozen parameters with a rate or a decay.
 
     >>> ex.train.AdamW(0.001, groups=[
     ...     ex.train.ParameterGroup("backbone", rate=0.0001), ex.train.ParameterGroup("embedding", frozen=True),
@@ -57,7 +57,7 @@ class ParameterGroup:
             if weight_decay is None
             else check_number("ParameterGroup", "weight_decay", "float", weight_decay, NOT_NEGATIVE)
         )
-        self.frozen = frozen  # the last: nothing is set after it
+        self.frozen = frozen  # last, because nothing can be set after it
         if frozen == bool(self._changes()):
             raise DeclarationError(
                 repr(self),
@@ -68,13 +68,13 @@ class ParameterGroup:
     def chosen(self, parameters: Iterable[str]) -> list[str]:
         """Return the parameters of the group among some names, in their order.
 
-        Raises UnknownNameError for a name of the group that fits none of them.
+        Raise UnknownNameError for a name of the group that matches none of them.
         """
         names = [*parameters]
         layers = {layer for name in names for layer in _layers(name)}
         members: set[str] = set()
         for pattern in self.names:
-            # A name as it stands first: those of layers may hold the signs of patterns.
+            # Exact names first, since layer names may contain pattern characters.
             if pattern in names or pattern in layers:
                 fitting = [name for name in names if name == pattern or pattern in _layers(name)]
             else:
@@ -90,7 +90,7 @@ class ParameterGroup:
         return [name for name in names if name in members]
 
     def settings(self) -> dict[str, Any]:
-        """Return the names and what it changes, as numbers and texts."""
+        """Return the names and the changed settings, as numbers and strings."""
         changes = {key: rate_settings(x) if isinstance(x, LearningRate) else x for key, x in self._changes().items()}
         return {"names": [*self.names], "frozen": self.frozen, **changes}
 
@@ -110,7 +110,7 @@ class ParameterGroup:
 
 
 def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
-    """Return the groups of an optimizer; raises DeclarationError for anything but a list of them."""
+    """Return the groups of an optimizer; raise DeclarationError unless it is a list of groups."""
     fits = isinstance(groups, Sequence) and not isinstance(groups, str)
     if not fits or not all(isinstance(group, ParameterGroup) for group in groups):
         raise DeclarationError(
@@ -122,7 +122,7 @@ def as_groups(groups: Any) -> tuple[ParameterGroup, ...]:
 def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Mapping[str, ParameterGroup]:
     """Return the group of each parameter that is in one.
 
-    Raises UnknownNameError for a name that fits no parameter, DeclarationError for a parameter in two groups.
+    Raise UnknownNameError for a name that matches no parameter, DeclarationError for a parameter in two groups.
     """
     names = [*parameters]
     assigned: dict[str, ParameterGroup] = {}
@@ -132,28 +132,28 @@ def group_of(groups: Sequence[ParameterGroup], parameters: Iterable[str]) -> Map
             if other is not group:
                 raise DeclarationError(
                     f"the parameter {name!r} in {other!r} and in {group!r}",
-                    rule="a parameter must be in one group at most",
+                    rule="a parameter must be in at most one group",
                     fix="name it in one of them, or choose patterns that do not overlap",
                 )
     return assigned
 
 
 def _layers(parameter: str) -> list[str]:
-    """Return the names of the layers around a parameter: of "block/linear/weight" "block" and "block/linear"."""
+    """Return the names of the layers around a parameter: "block" and "block/linear" for "block/linear/weight"."""
     return [*accumulate(parameter.split("/")[:-1], lambda outer, inner: f"{outer}/{inner}")]
 
 
 def as_rate(rate: float | LearningRate) -> LearningRate:
-    """Return a learning-rate policy, of a number the fixed one.
+    """Return a learning-rate policy; a number becomes a fixed one.
 
-    Raises DeclarationError for what is neither, for a rate that begins below 0, with which training climbs the loss,
-    and for a policy with values besides its fields, by which policies are compared.
+    Raise DeclarationError for other values, for a rate that starts below 0, which would increase the loss, and for a
+    policy with values other than its fields, by which policies are compared.
     """
     policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
     for each in _inside(policy):
         compared = [field.name for field in fields(each) if field.compare]
         hidden = next((name for name in getattr(each, "__dict__", {}) if name not in compared), None)
-        # Equal policies share one plan: with a value that is not compared, another one's rate would be used.
+        # Equal policies share one plan, so a value that is not compared would use another policy's rate.
         if hidden is not None:
             raise DeclarationError(
                 f"the attribute {hidden!r} of the learning-rate policy {each!r}",
@@ -174,7 +174,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
 
 
 def rate_settings(rate: LearningRate) -> dict[str, Any]:
-    """Return a policy as numbers and texts."""
+    """Return a policy as numbers and strings."""
     values = {field.name: getattr(rate, field.name) for field in fields(rate)}
     return {
         "type": type(rate).__name__,
