@@ -1,12 +1,12 @@
 """Policies: named choices for a layer or an operation, inherited by everything inside it.
 
 A *major* class groups *minor* ones; the values of a minor class exclude each other. ``GradPolicy.update(True)`` is a
-policy object, ``PUpdate`` its usual name. A composite's policies reach its sublayers and the operations that these
-record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and nests.
+policy object, and ``PUpdate`` its usual name. A composite's policies apply to its sublayers and the operations that
+these record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and can be nested.
 
-Policies are MetaNN's, which resolves them by template parameters at compile time; here they are objects that are
-checked when a layer is built. Keyword arguments would not do: a composite would have to pass on options of layers that
-it does not know.
+Policies come from MetaNN, which resolves them by template parameters at compile time; here they are objects that are
+checked when a layer is built. Keyword arguments would not suffice, because a composite would have to pass on options of
+layers that it does not know.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Minor:
         self.recorded, self.scoped = recorded, scoped
         self.major: type[PolicyClass] | None = None
         self.name = ""
-        # the default obeys the class's own rule, and is converted like any value
+        # the default must satisfy the class's own rule, and is converted like any value
         if default is not MISSING and default is not None:
             self.default = self(default).value
 
@@ -94,7 +94,7 @@ class Minor:
             allowed = "one of " + ", ".join(map(repr, self.among))
         kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
         if self.kind is not None and (
-            # bool is a subclass of int, but a truth value is no number here unless bool is among the types
+            # bool is a subclass of int, but counts as a number only if bool is among the types
             not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
         ):
             allowed = "of type " + " or ".join([cls.__name__ for cls in kinds if cls is not None])
@@ -119,7 +119,7 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """Compare by name: a major class that is declared again in a notebook's cell has equal minor classes."""
+        """Compare by name: a major class that a notebook cell declares again has equal minor classes."""
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 
     def __hash__(self) -> int:
@@ -136,7 +136,7 @@ class Minor:
 
 
 def policy_text(value: Any) -> str:
-    """Return a policy's value as text: the name of a class, a dtype or a device."""
+    """Return a policy's value as a string: the name of a class, a dtype or a device."""
     return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
 
@@ -155,7 +155,7 @@ class Policy:
     """computed once: keys of weak tables are hashed again while the interpreter exits, when modules are gone"""
 
     def __post_init__(self) -> None:
-        # By bits, as operations are compared: a policy of 1 and one of True are two.
+        # Compare by bits, like operations: a policy of 1 and one of True differ.
         object.__setattr__(self, "_hash", hash((self.minor, exact(self.value))))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -243,7 +243,7 @@ class Sub:
 
 Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
 NO_POLICIES: tuple[()] = ()
-"""default of ``policies=``, known by its identity when an operation is recorded"""
+"""default of ``policies=``, recognised by identity when an operation is recorded"""
 
 
 @named_methods
@@ -287,7 +287,7 @@ class Policies:
                     rule="a minor class must have at most one value",
                     fix="drop one of them",
                 )
-        # The inherited ones first: those of the layer itself are put over them.
+        # Inherited policies first, so that the layer's own ones override them.
         self.given = dict(inherited or {})
         self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own.items()})
 
@@ -301,7 +301,7 @@ class Policies:
         return own | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
-        """Raise UnknownNameError for a Sub that names no sublayer."""
+        """Raise UnknownNameError for a Sub whose name is not a sublayer's."""
         sublayers = tuple(names)
         for name in self.subs:
             if name not in sublayers:

@@ -1,9 +1,9 @@
 """Expressions and operations: recorded values, and the computations that make them.
 
-An expression has an operation, operands, a type and a line of the user's code. Recording computes nothing but the
-type, and costs about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, types are looked up by
-operand types before a rule is asked, and a node keeps the code object and instruction of the user's line, from which
-file and line are computed only when somebody asks for them.
+An expression has an operation, operands, a type and a line of the user's code. Recording computes only the type, and
+costs about two microseconds: ``Expr`` has slots instead of a dataclass's ``__init__``, types are looked up by operand
+types before inference runs, and a node keeps the code object and instruction of the user's line, from which file and
+line are computed on demand.
 
 An operation has type inference, kernel, gradient, batching and cost in one class body. Fields of the class are its
 attributes. A class that lacks a facet fails when it is declared, not when the facet is needed: laws over the registry
@@ -92,7 +92,7 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
 
 
 def _logic(connective: str, left: Any, right: Any) -> Expr:
-    """Record the logical operation for two booleans, the bitwise one otherwise, as NumPy does."""
+    """Record the logical operation for two booleans, otherwise the bitwise one, as NumPy does."""
     return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{connective}", left, right)
 
 
@@ -328,7 +328,7 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def tensor_type(self) -> TensorType:
-        """Type of a value with one output; raises OperandError for a tuple."""
+        """Type of a value with a single output; raises OperandError for a tuple."""
         if type(self.type) is not TensorType:
             raise OperandError(
                 f"{self.operation.name}: a value with the outputs {self.type}",
@@ -349,7 +349,7 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def device(self) -> Device:
-        """Device that the value will live on."""
+        """Device on which the value will be stored."""
         return self.tensor_type.device
 
     @property
@@ -370,7 +370,7 @@ class Expr(NumpyProtocol, Operators):
         return place_of(function_code(self.code), self.instruction)
 
     def mark_used(self) -> None:
-        """Mark this value as used; a tensor's storage becomes read-only."""
+        """Mark this value as used, which makes a tensor's storage read-only."""
 
     @property
     def label(self) -> str:
@@ -447,7 +447,7 @@ class Expr(NumpyProtocol, Operators):
         return numbers_of(hooks.evaluate(self)).item()
 
     def _refuse_in_trace(self, what: str) -> None:
-        # values recorded before the outermost trace began may be read; they are the same in every call
+        # values recorded before the outermost trace began may be read, because they are the same in every call
         if state.traces and self.uid >= state.traces[0]:
             raise StateError(
                 f"{what}() of a value inside an @ex.function",
@@ -498,7 +498,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
 def record_typed(
     operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
-    """Record an operation whose result type is known; ``hidden`` operands were marked as used before."""
+    """Record an operation whose result type is known; ``hidden`` operands are already marked as used."""
     self = _new(Expr)
     self.operation, self.type = operation, type_
     self.operands = operands + hidden
@@ -510,7 +510,8 @@ def record_typed(
 
 
 def assign_identity(node: Expr) -> None:
-    """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
+    """Give a new node its uid, scope and source location; uids increase in order of recording, so operands have smaller
+    ones."""
     node.uid = next_uid()
     context = state
     node.scope = context.scope
@@ -542,7 +543,7 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # another thread of the parent may hold the lock while the process forks; in the child nobody would release it
+    # another thread of the parent may hold the lock during the fork; in the child nothing would release it
     os.register_at_fork(after_in_child=_renew)
 
 
@@ -578,7 +579,7 @@ class Interning(type):
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:
-            # Two threads may build the same operation: the first one entered is everybody's.
+            # Two threads may create the same operation: both use the first one.
             instance = cls._instances.setdefault(key, candidate)
         if instance is candidate:
             cls._check_attributes(attributes)
@@ -612,7 +613,7 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array of any library; NumPy scalars and data of a user's type are not."""
+    """Whether a value is an array of any library, except NumPy scalars and data of user-defined types."""
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
 
@@ -682,7 +683,7 @@ class Operation(metaclass=Interning):
     monotone: ClassVar[bool] = False
     """never decreasing in its first operand"""
     defined_everywhere: ClassVar[bool] = False
-    """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
+    """unary, and defined for every real number and ±∞: only NaN gives NaN"""
     pure: ClassVar[bool] = True
     """computes its result from its operands and has no other effect, so that it may be computed before the run, once
     for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
@@ -708,9 +709,9 @@ class Operation(metaclass=Interning):
     takes_elements: ClassVar[bool] = False
     """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
     takes_text: ClassVar[bool] = False
-    """texts are moved or compared by it as numbers are"""
+    """strings are moved or compared like numbers"""
     text_operands: ClassVar[slice] = slice(None)
-    """operands that may be texts, if all of them are"""
+    """operands that may be strings, if all of them are"""
     changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     packed_operand: ClassVar[int | None] = None
@@ -724,7 +725,7 @@ class Operation(metaclass=Interning):
     """names of the attributes, in order"""
 
     _operand_count: ClassVar[int | None] = None
-    """number of operands that ``infer`` takes, None for any number"""
+    """number of operands of ``infer``, None for any number"""
     known_types: dict[tuple[AnyType, ...], AnyType]
     """operand types → result type, a cache of ``infer``"""
 
@@ -770,9 +771,9 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
-        """Return a function that computes as ``kernel`` does, from arrays that stay where they are, again and again.
+        """Return a function that computes like ``kernel``, repeatedly, from arrays whose memory does not change.
 
-        Only their elements change. An operation whose kernel decides something by dtype or shape may decide it here.
+        Only their elements change, so decisions based on dtype or shape can be made here once.
         """
         return functools.partial(self.kernel, out, *operands)
 
@@ -781,7 +782,7 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
-        """Record the operation over operands of which some have a leading axis of ``size`` members."""
+        """Record the operation over operands of which some have a leading batch axis of ``size``."""
         raise NotImplementedError
 
     def flops(self, result: Any, *types: Any, **_: Any) -> int:
@@ -819,14 +820,14 @@ class Operation(metaclass=Interning):
     def reduced_axes(self) -> tuple[int, ...] | None:
         """Axes along which the operands' elements are combined, or None if the operation does not reduce.
 
-        The operands all have one shape. The other axes are independent: the kernel accepts any part of the operands
-        that contains the reduced axes whole.
+        All operands have the same shape. The other axes are independent: the kernel accepts any part of the operands
+        that contains the reduced axes completely.
         """
         return None
 
     @property
     def combine_ufunc(self) -> np.ufunc | None:
-        """Ufunc that combines the partial results of a row, or None if the kernel needs whole rows."""
+        """Ufunc that combines the partial results of a row, or None if the kernel needs complete rows."""
         return None
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
@@ -898,7 +899,7 @@ class Operation(metaclass=Interning):
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_texts(self, types: tuple[AnyType, ...]) -> None:
-        """Raise OperandError for texts that the operation does not take, or takes together with numbers."""
+        """Raise OperandError for strings that the operation does not support, or that are mixed with numbers."""
         texts = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(texts):
             return
@@ -950,7 +951,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     These are on the first expression's device. Raises OperandError if all operands are numbers.
     """
     convert = registry.functions["as_expr"]
-    # the frequent case x · 2 without lists and loops: recording costs two microseconds in all
+    # fast path for x · 2 without lists and loops, since recording takes only two microseconds
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):
@@ -977,7 +978,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in converted])
 
 
-WEAK = (float, int, bool, complex)  # Python's numbers: they take the dtype of the tensor operands if it can hold them
+WEAK = (float, int, bool, complex)  # Python numbers adopt the dtype of the tensor operands if it can represent them
 
 
 def operation(name: str) -> type[Operation]:
@@ -1037,7 +1038,7 @@ def _check_facets(cls: type[Operation], documented: bool) -> None:
 def _register(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
     """Register an operation's class under its name, and the result of ``make`` as the function of that name."""
     registered = registry.operations.get(cls.name)
-    # the same module and name: a notebook's cell that runs again
+    # same module and name: a notebook cell that runs again
     if registered is not None:
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
@@ -1106,7 +1107,7 @@ def kernel(*operations: str | Operation | type[Operation], on: Device | ElementT
     """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
 
     Operands and ``out`` are the device's arrays, or the stored numbers of an element type. Raises UnknownNameError for
-    the name of no operation.
+    an unknown operation name.
 
     >>> board = ex.Device("board")
     >>> @ex.kernel("tanh", on=board)
@@ -1221,7 +1222,7 @@ def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
 def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
     """Infer the result type for operands of an element type; None if all operands have NumPy's dtypes.
 
-    The operation's own rule is asked with the dtype of the represented numbers; a floating result is of the element
+    The operation's own inference runs with the dtype of the represented numbers; a floating result has the element
     type.
     """
     if operation.view or operation.takes_elements:
@@ -1261,7 +1262,7 @@ def on_device(type_: AnyType, device: Device) -> AnyType:
 
 
 def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tuple[str, str]:
-    """Return the rule that operands on several devices break, and the fix."""
+    """Return the rule violated by operands on several devices, and the fix."""
     names = " and ".join(sorted([device.name for device in devices]))
     rule = f"operands must be on one device, these are on {names}"
     if any(is_text(type_.dtype) for type_ in types if isinstance(type_, TensorType)):
@@ -1270,12 +1271,12 @@ def rule_of_devices(devices: Sequence[Device], types: Sequence[AnyType]) -> tupl
 
 
 def is_widened(operation: Operation, dtype: np.dtype[Any]) -> bool:
-    """Whether an operation computes a result of a dtype in a wider one."""
+    """Whether an operation computes a result of a dtype in a wider dtype."""
     return operation.accumulates and accumulator_dtype(dtype) != dtype
 
 
 def widened(array: Array) -> Array:
-    """Return an array in the dtype in which its elements are added up."""
+    """Return an array in the dtype in which its elements are accumulated."""
     return array.astype(accumulator_dtype(array.dtype), copy=False)
 
 

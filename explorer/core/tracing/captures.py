@@ -1,13 +1,13 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-A survey of the function's code finds them once for each trace; at each call they are compared with their state at that
+A survey of the function's code finds them once for each trace. At each call they are compared with their state at that
 time: variables by identity, containers item by item, arrays by their bytes.
 
-Code is looked at, never run: each name in it (``co_names``, which holds globals, attributes and modules alike) is
-followed from the globals, closures and defaults through containers, and to the attributes of objects. Contents that are
-too many to be compared at each call are refused. Watching a run instead would see one branch only, proxies for globals
-and closures would change what the code sees, and a list that the user writes would be wrong one day. The survey errs on
-the side of more: something that is watched in vain costs a comparison for each call, something missed gives an old
+Code is inspected, never run. Each name in it (``co_names``, which contains globals, attributes and modules alike) is
+followed from the globals, closures and defaults through containers, and to the attributes of objects. Contents too
+large to compare at each call are rejected. Alternatives are worse: watching a run would see only one branch, proxies
+for globals and closures would change the code's behaviour, and a list written by the user would become outdated. The
+survey errs on the side of more: an unnecessary capture costs a comparison at each call, a missing one gives an outdated
 result.
 """
 
@@ -76,7 +76,7 @@ _COMPUTED = frozenset(
 """names whose use means that attributes are looked up by computed names"""
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
-"""names of the ``os`` module's that read environment variables"""
+"""names in the ``os`` module that read environment variables"""
 _SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
 _UNSEEN = frozenset({"globals", "eval", "exec", "__import__"})
 """builtins that read variables whose names are not in the code"""
@@ -119,7 +119,7 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 
 class _Survey:
-    """Readers of all that a function may read, each with the object that it gave, in ``readers``."""
+    """Readers of everything that a function may read, each with the object that it returned, in ``readers``."""
 
     def __init__(self, name: str) -> None:
         self.readers: list[tuple[Read, Any]] = []
@@ -132,19 +132,19 @@ class _Survey:
         self._classes: set[type] = set()
         self._compared: set[str] = set()
         self._absent: dict[int, tuple[dict[str, Any], set[str]]] = {}
-        """names that are no globals of a module now"""
+        """names that are currently no globals of a module"""
         self._environment = False
         self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
-        """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
-        # A list and no recursion: a linked list of the user's may be longer than Python's stack is deep.
+        """Record what a function reads, and transitively what that reads; keep other objects for their attributes."""
+        # A list instead of recursion: a user's linked list may be longer than Python's stack is deep.
         pending = [(start, path)]
         while pending:
             current, path = pending.pop()
             if type(current) in _PLAIN or id(current) in self._seen:
                 continue
-            # the object too, not its id alone: a temporary's id may be another object's a moment later
+            # Keep the object, not only its id: a temporary's id may be reused a moment later.
             self._seen[id(current)] = current
             if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True
@@ -173,7 +173,7 @@ class _Survey:
                 self._value(current, path, pending)
 
     def follow_attributes(self) -> None:
-        """Note the attributes that any of the functions names, until there are no more objects and names."""
+        """Record the attributes that any of the functions names, until there are no more objects and names."""
         noted: set[tuple[int, str]] = set()
         compared: set[tuple[int, str]] = set()
         while True:
@@ -254,11 +254,11 @@ class _Survey:
             unseen.append("sys.modules")
         if unseen:
             raise _unseen_variables(self._name, unseen[0], function.__name__)
-        # Builtins, which a global may hide, names that are bound later, and attributes.
+        # builtins, which a global may hide, names that are bound later, and attributes
         absent = frozenset(names).difference(own)
         for name in sorted(absent & _UNSEEN):
             raise _unseen_variables(self._name, f"{name}(…)", function.__name__)
-        self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
+        self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload replaces it
         if is_generated(function):
             self._compared |= names.keys()
         else:
@@ -274,7 +274,7 @@ class _Survey:
                 self._note(functools.partial(getattr, function, attribute), f"{function.__name__}.{attribute}", pending)
 
     def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
-        """Enter the methods that Python, and explorer, call without naming them."""
+        """Record the methods that Python and explorer call implicitly."""
         is_new = cls not in self._classes
         self._classes.add(cls)
         if not is_fixed_class(cls):
@@ -358,7 +358,7 @@ class _Survey:
             self.visit(value, where)
 
     def _descriptor(self, held: Any, name: str, path: str, pending: list[tuple[Any, str]]) -> None:
-        """Note an attribute that code in C reads: a slot, or a field of an object of C."""
+        """Record an attribute that C code reads: a slot, or a field of a C object."""
         read = functools.partial(getattr, held, name, None)
         if read() is read():
             self._note(read, path, pending)
@@ -394,7 +394,7 @@ def _names_in(code: CodeType) -> tuple[dict[str, None], set[str]]:
 
 
 def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> DeclarationError:
-    """The error for contents that are too many to be compared at each call."""
+    """Return the error for contents too large to compare at each call."""
     name = path or "a value"
     if isinstance(value, np.ndarray):
         rule = "a large array that a function reads from outside must not change afterwards"
@@ -413,7 +413,7 @@ def _too_large_to_compare(function: str, value: Any, path: str, size: str) -> De
 
 
 def _unseen_variables(function: str, name: str, caller: str = "") -> DeclarationError:
-    """The error for a builtin or an attribute that reads variables whose names are not in the code."""
+    """Return the error for a builtin or an attribute that reads variables whose names are not in the code."""
     return DeclarationError(
         f"{function} uses {name}" + (f", in {caller}" if caller not in ("", function) else ""),
         rule="a function must read variables by their names: it runs once for many calls, and again when one of them "
@@ -423,7 +423,7 @@ def _unseen_variables(function: str, name: str, caller: str = "") -> Declaration
 
 
 def _stream(function: str, value: Any, path: str) -> DeclarationError:
-    """The error for an object that gives another value each time, such as a generator of random numbers."""
+    """Return the error for an object that returns another value each time, such as a random number generator."""
     return DeclarationError(
         f"{function} reads {path or 'a value'} from outside, a {type(value).__name__}",
         rule="a function's body runs once for many calls, so it must not draw from anything that gives another "
@@ -433,7 +433,7 @@ def _stream(function: str, value: Any, path: str) -> DeclarationError:
 
 
 def _too_many_readers(function: str, path: str, limit: int) -> DeclarationError:
-    """The error for a function that reads more than can be compared at each call."""
+    """Return the error for a function that reads more than can be compared at each call."""
     return DeclarationError(
         f"{function} reads more than {limit:,} variables and attributes from outside, {path} among them",
         rule="what a function reads from outside must be so little that it can be compared at each call",
