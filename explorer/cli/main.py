@@ -1,7 +1,7 @@
 """Entry point of the command line: arguments, errors and exit status of all commands.
 
-An error of the library becomes one message and a status, with no traceback: its text says what to do. Commands are
-modules with the same four names (HELP, DESCRIPTION, arguments, execute).
+An error of the library becomes one message and an exit status, without a traceback; its text includes the fix. Commands
+are modules with the same four names (HELP, DESCRIPTION, arguments, execute).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ No command needs a network, or Graphviz to be installed.
 
 
 _OPTION = re.compile(r"--[a-z-]+")
-"""an option in the help of a command"""
+"""option in the help of a command"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,9 +76,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _spelled_out(arguments: list[str]) -> list[str]:
-    """Return the arguments with the command that ``explorer FILE`` stands for: the page of a file, opened."""
+    """Return the arguments with ``explorer FILE`` expanded to the command that opens the file's page."""
     first = arguments[0] if arguments else "-"
-    is_named = first.startswith("-") or first in COMMANDS  # even where a file or a folder has a command's name
+    is_named = first.startswith("-") or first in COMMANDS  # even if a file or a folder has a command's name
     is_file = not is_named and (Path(first).suffix or Path(first).exists())
     return ["show", "--open", *arguments] if is_file else arguments
 
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parsed(own_arguments: Sequence[str], handed: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command; ends the program for an unknown command or option, and says a near one."""
+    """Return the options of a command; exit with a suggestion for an unknown command or option."""
     top = parser()
     first = own_arguments[0] if own_arguments else "-"
     if not first.startswith("-") and first not in COMMANDS:
@@ -114,7 +114,7 @@ def _parsed(own_arguments: Sequence[str], handed: Sequence[str]) -> argparse.Nam
 
 
 def _near(word: str, known: Iterable[str]) -> str:
-    """Return the known name that is near, as the end of a sentence, or ""."""
+    """Return a similar known name, as the end of a sentence, or ""."""
     near = get_close_matches(word.partition("=")[0], known, 1)
     return f": near is {near[0]}" if near else ""
 
@@ -126,7 +126,7 @@ def _run(own_arguments: Sequence[str], handed: Sequence[str], errors: Outlet, in
             status: int = options.command(options)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
-        # An exception caused by an interrupt is not an error of its own.
+        # An exception caused by an interrupt is not a separate error.
         if not interrupts.came and not isinstance(error, KeyboardInterrupt):
             complain(error, debug=options.debug)
             return 2

@@ -1,7 +1,7 @@
-"""``explorer check``: everything that keeps a model from running, or from being planned as it was.
+"""``explorer check``: all problems that keep a model from running, or from being planned as before.
 
-Made for scripts that build models: it computes nothing, lists all findings and not only the first, and its exit status
-says whether there are any.
+For scripts that build models: it computes nothing, lists all findings rather than only the first, and reports them by
+its exit status.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 _LISTED = 4
-"""maximum number of inputs, and of outputs, that are named"""
+"""maximum number of inputs, and of outputs, that are listed"""
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -81,12 +81,12 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _first(names: Sequence[str]) -> str:
-    """Return some names as a text."""
+    """Return some names as text."""
     return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
 
 
 def _ends(operands: Mapping[str, BlobDefinition]) -> str:
-    """Return operands with the shapes that the file declares: ``x batch×seq×64``."""
+    """Return operands with the shapes declared in the file: ``x batch×seq×64``."""
     from explorer.net.definition.declared_types import symbolic_text
 
     texts = [
@@ -96,7 +96,7 @@ def _ends(operands: Mapping[str, BlobDefinition]) -> str:
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:
-    """Compare the plan of a model with the one in a file, or write that file; return whether they differ."""
+    """Compare the plan of a model with the plan in a file, or write that file; return whether they differ."""
     from explorer.testing.kept_plan import plan_changes, write_plan
 
     recording = net.preview_plan().recording

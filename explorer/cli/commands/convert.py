@@ -1,4 +1,4 @@
-"""``explorer convert``: a model's file written in another format."""
+"""``explorer convert``: write a model file in another format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Write the target, and say what it holds."""
+    """Write the target, and print a summary."""
     from explorer.formats import open, save
     from explorer.formats.registry import format_of
 

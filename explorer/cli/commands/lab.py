@@ -1,4 +1,4 @@
-"""``explorer lab``: JupyterLab on the notebooks, or on a notebook for a model's file."""
+"""``explorer lab``: JupyterLab on the notebooks, or on a notebook for a model file."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Start JupyterLab in place of this process."""
+    """Replace this process by JupyterLab."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise ExplorerError(
             "JupyterLab is not installed",
             rule="JupyterLab must be installed for explorer lab",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
-    # -P keeps this folder off the path of imports: a file jupyterlab.py in it must not be run
+    # -P removes this folder from the import path, so that a file jupyterlab.py in it is not run
     command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
-    # as root, the usual user of a container, JupyterLab starts only if it is told to
+    # as root, the usual user of a container, JupyterLab starts only with an explicit option
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if options.file is None:
         checkout = Path(__file__).parents[3]
         if any((checkout / "notebooks").glob("*.ipynb")):
-            # The models that the notebooks open lie beside their folder, and a double click opens them too.
+            # The models that the notebooks open are next to their folder, and a double click opens them too.
             command += [f"--notebook-dir={checkout}", "--FileContentsManager.preferred_dir=notebooks"]
         else:
             command.append(f"--notebook-dir={Path.cwd()}")
@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def notebook_for(file: Path) -> Path:
-    """Return the notebook for a model's file in this folder; create it if it does not exist."""
+    """Return the notebook for a model file in this folder; create it if it does not exist."""
     from explorer.formats import open
 
     net = open(file)
@@ -98,7 +98,7 @@ their place, from a file (`np.load("x.npz")["images"]`) or a picture."""
 
 
 def _next_steps(where: str, net: Net) -> str:
-    """Return what a reader can do next, with a model that runs or with one that does not."""
+    """Return the reader's next steps, for a model that runs or for one that does not."""
     operators = [operator for operator in net.definition.operators if operator.inputs and operator.outputs]
     steps = [
         "Press the play button of the view, or `.`: it is planned before your eyes, and the panel says why; `?` lists"

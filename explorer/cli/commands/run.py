@@ -1,4 +1,4 @@
-"""``explorer run``: the outputs of a model for arrays or pictures."""
+"""``explorer run``: compute the outputs of a model for arrays or images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ImageNet; several become one batch. Names for the largest scores are printed wit
 
 
 _SHOWN, _LONGEST = 8, 60
-"""texts of an output that are printed, and characters of each"""
+"""maximum number of an output's strings that are printed, and of characters of each"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +127,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _shape(value: Any) -> Any:
-    """Return the shape of an array, those of a sequence's members."""
+    """Return the shape of an array, or the shapes of a sequence's elements."""
     return tuple([member.shape for member in value]) if isinstance(value, list) else tuple(value.shape)
 
 
@@ -153,7 +153,7 @@ def _reference(net: Net, text: str) -> Any:
 
 
 def _described(array: Any) -> str:
-    """Return dtype and shape of an output, and its first texts, or the range of its numbers."""
+    """Return dtype and shape of an output, and its first strings, or the range of its numbers."""
     from explorer.core.types.custom_dtypes import dtype_name, is_text
     from explorer.record.escape import visible
 

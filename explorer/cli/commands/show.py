@@ -33,7 +33,7 @@ Operators that cannot run are drawn too. Weights are only read with --weights or
 """
 
 _LISTED = 4
-"""maximum number of operators that do not fit that are named"""
+"""maximum number of unsuitable operators that are named"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def depth(text: str) -> int:
-    """Return a depth of boxes; argparse makes its error a line."""
+    """Parse a depth of boxes; argparse prints its error."""
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r}: a depth must be a whole number from 0, such as 1")
     return int(text)
@@ -114,7 +114,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _cannot_run(net: Net) -> list[str]:
-    """Return a line for each unknown type, and for the first operators that do not fit."""
+    """Return a line for each unknown type, and for the first unsuitable operators."""
     unknown = net.unknown()
     types = {each.type for each in unknown}
     misfits = [error for name, error in net.problems().items() if net[name].type not in types]
@@ -124,7 +124,7 @@ def _cannot_run(net: Net) -> list[str]:
 
 
 def _refuse_options(options: argparse.Namespace) -> None:
-    """Raise FileError for options of a model that a recording cannot follow."""
+    """Raise FileError for options that need a model, if the file is a recording."""
     refused = [f"--{name}" for name in ("input", "shape", "weights") if getattr(options, name)]
     if refused:
         raise FileError(
@@ -138,7 +138,7 @@ def _refuse_options(options: argparse.Namespace) -> None:
 def _write(
     recording: Recording, output: Path, options: argparse.Namespace, problems: Sequence[str], operators: int = 0
 ) -> int:
-    """Write a recording as the output's ending says, and tell what cannot run and how large the graph is."""
+    """Write a recording according to the output's extension; report what cannot run and the size of the graph."""
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 

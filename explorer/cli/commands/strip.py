@@ -1,4 +1,4 @@
-"""``explorer strip``: notebooks whose pictures stand wherever they are opened, and with outputs alone of a run."""
+"""``explorer strip``: remove widget state and run-specific data from notebooks, so that pictures are always shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Strip the notebooks, or name those that have something to strip."""
+    """Strip the notebooks, or name the notebooks that need stripping."""
     from explorer.cli.support.notebook_strip import strip_files
 
     changed = strip_files(options.files, write=not options.check)

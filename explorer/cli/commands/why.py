@@ -54,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
         try:
             nodes = net.nodes(name)
         except UnknownNameError:
-            # the recording has the operators of branches and bodies, too
+            # the recording also contains the operators of branches and bodies
             if inside := named_inside(plan.recording, name):
                 return inside
             raise

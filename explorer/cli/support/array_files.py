@@ -1,7 +1,7 @@
-"""Array files of commands: ``.npz``, ``.npy`` and pictures.
+"""Array files of commands: ``.npz``, ``.npy`` and images.
 
-Commands read inputs and write outputs here. The keys of an archive are names of a model's operands, which come from a
-file of somebody's: what is written is never named by them unless they are plain names.
+Commands read inputs and write outputs here. The keys of an archive are operand names from an untrusted model file, so
+files are named by them only if they are plain names.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
 
 
 def file_of(text: str) -> Path:
-    """Return the file in ``FILE`` or ``FILE:KEY,KEY``."""
+    """Return the file of ``FILE`` or ``FILE:KEY,KEY``."""
     return _split(text)[0]
 
 
 def _split(text: str) -> tuple[Path, list[str]]:
-    # The file's own name may hold a colon, as a drive of Windows does.
+    # The file's own name may contain a colon, like a Windows drive.
     if os.path.exists(text) or ":" not in text:
         return Path(text), []
     name, _, keys = text.rpartition(":")
@@ -64,7 +64,7 @@ def read(text: str) -> dict[str, Array]:
 
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
+    """Return the net's inputs from the files of ``--input``: images, or arrays by name or in order."""
     texts: list[str] = options.input
     drawn = [text for text in texts if image_inputs.is_picture(text)]
     if not drawn:
@@ -80,7 +80,7 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_count(net: Net, texts: Sequence[str]) -> None:
-    """Raise OperandError for a net with inputs and no files, and for files and a net without inputs."""
+    """Raise OperandError if a net with inputs has no files, or a net without inputs has some."""
     if net.inputs and not texts:
         raise OperandError(
             f"no --input for net {net.name!r}",
@@ -97,14 +97,14 @@ def _check_count(net: Net, texts: Sequence[str]) -> None:
 
 
 def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
-    """Match arrays to the net's inputs: by name if all names are there, else in order if the numbers agree.
+    """Match arrays to the net's inputs, by name if all names exist, else in order if the counts agree.
 
-    The members of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
+    The elements of a sequence ``x`` are the arrays ``x.0``, ``x.1``, …
     """
     pairs = [(key, array) for text in texts for key, array in read(text).items()]
     names = list(net.inputs)
     arrays: dict[str, Any] = dict(pairs)
-    if len(arrays) == len(pairs):  # a name that two files have says of neither which input it is
+    if len(arrays) == len(pairs):  # a name in two files does not identify its input
         for name, blob in net.inputs.items():
             if blob.is_sequence:
                 members = takewhile(arrays.__contains__, (f"{name}.{place}" for place in count()))
@@ -134,7 +134,7 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def members(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by name with the members of a sequence ``x`` as ``x.0``, ``x.1``, …, as files hold them."""
+    """Return values by name, with the elements of a sequence ``x`` as ``x.0``, ``x.1``, …, as in files."""
     named = {}
     for name, value in values.items():
         parts = {f"{name}.{place}": member for place, member in enumerate(value)} if isinstance(value, tuple) else {}
@@ -143,11 +143,11 @@ def members(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a ``.npz`` file; a name that is no plain file name becomes ``output_n``."""
+    """Return the bytes of a ``.npz`` file; a name that is not a plain file name becomes ``output_n``."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):
-            # Archives are unpacked: a name with a slash or ".." could leave the folder that they are unpacked to.
+            # Archives are unpacked, and a name with a slash or ".." could escape the target folder.
             kept = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
             if kept != name:
                 report(f"output {name!r} is written as {kept!r}")

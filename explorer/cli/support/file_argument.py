@@ -1,4 +1,4 @@
-"""Argument that names the model's file of a command."""
+"""Argument for the model file of a command."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import argparse
 from pathlib import Path
 
 GRAPHS = "x.onnx, x.pnnx.param, x.tflite, x.pt2, x.json"
-"""files of graphs, as a help text names them"""
+"""graph files, as listed in help texts"""
 WEIGHTS = "x.safetensors, x.gguf, x.npz, x.npy"
-"""files of weights alone, which can be looked at, and not run"""
+"""files with weights only, which can be inspected but not run"""
 
 
 def arguments(parser: argparse.ArgumentParser, *, weights: bool = True, required: bool = True) -> None:
-    """Declare the file; ``weights`` says whether a file of weights alone is of use to the command."""
+    """Declare the file; ``weights`` specifies whether the command accepts files with weights only."""
     parser.add_argument(
         "file", metavar="FILE", type=Path, nargs=None if required else "?",
         help=f"a model's file: {GRAPHS}" + f"; or one of weights alone: {WEIGHTS}" * weights,

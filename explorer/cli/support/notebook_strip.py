@@ -18,15 +18,15 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATE = "application/vnd.jupyter.widget-state+json"
 _PICTURES = ("image/svg+xml", "application/vnd.explorer+json")
 _OF_A_MACHINE = ("language_info", "trusted")
-"""metadata of a notebook that Jupyter writes anew for each kernel"""
+"""notebook metadata that Jupyter rewrites for each kernel"""
 _OF_A_RUN = ("execution", "trusted", "ExecuteTime")
-"""metadata of a cell that each run writes anew: times, and whether it is trusted"""
+"""cell metadata that each run rewrites: times, and whether the cell is trusted"""
 _KERNEL = ("python3", "Python 3")
-"""name of Python's kernel, and the display name that it has; installations call it differently"""
+"""name of Python's kernel, and its display name, which depends on the installation"""
 
 
 def strip_notebook(notebook: dict[str, Any]) -> int:
-    """Remove what a run and a machine leave beside the outputs; return the number of changes."""
+    """Remove data of a run and a machine other than outputs; return the number of changes."""
     return strip_widgets(notebook) + _strip_metadata(notebook) + sum(map(_strip_outputs, notebook["cells"]))
 
 
@@ -43,7 +43,7 @@ def _strip_metadata(notebook: dict[str, Any]) -> int:
 
 
 def _strip_outputs(cell: dict[str, Any]) -> int:
-    """Remove empty outputs: a progress bar that has gone leaves one, on machines that were slow enough to show it."""
+    """Remove empty outputs, which progress bars leave on machines slow enough to show them."""
     outputs = cell.get("outputs", [])
     kept = [output for output in outputs if output["output_type"] != "display_data" or output["data"]]
     if len(kept) < len(outputs):
@@ -52,7 +52,7 @@ def _strip_outputs(cell: dict[str, Any]) -> int:
 
 
 def strip_widgets(notebook: dict[str, Any]) -> int:
-    """Remove the widgets that have a picture beside them, and their state; return the number of changes.
+    """Remove widgets that have a picture next to them, and their state; return the number of changes.
 
     Widgets without a picture keep their state, since nothing else of them would be left to see. State that is no object
     is removed: nothing can read it.
@@ -78,7 +78,7 @@ def stripped(path: Path) -> tuple[int, str]:
     try:
         notebook = json.loads(data)
         changes = strip_notebook(notebook) if notebook["nbformat"] == 4 else -1
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # whatever a wrong shape leads to
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # possible results of a wrong shape
         changes = -1
     if changes < 0:
         raise FileError(
@@ -87,13 +87,13 @@ def stripped(path: Path) -> tuple[int, str]:
             rule="a notebook must be JSON of Jupyter's format 4",
             fix="open it in JupyterLab and save it, which converts older formats",
         )
-    # As nbformat writes it, so that nothing else in the file changes; lone surrogates stay escaped.
+    # Formatted like nbformat, so that nothing else in the file changes; lone surrogates stay escaped.
     text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     return changes, text.encode("utf-8", "backslashreplace").decode()
 
 
 def strip_files(paths: list[Path], *, write: bool = True) -> list[Path]:
-    """Strip notebooks in place and return those with changes; the others are left as they are.
+    """Strip notebooks in place and return those with changes; others are left unchanged.
 
     Nothing is written unless all files are notebooks.
     """

@@ -11,7 +11,7 @@ from explorer.core.files.atomic_write import check_writable
 
 
 def stem(path: Path) -> str:
-    """Return a model's name: the file's name without endings."""
+    """Return a model's name, which is the file name without extensions."""
     return path.name.removesuffix(".param").removesuffix(".pnnx")
 
 
@@ -29,8 +29,8 @@ def check_output(output: Path, read: Iterable[Path]) -> None:
 
 
 def _with_weights(path: Path) -> list[Path]:
-    """Return a file, and the one that has its weights where its format keeps them in another."""
-    from explorer.formats.registry import format_of  # slow to import, and help needs none
+    """Return a file, and the file of its weights if its format stores them separately."""
+    from explorer.formats.registry import format_of  # slow to import, and not needed for help
 
     entry = format_of(path.name)
     return [path, path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [path]
@@ -41,7 +41,7 @@ def _is_same(file: Path, other: Path) -> bool:
 
 
 def ending_error(output: Path, endings: str, fix: str) -> FileError:
-    """Return the error for an output without one of the endings; ``fix`` is the ending of the name that it proposes."""
+    """Return the error for an output without one of the extensions; ``fix`` is the suggested extension."""
     return FileError(
         f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
         path=str(output),

@@ -1,4 +1,4 @@
-"""Option that says the shapes of inputs with which a command looks at a model."""
+"""Option for the input shapes with which a command inspects a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def assume(net: Net, options: argparse.Namespace) -> Net:
-    """Look at a net with the shapes that were given; raises an error for one that does not fit its input."""
+    """Assume the given shapes for a net; raise an error for a shape that does not fit its input."""
     return net.assume(dict(options.shape))
 
 

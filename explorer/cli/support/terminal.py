@@ -39,19 +39,19 @@ class Outlet(io.TextIOBase):
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Write a text with everything but line ends made visible."""
+        """Write text with everything but line ends made visible."""
         self._pass_on("\n".join(map(visible, text.split("\n"))))
         return len(text)
 
     def draw_over(self, text: str) -> None:
-        """Replace the line drawn last by another one; an empty text removes it."""
+        """Replace the last drawn line; an empty string removes it."""
         self._pass_on(_OVER + visible(text))
         self.flush()
 
     def flush(self) -> None:
         """Flush the stream; raise OSError if it cannot be written."""
         with self._kept():
-            # Python flushes what is collected, maybe long after the stream is closed.
+            # Python flushes the buffer, maybe long after the stream is closed.
             if self._stream is not None and not self._stream.closed:
                 self._stream.flush()
 
@@ -89,7 +89,7 @@ class Outlet(io.TextIOBase):
     def _give_up(self) -> None:
         stream, self._stream = self._stream, None
         with contextlib.suppress(OSError, ValueError):  # a stream without a file has no buffer
-            # text that is still buffered goes to the null device, else Python's flush at exit would fail once more
+            # buffered text goes to the null device, since Python's flush at exit would otherwise fail again
             number = os.open(os.devnull, os.O_WRONLY)
             os.dup2(number, stream.fileno() if stream is not None else number)
             os.close(number)
@@ -107,7 +107,7 @@ def terminal() -> Iterator[Outlet]:
         yield errors
     finally:
         sys.stdout, sys.stderr = before
-        with contextlib.suppress(OSError):  # reported already, if possible
+        with contextlib.suppress(OSError):  # already reported, if possible
             answers.flush()
         errors.flush()
 
@@ -133,7 +133,7 @@ def tell(text: str) -> None:
 
 def report(line: str) -> None:
     """Print a line about the work done to standard error, where it does not mix with the answer."""
-    # In one piece: an interrupt between a line and its end would leave its own message behind it.
+    # In one piece, since an interrupt between a line and its end would print its message on the same line.
     print(f"{visible(line)}\n", end="", file=sys.stderr)
 
 
