@@ -66,7 +66,7 @@ export interface ExplanationTable {
   numerics: string;
 }
 
-/** Operator of a model's file: its attributes and weights as the file names them. */
+/** Operator of a model file: its attributes and weights with the names used in the file. */
 export interface FileOperator {
   scope: number;
   attributes: [string, string][];
@@ -89,7 +89,7 @@ export interface GroupTable {
   titles: [string, number][];
 }
 
-/** Input or output of a model; of a sequence each member has a row, named ``x[0]``, ``x[1]``, … */
+/** Input or output of a model; each member of a sequence has its own row, named ``x[0]``, ``x[1]``, … */
 export interface InterfaceRow {
   direction: "input" | "output";
   name: string;
@@ -104,7 +104,7 @@ export interface ItemTable {
   rank?: number;
 }
 
-/** Kernel in the schedule: the nodes it computes (the last one is its result) and its place. */
+/** Kernel in the schedule: the nodes it computes (the last one is its result) and its memory. */
 export interface Kernel {
   nodes: number[];
   level: number;
@@ -311,7 +311,7 @@ export interface StageTable {
   counts: [string, string][];
 }
 
-/** Measured run of one kernel, in µs from the start of the run; ``live`` bytes are those planned for the kernel. */
+/** Measured run of one kernel, in µs from the start of the run; ``live`` are the bytes planned for the kernel. */
 export interface Step {
   kernel: number;
   start: number;
