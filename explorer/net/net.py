@@ -452,7 +452,8 @@ class Net:
         table = editor and editor.table
         if table is not None and name in table:
             return OperatorCall(name, table, self.add)
-        near = difflib.get_close_matches(name, dir(self) if table else [], n=4)
+        known = [each for each in dir(self) if not each.startswith("_")] if table else []
+        near = difflib.get_close_matches(name, known, n=4)
         hint = f"; near names: {', '.join(near)}" if near else ""
         if name in ("to", "cuda", "cpu"):
             hint = ": use net.to_device('cuda')"

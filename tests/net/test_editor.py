@@ -73,6 +73,8 @@ def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
 
     with pytest.raises(UnknownNameError, match=r"unknown operator type of mine 'Grwo'\n.*Grow"):
         net.add("Grwo", "x")
+    with pytest.raises(AttributeError, match=r"^(?!.*near names: .*\b_)"):  # names of private attributes are no hints
+        net.lock  # noqa: B018
     with pytest.raises(AttributeError, match=r"no operator type 'Grwo'; near names: Grow$"):
         net.Grwo  # noqa: B018
     with pytest.raises(AttributeError, match=r"no operator type 'xyzzyxyzzy'$"):
