@@ -102,6 +102,7 @@ LAWS = {
     "tests/laws/test_kernels.py": "bump or examples_cover",
     "tests/laws/test_gradients.py": "bump",
     "tests/laws/test_numerics.py": "cosine",
+    "tests/laws/test_other_dtypes.py": "cosine",
     "tests/laws/test_numpy.py": "shared_by_chance",
     "tests/laws/test_claims.py": "cosine or countpowers or every_reason",
     "tests/plan/test_reasons.py": "cosine or countpowers or page_is_current or belongs_to_one or name_a_rule",
