@@ -85,6 +85,8 @@ def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
     for folder in ("explorer", "tests"):
         (root / folder).mkdir(parents=True)
     (root / "explorer" / "__init__.py").write_text("", encoding="utf-8")
+    # pytest loads the plugin of the installed package from the package of this name
+    (root / "explorer" / "pytest_plugin.py").write_text("", encoding="utf-8")
     (root / "explorer" / "double.py").write_text("def double(x):\n    return 2 * x\n", encoding="utf-8")
     (root / "tests" / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     for name, expected in {"right": "6", "wrong": "7", "blind": "double(3)"}.items():

@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from pairs import net
 nets = [net(number, 700) for number in range(4)]
-print("save_view", flush=True)
+print("saving", flush=True)
 while True:
     for one in nets:
         one.save(sys.argv[2])
