@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from tests.support.small_module import data
 
 T = ex.train
-
-
-def data(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of 2 × 3 elements, and labels of 2."""
-    generator = np.random.default_rng(5)
-    return generator.normal(size=(count, 2, 3)), generator.normal(size=(count, 2))
 
 
 def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:

@@ -11,7 +11,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.types.tensor_type import broadcast_shapes, normalize_axis
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.reshape import part, parts
+from explorer.formats.pnnx.operators.reshape import Part
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.signature import Ints, Names, Unused
 from explorer.ops.base import broadcast_to, cast
@@ -166,24 +166,9 @@ def select_scatter(input: Expr, src: Expr, dim: int, index: int) -> Expr:
 
 
 @file_operator("Tensor.slice_copy")
-def slice_copy(
-    input: Expr,
-    src: Expr,
-    *,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
-    select: int | None = None,
-    dims: Ints | None = None,
-    starts: Ints = (),
-    ends: Ints = (),
-    steps: Ints = (),
-    selects: Ints = (),
-) -> Expr:
+def slice_copy(input: Expr, src: Expr, *, part: Part) -> Expr:
     """A tensor with one part replaced, as ``x[1:3, ::2] = y`` does."""
-    x = input
-    index = part(x, dim, start, end, step, select) if dims is None else parts(x, dims, starts, ends, steps, selects)
+    x, index = input, part.index(input)
     claim_constant("indices of elements", x.size)
     try:
         indices = np.arange(x.size).reshape(x.shape)[index]

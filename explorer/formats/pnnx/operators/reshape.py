@@ -6,6 +6,7 @@ expression (``size(@0,1)``) is evaluated before a function is called.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from explorer.core.errors import OperandError
@@ -121,46 +122,45 @@ def narrow(input: Expr, dim: int, start: int, length: int) -> Expr:
     return input[(*[slice(None)] * axis, slice(first, first + length))]
 
 
+@dataclass(frozen=True)
+class Part:
+    """A range of one axis or one index of it, or ranges of several axes; an end beyond the axis is its end."""
+
+    dim: int = 0
+    start: int | None = None
+    end: int | None = None
+    step: int = 1
+    select: int | None = None
+    dims: Ints | None = None
+    starts: Ints = ()
+    ends: Ints = ()
+    steps: Ints = ()
+    selects: Ints = ()
+
+    def index(self, x: Expr) -> tuple[Any, ...]:
+        """Return the index of the part of x; raises OperandError for ranges that do not fit the axes."""
+        if self.dims is None:
+            axis = normalize_axis(self.dim, x.ndim, "slice")
+            # with an index, the range is empty: start=0 end=0 step=0
+            item = slice(self.start, self.end, self.step) if self.select is None else self.select
+            return (*[slice(None)] * axis, item)
+        axes = [normalize_axis(axis, x.ndim, "slice") for axis in self.dims]
+        ranges = self.starts, self.ends, self.steps, self.selects
+        if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
+            raise OperandError(
+                f"dims={tuple(axes)}, starts, ends, steps, selects={ranges}",
+                rule="each axis must be there once, with one start, end, step and index",
+            )
+        items: list[Any] = [slice(None)] * x.ndim
+        for axis, start, end, step, index in zip(axes, *ranges, strict=True):
+            items[axis] = slice(start, end, step) if index == _NO_INDEX else index
+        return tuple(items)
+
+
 @file_operator("Tensor.slice", "torch.slice")
-def slice_(
-    input: Expr,
-    *,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
-    select: int | None = None,
-    dims: Ints | None = None,
-    starts: Ints = (),
-    ends: Ints = (),
-    steps: Ints = (),
-    selects: Ints = (),
-) -> Expr:
-    """Ranges of axes, or the parts at one index of each; an end beyond the axis is its end."""
-    if dims is None:
-        return input[part(input, dim, start, end, step, select)]
-    return input[parts(input, dims, starts, ends, steps, selects)]
-
-
-def part(x: Expr, dim: int, start: int | None, end: int | None, step: int, select: int | None) -> tuple[Any, ...]:
-    """Return the index of a range of one axis of x, or of one index of it."""
-    axis = normalize_axis(dim, x.ndim, "slice")
-    # with an index, the range is empty: start=0 end=0 step=0
-    return (*[slice(None)] * axis, slice(start, end, step) if select is None else select)
-
-
-def parts(x: Expr, dims: Ints, *ranges: Ints) -> tuple[Any, ...]:
-    """Return the index of ranges of several axes of x: their starts, ends, steps and indices."""
-    axes = [normalize_axis(axis, x.ndim, "slice") for axis in dims]
-    if len({*axes}) != len(axes) or any(len(each) != len(axes) for each in ranges):
-        raise OperandError(
-            f"dims={tuple(axes)}, starts, ends, steps, selects={ranges}",
-            rule="each axis must be there once, with one start, end, step and index",
-        )
-    items: list[Any] = [slice(None)] * x.ndim
-    for axis, start, end, step, index in zip(axes, *ranges, strict=True):
-        items[axis] = slice(start, end, step) if index == _NO_INDEX else index
-    return tuple(items)
+def slice_(input: Expr, *, part: Part) -> Expr:
+    """Ranges of axes, or the parts at one index of each."""
+    return input[part.index(input)]
 
 
 @file_operator("torch.cat", "torch.concat")
