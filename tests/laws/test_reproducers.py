@@ -108,6 +108,16 @@ def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() ->
 
 
 @pytest.mark.spec("P-19")
+def test_the_cell_has_no_variable_that_its_functions_could_read() -> None:
+    """A variable named like an operation in a function would have it traced again, and its calls would differ."""
+    both = ex.function(lambda v: (v * 0.5, ex.tanh(v)))
+    first = both(ex.tensor(np.ones(3)))[0]
+    plan = prepared(both(first * ex.tensor(np.ones(3), name="tanh"))[1])
+    (decision,) = [decision for decision in plan.recording.decisions if decision.code == "depth"]
+    assert "multiply2 = ex.multiply(" in plan.reproducer(decision)
+
+
+@pytest.mark.spec("P-19")
 def test_what_cannot_be_reproduced_says_why() -> None:
     """A decision of another plan, and an operation whose attribute is a function, are refused with the reason."""
 

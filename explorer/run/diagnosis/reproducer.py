@@ -318,6 +318,9 @@ class Source:
         results = ", ".join([self.names[node.uid] for node in body.outputs])
         inside = [*self.lines, f"return {results}"]
         (self.names, self._used), self.lines = outer, lines
+        # A variable of the cell with a name that a function reads, if only as an attribute (``ex.add``), would have the
+        # function traced again, because what it captures is found by names.
+        self._used.update(re.findall(r"\w+", " ".join(inside)))
         first = self._named.setdefault(body.name, name)
         self.functions += [
             *[""] * bool(self.functions),
