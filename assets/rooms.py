@@ -1,6 +1,6 @@
-"""Draw the rooms of the package from its imports into CONTRIBUTING.md: ``python assets/rooms.py``.
+"""Write the diagram of packages in CONTRIBUTING.md from their imports: ``python assets/rooms.py``.
 
-A package stands one line above the highest of those that it imports; behind it are its rooms and what it imports.
+The height of a package is one more than the greatest height among its imports. Its folders and imports follow.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "explorer"
 GUIDE = ROOT / "CONTRIBUTING.md"
-BEGIN, END = "<!-- rooms: made by assets/rooms.py -->\n", "<!-- end of rooms -->\n"
+BEGIN, END = "<!-- packages: written by assets/rooms.py -->\n", "<!-- end of packages -->\n"
 
 
 @cache
 def imported(path: Path) -> set[str]:
-    """The packages of explorer that a file imports, those met when types are checked among them."""
+    """Return the packages of explorer that a file imports, including imports under ``TYPE_CHECKING``."""
     return set(_imports(path))
 
 
@@ -36,7 +36,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def packages() -> dict[str, set[str]]:
-    """Package → the packages that it imports."""
+    """Return a dict of packages and the packages that each imports."""
     found: dict[str, set[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).parts[0].removesuffix(".py")
@@ -46,7 +46,7 @@ def packages() -> dict[str, set[str]]:
 
 
 def drawing() -> str:
-    """The packages by height, the highest first, each with its rooms and with what it imports."""
+    """Return the packages from the highest to the lowest, with their folders and imports."""
     imports = packages()
     height: dict[str, int] = {}
     while len(height) < len(imports):
@@ -57,15 +57,15 @@ def drawing() -> str:
     lines = []
     for name in sorted(imports, key=lambda name: (-height[name], name)):
         folder = SOURCE / name
-        rooms = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        folders = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
         below = ", ".join(sorted(imports[name], key=lambda other: (-height[other], other)))
-        lines.append(f"{height[name]:2}  {name:8} {' · '.join(rooms)}".rstrip())
+        lines.append(f"{height[name]:2}  {name:8} {' · '.join(folders)}".rstrip())
         lines += [f"             ↓ {below}"] if below else []
     return "```text\n" + "\n".join(lines) + "\n```\n"
 
 
 def drawn(text: str) -> str:
-    """The guide with the drawing as it is now."""
+    """Return the guide with a current diagram."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + drawing() + END + rest.partition(END)[2]
 

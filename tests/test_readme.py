@@ -1,4 +1,4 @@
-"""README.md and docs/ are true: their examples run, their links lead somewhere, their commands exist."""
+"""README.md and docs/ are correct: examples run, links have targets, and commands exist."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def run(folder: Path, *arguments: str) -> None:
 
 
 def located(text: str) -> str:
-    """Replace the folder of assets, which pages name as from the root of the repository."""
+    """Replace ``assets/``, which is relative to the repository's root in pages, by the absolute path."""
     return re.sub(r"\bassets/", f"{(ROOT / 'assets').as_posix()}/", text)
 
 
 def headings(text: str) -> set[str]:
-    """Anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     outside = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     return {
         re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
@@ -54,22 +54,33 @@ COMMANDS = sorted(
 
 @pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
 def test_the_lines_run(name: str, tmp_path: Path) -> None:
-    """The Python lines of a page run, in their order, as they are printed.
+    """The Python blocks of a page run in order, exactly as printed.
 
-    They run in a process of their own, since they declare operations whose names other tests declare, too.
+    They run in a separate process, because other tests declare operations with the same names.
     """
     (tmp_path / "page.py").write_text(located("\n".join(blocks(name, "python"))), encoding="utf-8")
     run(tmp_path, "page.py")
 
 
-def test_the_readme_has_lines_and_commands() -> None:
+@pytest.mark.spec("H-9", headline=True)
+def test_the_readme_has_every_part() -> None:
+    """Introduce Explorer in the README: picture, install, five lines, three uses, other tools, where it runs, links."""
+    assert [line[3:] for line in TEXTS["README.md"].splitlines() if line.startswith("## ")] == [
+        "Install",
+        "Five lines",
+        "Three uses",
+        "Explorer or …?",
+        "Where it runs",
+        "Links",
+    ]
+    assert "<picture>" in TEXTS["README.md"]
     assert blocks("README.md", "python")
     assert COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(command: str, tmp_path: Path) -> None:
-    """The commands of ``explorer`` run on the files of the repository, and none reports a fault."""
+    """Each ``explorer`` command in the pages succeeds on the repository's files."""
     run(tmp_path, "-m", *shlex.split(located(command)))
 
 
@@ -86,7 +97,7 @@ def test_a_link_leads_somewhere(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/")])
 def test_a_page_begins_with_its_question_and_is_listed(name: str) -> None:
-    """A page has a title, then one question in bold; the index has the question, too."""
+    """A page has a title and then one question in bold, which the index repeats."""
     lines = TEXTS[name].splitlines()
     assert lines[0].startswith("# ")
     question = re.fullmatch(r"\*\*(.+\?)\*\*", lines[2])
