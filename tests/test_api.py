@@ -56,7 +56,7 @@ def test_a_view_without_source_holds_no_text_of_the_program(program: tuple[ex.Ex
 
 @pytest.mark.spec("V-1", headline=True)
 def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """Step through a plan before and after its run: the view gains the run, and keeps stage and selection."""
+    """Step through a plan before and after its run; the view adds the run, and keeps the stage and selection."""
     product, root = program
     plan = ex.EvalPlan()
     plan.register(root)
@@ -183,7 +183,7 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
 
 @pytest.mark.spec("V-9", headline=True)
 def test_a_view_takes_and_gives_expressions_and_operators() -> None:
-    """Select in both directions: a view takes expressions, operators, names and ids, and gives what is selected."""
+    """Select expressions, operators, names and ids from Python, and read the selection of the view."""
     net = ex.open(ASSETS / "digits.pnnx.param")
     view: Any = net.explore()
     conv2, relu2 = view.recording.nodes.label.index("conv2d", 5), net.nodes("relu2")[-1]

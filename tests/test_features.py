@@ -1,7 +1,8 @@
-"""FEATURES.md, made from the tests: ``make features`` writes it, this test keeps it true.
+"""Generation of FEATURES.md from the tests (``make features``), and a test that the file is current.
 
-A row works when tests say so with ``@pytest.mark.spec("V-1")``. One of them shows the row's main claim, which is the
-first sentence of its docstring: ``@pytest.mark.spec("V-1", headline=True)``, the row named first.
+Tests name the rows that they show with ``@pytest.mark.spec("V-1")``. One test per row has
+``@pytest.mark.spec("V-1", headline=True)``, with this row as the first argument. The first sentence of its docstring is
+the row's main claim.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FAMILIES = {
 }
 """The families of row ids, in the order of the table."""
 OUT = {"skip", "skipif", "xfail"}
-"""Marks of a test that does not show, on every machine, that something works."""
+"""Marks of tests that may not run, and therefore show nothing."""
 
 
 class Test(NamedTuple):
@@ -43,11 +44,11 @@ class Test(NamedTuple):
     sentence: str
     rows: tuple[str, ...]
     headline: str = ""
-    """the row whose main claim it shows"""
+    """row whose main claim the test shows"""
 
 
 def marked(tests: Path) -> list[Test]:
-    """Every test that names rows, in order of path and line."""
+    """Return the tests that name rows, ordered by path and line."""
     results = []
     for path in sorted(tests.rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -90,7 +91,7 @@ def _order(row: str) -> tuple[int, int]:
 
 
 class Row(NamedTuple):
-    """A row as tests/rows.toml has it."""
+    """A row of tests/rows.toml."""
 
     title: str
     open: str = ""
@@ -98,13 +99,13 @@ class Row(NamedTuple):
 
 
 def rows_of(tests: Path) -> dict[str, Row]:
-    """Every row by its id, in the order of the table; raises ValueError for an id that is none."""
+    """Return a dict of ids and rows, in the order of the table; raise ValueError for an invalid id."""
     written = tomllib.loads((tests / "rows.toml").read_text(encoding="utf-8"))
     return {row: Row(**written[row]) for row in sorted(written, key=_order)}
 
 
 def _headline(row: str, tests: list[Test]) -> Test:
-    """Return the one test that shows a row's main claim; raises ValueError where there is none, or several."""
+    """Return the test that shows a row's main claim; raise ValueError unless there is exactly one."""
     headlines = [test for test in tests if test.headline == row]
     if len(headlines) != 1 or not headlines[0].sentence:
         found = ", ".join(f"{test.path}::{test.name}" for test in headlines) or "none"
@@ -116,7 +117,7 @@ def _headline(row: str, tests: list[Test]) -> Test:
 
 
 def table(tests: Path) -> str:
-    """FEATURES.md as the tests and tests/rows.toml have it; raises ValueError where the two contradict each other."""
+    """Return the text of FEATURES.md; raise ValueError if the tests and tests/rows.toml contradict each other."""
     rows, result = rows_of(tests), marked(tests)
     naming: dict[str, list[Test]] = {}
     for test in result:
@@ -131,8 +132,8 @@ def table(tests: Path) -> str:
     lines = [
         "# Features",
         "",
-        "Every row: what works, and the test that shows it. Written by `make features` from the tests' marks and",
-        "tests/rows.toml; not by hand. *Open* names what a row still lacks; of an *owed* row nothing is there yet.",
+        "Each row states a feature and the test that shows it. `make features` generates this page from marks of tests",
+        "and tests/rows.toml. *Open* names missing parts of a row. An *owed* row has not been started.",
     ]
     last = None
     for row, (title, missing, owed) in rows.items():
@@ -158,7 +159,7 @@ def table(tests: Path) -> str:
 
 
 def test_features_are_up_to_date() -> None:
-    """FEATURES.md lists every row: with a test that carries its id, or as owed; no test carries another id."""
+    """FEATURES.md lists every row with a test or as owed, and no test names another row."""
     written = FEATURES.read_text(encoding="utf-8") if FEATURES.exists() else ""
     assert written == table(TESTS), "FEATURES.md and the tests differ: run `make features`"
 
@@ -172,7 +173,7 @@ def tests(tmp_path: Path) -> Path:
 
 
 def test_a_row_names_its_headline(tests: Path) -> None:
-    """A row has the sentence of the one test that shows its main claim; none, two, or one without words are refused."""
+    """A row has the sentence of its headline test; no, several, or undocumented headline tests are rejected."""
     (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why_panel():\n    '''A detail.'''\n")
     headline = (
         "@pytest.mark.spec('{}', '{}', headline=True)\ndef test_{}():\n    '''The panel says\n    why. And more.'''\n"
@@ -195,7 +196,7 @@ def test_a_row_names_its_headline(tests: Path) -> None:
 
 
 def test_rows_without_a_test_are_owed_or_refused(tests: Path) -> None:
-    """A row stands in the table whether a test shows it or not; that a row has no test must be written down."""
+    """A row without a test is in the table only if it is marked as owed."""
     (tests / "rows.toml").write_text('[T-1]\ntitle = "modules"\nowed = true\n[V-2]\ntitle = "the panel"\n')
     with pytest.raises(ValueError, match="V-2 has no test"):
         table(tests)

@@ -37,7 +37,7 @@ def held(page: str) -> dict[str, object]:
 @pytest.mark.spec("V-14", headline=True)
 @pytest.mark.parametrize("ending", sorted(WRITERS))
 def test_the_ending_chooses_the_form(view, ending: str, tmp_path: Path) -> None:
-    """Export a view as a page, SVG, PNG, DOT, text or JSON, chosen by the file's ending."""
+    """Export a view as a page, SVG, PNG, DOT, text or JSON; the file extension selects the form."""
     path = tmp_path / f"view{ending.upper()}"
     view.save(path)
     content = path.read_bytes()

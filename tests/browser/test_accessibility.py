@@ -130,7 +130,7 @@ WALK_BY_ARROWS = """() => {
 @pytest.mark.spec("V-13", headline=True)
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
 def test_the_arrow_keys_reach_every_node_and_box(show, name):
-    """Reach every node and box by the keyboard, with all boxes open and with all closed."""
+    """Reach every node and box with the keyboard, with all boxes open or closed."""
     view = show(recorded(name))
     for key in ("e", "c"):
         press(view, key)

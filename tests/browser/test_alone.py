@@ -86,7 +86,7 @@ def test_outputs_are_marked_wherever_they_stand(show, theme):
 
 @pytest.mark.spec("V-4", headline=True)
 def test_a_merged_node_says_which_it_stands_for(show):
-    """Show numbers, levels and chains of nodes, ×n for duplicates and which they are, and kernels as boxes."""
+    """Show numbers, levels and chains of nodes, ×n and the merged nodes for duplicates, and kernels as boxes."""
     view = show(sample.mlp(), position=4)
     view.locator(".ex-node", has=view.page.locator(".ex-badge")).click()
     expect(view.locator(".ex-why")).to_contain_text("represents 2 equal nodes")
@@ -159,7 +159,7 @@ def test_search_finds_nodes_and_decisions_and_goes_there(show):
 
 @pytest.mark.spec("V-7", "V-13", headline=True)
 def test_boxes_open_and_close_by_keys_and_double_click(show):
-    """Open and close boxes of scopes one by one or all, by keys or a double click."""
+    """Open and close boxes of scopes one by one or all at once, with keys or a double-click."""
     view = show(sample.transformer())
     closed = view.locator(".ex-closed").first
     before = view.locator(".ex-node").count()

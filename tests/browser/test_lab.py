@@ -74,7 +74,7 @@ def test_a_run_adds_its_steps_and_leaves_the_reader_where_they_are(notebook):
 
 @pytest.mark.spec("V-16", headline=True)
 def test_two_views_of_one_widget_and_another_widget(notebook):
-    """Show one widget in several views and another widget next to it, each with its own state."""
+    """Show one widget in several views, and another widget next to it, each with its own state."""
     book = notebook(SHOW, "view", "other = GraphView(sample.mlp())\nother")
     first, same, other = book.view(0), book.view(1), book.view(2)
     first.get_by_role("button", name="a step forward").click()

@@ -54,7 +54,7 @@ def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
 
 @pytest.mark.spec("V-11", headline=True)
 def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
-    """Light the gradient of a selected layer or node and the values saved for it; links lead both ways."""
+    """Highlight the gradient of a selected layer or node and the values saved for it, with links in both directions."""
     view = show(perceptron)
     box(view, "activation · Sigmoid").click()
     lit = view.locator(".ex-lit-backward")

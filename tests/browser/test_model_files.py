@@ -62,7 +62,7 @@ def drawn(tab: Locator) -> Locator:
 @pytest.mark.spec("V-17", headline=True)
 @pytest.mark.parametrize("theme", representatives(["Light", "Dark"], ["Light"]))
 def test_a_double_click_on_a_model_opens_the_explorer(page: Page, folder: Path, theme: str) -> None:
-    """Open the explorer by a double click on an .onnx or .pnnx.param file in JupyterLab."""
+    """Open Explorer with a double-click on an .onnx or .pnnx.param file in JupyterLab."""
     for name in ("digits.onnx", "digits.pnnx.param", "digits.pnnx.bin"):
         shutil.copy(ASSETS / name, folder)
     opened(page, folder, f"JupyterLab {theme}")

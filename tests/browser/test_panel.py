@@ -40,7 +40,7 @@ def costs(view):
 
 @pytest.mark.spec("V-19", headline=True)
 def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digits):
-    """Sum parameters, flops, bytes and time over a selected box, and over the graph."""
+    """Sum parameters, flops, bytes and time over a selected box or the whole graph."""
     nodes, scopes = digits.nodes, digits.scopes
     view = show(digits)
     sizes = [int(np.prod(digits.type_of(n).shape)) for n in range(len(nodes))]
@@ -101,7 +101,7 @@ def test_a_model_says_at_once_what_it_is(show, digits):
 
 @pytest.mark.spec("V-2", headline=True)
 def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
-    """Show why for a node: what was declined for it, and the reason, in full."""
+    """Show the full reason for every change that was declined for a node."""
     declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
     reason = render(declined.reason, declined.facts, digits.nodes.label.__getitem__)
     stage = digits.stages[declined.stage]
@@ -143,7 +143,7 @@ def test_a_decision_that_nothing_would_change_is_explained_without_advice(show, 
 
 @pytest.mark.spec("V-23", headline=True)
 def test_decisions_are_filtered_by_verdict_and_by_words(show):
-    """Filter the decisions of a stage by verdict and words; the filter stays from step to step."""
+    """Filter the decisions of a stage by verdict and words; the filter stays active while stepping."""
     recording = sample.mlp()
     view = show(recording, position=5)
     rows = view.locator(".ex-decisions li").filter(has=view.page.locator("button"))
@@ -485,7 +485,7 @@ def test_a_picture_of_a_value_says_which_part_it_shows(show):
 
 @pytest.mark.spec("V-6", headline=True)
 def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject(show):
-    """Show the value of a selected node: statistics, NaN and inf, a histogram and a picture."""
+    """Show the value of a selected node: statistics, NaN and inf, a histogram and an image."""
     images = np.load(ASSETS / "digits.npz")["images"][:4].astype(np.float32)
     recording = ex.open(ASSETS / "digits.onnx").plan(images, record="values").eval().recording
     view = show(recording, position=0)

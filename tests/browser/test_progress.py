@@ -73,7 +73,7 @@ def start(notebook: Open, steps: int) -> Notebook:
 
 @pytest.mark.spec("V-20", headline=True)
 def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
-    """Show a progress bar for long work, whose Cancel stops it; the next evaluation gives values."""
+    """Show a progress bar for long work; its Cancel button stops the work, and the next evaluation succeeds."""
     book = start(notebook, 600)
     page = book.page
     bar = page.locator(".jp-OutputArea .widget-hbox")

@@ -89,7 +89,7 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, la
 
 @pytest.mark.spec("V-15", headline=True)
 def test_the_picture_stands_where_the_extension_does_not(lab, notebook):
-    """Show a picture wherever neither the extension nor a kernel is, in a notebook that is not trusted, too."""
+    """Show a static picture if neither the extension nor a kernel is available, even in an untrusted notebook."""
     book = notebook(CODE)
     document = saved(lab, book)
     book.close()

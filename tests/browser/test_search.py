@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
     ],
 )
 def test_nodes_are_found_by_each_property(show, typed, names):
-    """Search nodes by name, operation, shape, dtype and the text of their line."""
+    """Search nodes by name, operation, shape, dtype and the text of their source line."""
     view = show(sample.mlp())
     press(view, "/")
     view.page.keyboard.type(typed)

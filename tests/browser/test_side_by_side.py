@@ -80,7 +80,7 @@ def place(view: Locator, name: str) -> tuple[float, float]:
 
 @pytest.mark.spec("V-3", headline=True)
 def test_a_step_in_one_view_is_taken_in_the_other(notebook):
-    """Show two plans side by side: a step or a selection in one view is taken in the other."""
+    """Show two plans side by side; a step or selection in one view also applies to the other."""
     book = notebook(PLANS)
     book.view(2)
     first, second = book.view(1), book.view(2)

@@ -42,7 +42,7 @@ NAMED = {"length": {1: 0}, "rows": {2: 0, 3: 1}, "columns": {2: 1, 3: 2}, "chann
 @pytest.mark.spec("M-D11", "M-D1", headline=True)
 @pytest.mark.parametrize(("make", "shape"), [(ex.Vector, (10,)), (ex.Matrix, (10, 20)), (ex.ThreeDArray, (2, 10, 20))])
 def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shape: tuple[int, ...]) -> None:
-    """Construct by shape, Matrix(10, 20), or by value, Matrix(values): both have a shape, a dtype and a device."""
+    """Construct from a shape, Matrix(10, 20), or from values, Matrix(values); both have a shape, dtype and device."""
     by_shape = make(*shape)
     assert (by_shape.shape, by_shape.dtype, by_shape.device) == (shape, np.float32, ex.cpu)
     assert not by_shape.array.any()
@@ -86,7 +86,7 @@ def test_a_scalars_value_is_converted() -> None:
 
 @pytest.mark.spec("M-D3", headline=True)
 def test_everything_has_a_category() -> None:
-    """Tell the category of data, expressions and arrays: scalar, vector, matrix or three-d array."""
+    """Return the category of data, expressions and arrays: scalar, vector, matrix or three-d array."""
     asked = [ex.is_scalar, ex.is_vector, ex.is_matrix, ex.is_three_d_array]
     x = ex.tensor(np.ones((2, 3, 4)))
     values = [x.sum(), x[0, 0], x[0] @ np.ones((4, 4)), x + 1]
@@ -143,7 +143,7 @@ def test_elements_are_written() -> None:
     ],
 )
 def test_shared_writes_are_refused(share: Callable[[ex.Tensor], Any]) -> None:
-    """Write elements of a tensor until an expression, a view or a result shares its storage, and refuse it then."""
+    """Write elements of a tensor until an expression, view or result shares its storage; then raise an error."""
     t = ex.tensor([1.0, 2.0, 3.0, 4.0])
     t[0] = 0
     held = share(t)
@@ -172,7 +172,7 @@ def test_views_share_storage() -> None:
 @pytest.mark.parametrize("source", [np.float64, np.float32, np.int32, fixed.dtype])
 @pytest.mark.parametrize("devices", [(ex.cpu, ex.cpu), (ex.cpu, there), (there, ex.cpu), (there, there)])
 def test_values_are_copied_between_dtypes_and_devices(target: Any, source: Any, devices: Any) -> None:
-    """Copy between tensors of any dtypes on any devices; another shape is an error."""
+    """Copy between tensors of any dtypes on any devices; different shapes are an error."""
     into = ex.tensor(np.zeros((2, 2)), target, device=devices[0])
     copied = ex.tensor([[1, 2], [3, 4]], source, device=devices[1])
     ex.copyto(into, copied, casting="unsafe")
@@ -288,7 +288,7 @@ def test_the_element_type_is_the_given_scalars() -> None:
 @pytest.mark.spec("M-D12", headline=True)
 @pytest.mark.parametrize("rank", range(5))
 def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
-    """Read sizes by the names of the category: length, rows and columns, channels; others are an error."""
+    """Read sizes with the names of the category (length, rows and columns, channels); other names are an error."""
     shape = (5, 6, 7, 8)[:rank]
     x = ex.tensor(np.ones(shape))
     for value in (x, x + 1, ex.ZeroTensor(shape)):

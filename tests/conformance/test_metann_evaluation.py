@@ -48,7 +48,7 @@ def codes(decisions: list[Any], verdict: str = "applied") -> list[str]:
 @pytest.mark.spec("M-E2", headline=True)
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_product_that_is_written_a_thousand_times_is_computed_once(rebuilt: bool) -> None:
-    """Compute a product once that is used a thousand times, or written again a thousand times; merges are decisions."""
+    """Compute a product once if it is used or written a thousand times; each merge is a decision."""
     a, b = ex.tensor(X), ex.tensor(X.T)
     product = a @ b
     products = [a @ b if rebuilt else product for _ in range(1000)]
@@ -76,7 +76,7 @@ def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
 
 @pytest.mark.spec("M-E5", headline=True)
 def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
-    """Ask rules in order: the first that knows a structure takes it, and each refusal before it is kept."""
+    """Try rules in order; the first one that matches applies, and each rule declined before it is recorded."""
 
     def declare(name: str, answer: Callable[[ex.Expr, ex.Expr], Any]) -> None:
         def match(self: Any, node: ex.Expr, graph: Any) -> Any:
@@ -136,7 +136,7 @@ SOFTMAX_AXES = [(-1,), (0,), (0, 1)]
 def test_the_fused_gradient_of_the_loss_equals_the_general_path(
     axes: tuple[int, ...], logits: Array, weights: Array, scale: float
 ) -> None:
-    """Fuse SoftmaxGrad ∘ NLLLossGrad to the value of the general path, with any weights, scale and axes."""
+    """Fuse SoftmaxGrad ∘ NLLLossGrad to the same value as the general path, with any weights, scale and axes."""
 
     def write() -> ex.Expr:
         y = ex.softmax(ex.tensor(logits), axes)
@@ -228,7 +228,7 @@ STABLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", STABLE)
 def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
-    """Plan plainly written losses to stable forms: at ±1e4 values and gradients are finite and right."""
+    """Plan plainly written losses in stable forms; at ±1e4 values and gradients are finite and correct."""
     write, value, slope = STABLE[name]
 
     def both() -> tuple[ex.Expr, ex.Expr]:
@@ -342,7 +342,7 @@ USES: list[tuple[str, str, Callable[..., Any]]] = [
 def test_characteristics_that_a_users_operation_declares_are_used(
     characteristic: str, code: str, write: Callable[..., Any]
 ) -> None:
-    """Use the characteristics that an operation declares; each use is a decision, and values stay."""
+    """Use the characteristics that an operation declares; each use is a decision and keeps the values."""
     space = cell()
 
     def fresh() -> ex.Expr:

@@ -80,7 +80,7 @@ ONE: dict[str, tuple[type[layers.Layer], Callable[..., Array], float, float]] = 
 @pytest.mark.spec("M-L1", headline=True)
 @pytest.mark.parametrize("name", ONE)
 def test_layers_of_one_input(name: str) -> None:
-    """Compute every one-input layer of MetaNN and its gradient as float64 and finite differences do."""
+    """Compute every one-input layer of MetaNN, with gradients that match float64 and finite differences."""
     kind, value, low, high = ONE[name]
     layer = kind("layer", policies=[FEEDBACK], train=True)
     for shape in [(), (3,), (2, 3), (2, 1, 3), (0, 2)]:
@@ -107,7 +107,7 @@ PAIRS = [((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((), (2, 2)), ((2, 1)
 @pytest.mark.spec("M-L2", headline=True)
 @pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply"])
 def test_layers_of_two_inputs_broadcast_both_ways(name: str) -> None:
-    """Broadcast layers of two inputs on either side; a gradient is reduced to its operand's shape."""
+    """Broadcast either input of a layer with two inputs; each gradient is reduced to its operand's shape."""
     layer = getattr(layers, name)("layer", policies=[FEEDBACK], train=True)
     for left, right in PAIRS:
         inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
@@ -162,7 +162,7 @@ def test_metanns_ports_have_names_here() -> None:
 @pytest.mark.spec("M-L3", headline=True)
 @pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
 def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: type[layers.ParamSource]) -> None:
-    """Begin parameters and constants with the load buffer's value, else a named one, else a filler's, else raise."""
+    """Initialise parameters and constants from the load buffer, else a named value, else a filler, else raise."""
     initializer = layers.Initializer({"w": [2.0, 2.0]}, filler=layers.Constant(3.0))
     held: dict[str, Any] = {"w": np.ones(2)}
     cases = [
@@ -199,7 +199,7 @@ def test_an_init_that_fails_changes_nothing() -> None:
 
 @pytest.mark.spec("M-L5", "M-L7", headline=True)
 def test_types_of_inputs_make_a_training_layer() -> None:
-    """Make a training layer by the types of its inputs or train=True; another one refuses to be fed backward."""
+    """Create a training layer from the types of its inputs or with train=True; other layers raise when fed backward."""
     type_ = ex.TensorType((2,), np.dtype(np.float32))
     typed = layers.Tanh("t", inputs={"input": type_}, policies=[FEEDBACK])
     assert typed.train
@@ -221,7 +221,7 @@ def test_types_of_inputs_make_a_training_layer() -> None:
 
 @pytest.mark.spec("M-L6", headline=True)
 def test_containers_are_set_in_any_order_and_read_by_name() -> None:
-    """Set named containers in any order and read them by key; a wrong, missing or repeated key is an error."""
+    """Set named containers in any order and read them by key; an unknown, missing or repeated key is an error."""
     empty = layers.Ports(("left", "right"))
     full = empty.set(right=2).set(left=1)
     assert (full["left"], full["right"], dict(full)) == (1, 2, {"left": 1, "right": 2})
@@ -282,7 +282,7 @@ def test_containers_take_any_keys_and_values() -> None:
 
 @pytest.mark.spec("M-L7", headline=True)
 def test_feeding_records_and_computes_nothing() -> None:
-    """Feed forward and backward without computing: both return expressions, in which each layer is one call."""
+    """Feed forward and backward without computing; both return expressions in which each layer is one call."""
     bad = np.full((2, 2), np.nan)
     layer = layers.Linear("l", 2, 2, policies=[layers.PUpdate, FEEDBACK], train=True)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
@@ -297,7 +297,7 @@ def test_feeding_records_and_computes_nothing() -> None:
 
 @pytest.mark.spec("M-L8", headline=True)
 def test_every_layer_has_the_whole_interface() -> None:
-    """Give every layer the whole interface: init, weights, gradients, neutrality; each may do nothing."""
+    """Provide init, weights, gradients and neutrality in every layer; each may be empty."""
     layer = layers.Tanh("t", train=True)
     layer.init()
     layer.load_weights({"other": np.ones(1)})
@@ -383,7 +383,7 @@ def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
 
 @pytest.mark.spec("M-L9", headline=True)
 def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() -> None:
-    """Feed a layer forward several times and backward as often, last first; it is neutral afterwards."""
+    """Feed a layer forward several times and backward as often, in reverse order; it is neutral afterwards."""
     layer = layers.Square("s", policies=[FEEDBACK], train=True)
     inputs = [RANDOM.normal(size=shape) for shape in ((2,), (2, 3), ())]
     for given in inputs:
@@ -453,7 +453,7 @@ def test_row_vector_inputs_are_one_row() -> None:
 
 @pytest.mark.spec("M-L14", headline=True)
 def test_gradients_of_a_shared_parameter_are_summed() -> None:
-    """Share a parameter by a map of names or a load buffer, and collect one gradient, the sum of all."""
+    """Share a parameter through a dict of names or a load buffer, and collect one gradient, the sum of all."""
     first, second = (layers.Linear(name, 2, 3, policies=[layers.PUpdate], train=True) for name in "ab")
     initializer = layers.Initializer(filler=layers.Uniform(), names={"b/weight/parameter": "a/weight/parameter"})
     buffer: dict[str, Any] = {}

@@ -288,7 +288,7 @@ def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
 
 @pytest.mark.spec("M-O2", headline=True)
 def test_illegal_operands_are_refused_when_they_are_written() -> None:
-    """Refuse illegal operands when they are written, by operation, types and rule, before anything is computed."""
+    """Reject invalid operands when an expression is written; the error names the operation, types and rule."""
     matrix, vector = ex.tensor(np.ones((2, 3))), ex.tensor(np.ones(2, np.float32))
     for write, operation, rule in (
         (lambda: matrix + vector, "add", "aligned at their last axes"),
@@ -308,7 +308,7 @@ def test_illegal_operands_are_refused_when_they_are_written() -> None:
 
 @pytest.mark.spec("M-O3", headline=True)
 def test_a_matrix_plus_a_three_d_array_is_a_three_d_array() -> None:
-    """Broadcast over leading dimensions: 3×4 + 2×3×4 is 2×3×4, written either way."""
+    """Broadcast over leading dimensions: 3×4 + 2×3×4 is 2×3×4, in either order."""
     matrix, solid = ex.Matrix(np.ones((3, 4))), ex.ThreeDArray(np.ones((2, 3, 4)))
     for total in (matrix + solid, solid + matrix):
         assert total.type.category == "three-d array"
@@ -317,7 +317,7 @@ def test_a_matrix_plus_a_three_d_array_is_a_three_d_array() -> None:
 
 @pytest.mark.spec("M-O5", headline=True)
 def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> None:
-    """Replace an operation with nothing to do by its operand, as a decision."""
+    """Replace an operation that has no effect by its operand, and record this as a decision."""
     x = ex.tensor(np.arange(6.0).reshape(2, 3))
     for y in (ex.transpose(x, (0, 1)), x.sum(axis=()), x.reshape(2, 3), ex.broadcast_to(x, (2, 3)), x[:], ex.pad(x, 0)):
         plan = ex.EvalPlan()

@@ -48,7 +48,7 @@ D = Diagonal([1.0, 2.0])
 
 @pytest.mark.spec("M-D4", "M-D11", headline=True)
 def test_a_users_data_type_takes_part() -> None:
-    """Use a data type declared in a cell as an operand; it evaluates to its array and is drawn by its name."""
+    """Use a data type defined in a cell as an operand; it evaluates to its array and is drawn with its name."""
     d, x = Diagonal([1, 2, 3]), np.arange(9, dtype=np.float32).reshape(3, 3)
     want = np.diag(d.diagonal)
     y = np.exp(d) + d @ x - 2 * d + d.T
@@ -170,7 +170,7 @@ def test_an_incomplete_data_type_is_told() -> None:
 
 @pytest.mark.spec("M-D5", "M-D11", headline=True)
 def test_dynamic_data_hides_its_type() -> None:
-    """Hide the concrete type of data with make_dynamic; values and identity stay, try_cast gives the type back."""
+    """Hide the concrete type of data with make_dynamic; values and identity stay, and try_cast recovers the type."""
     matrices = [ex.ZeroTensor((2, 2)), ex.TrivialTensor(2.0, (2, 2)), ex.Matrix([[1, 2], [3, 4]], np.float32)]
     matrices += [Diagonal([1, 2]), matrices[2] + 1]
     held = [ex.make_dynamic(each, "matrix") for each in matrices]
@@ -219,7 +219,7 @@ def test_gradients_pass_dynamic_data() -> None:
 
 @pytest.mark.spec("M-D6", "M-D11", headline=True)
 def test_a_scalable_tensor_grows() -> None:
-    """Grow a list of values and expressions of one shape, and use it as an operand of one dimension more."""
+    """Grow a list of values and expressions of one shape, and use it as an operand with one more dimension."""
     grown = ex.ScalableTensor((2,), np.float64)
     assert (len(grown), grown.shape, grown.ndim) == (0, (0, 2), 2)
     with pytest.raises(ex.OperandError, match="empty scalable tensor"):
@@ -307,7 +307,7 @@ def test_gradients_flow_through_a_scalable_tensor() -> None:
     ],
 )
 def test_sameness_never_compares_elements(a: Any, b: Any, equal: bool) -> None:
-    """Compare by same(a, b) without elements: copies, equal structure over one storage, equal descriptions."""
+    """Compare with same(a, b) without reading elements: copies, equal structure on one storage, equal metadata."""
     assert ex.same(a, b) is equal
     assert ex.same(b, a) is equal
 

@@ -30,7 +30,7 @@ class Point:
 
 @pytest.mark.spec("C-21", headline=True)
 def test_anything_is_registered_created_and_explained_by_its_key() -> None:
-    """Register anything under a key, and create, list and explain it by that key."""
+    """Register any object under a key, and create, list and explain it with that key."""
     shapes: ex.Registry[Any, Any] = ex.Registry("shape")
     assert shapes.register("point", Point) is Point
     assert shapes.register((2, 3), [1, 2], help="Two numbers.") == [1, 2]

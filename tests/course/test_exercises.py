@@ -65,8 +65,9 @@ def test_the_solution_is_right_and_mistakes_are_not(exercise: Exercise) -> None:
 @pytest.mark.spec("H-12", headline=True)
 @pytest.mark.parametrize("notebook", sorted({exercise.number[:2] for exercise in ALL}))
 def test_no_object_of_the_notebook_passes_its_exercises(notebook: str) -> None:
-    """No exercise is passed with an object that the notebook's own cells define, or by an answer that breaks its task;
-    a wrong answer prints at most 30 lines."""
+    """Reject objects that a notebook's cells define and answers that avoid the task; wrong answers print at most 30
+    lines.
+    """
     said = verdicts()[f"own {notebook}"]
     assert said or notebook in ("07", "19"), "no cell defines an object of a type that an exercise accepts"
     assert [row for row in said if row[2]] == []

@@ -16,7 +16,7 @@ from tests.support.refusals import refused
     ("make", "value"), [(ex.Scalar, 1.5), (ex.Vector, [1.0]), (ex.Matrix, [[1.0]]), (ex.ThreeDArray, [[[1.0]]])]
 )
 def test_constructors_check_the_rank(make: Any, value: Any) -> None:
-    """Make tensors of any rank; Scalar, Vector, Matrix and ThreeDArray check that it is theirs."""
+    """Create tensors of any rank; Scalar, Vector, Matrix and ThreeDArray check the rank."""
     x = make(value, np.float32, name="x")
     assert (x.dtype, x.name) == (np.float32, "x")
     assert x.array.tolist() == value
@@ -28,7 +28,7 @@ def test_constructors_check_the_rank(make: Any, value: Any) -> None:
 
 @pytest.mark.spec("M-D2", "M-D11", headline=True)
 def test_structured_tensors_store_nothing() -> None:
-    """Describe zero, constant and one-hot tensors without storing their elements; positions count from zero."""
+    """Represent zero, constant and one-hot tensors without storing their elements; positions are counted from zero."""
     zero, same, one_hot = ex.ZeroTensor((2, 3)), ex.TrivialTensor(2.5, (2, 3)), ex.BiasVector(100, 37, 4.0)
     np.testing.assert_array_equal(ex.evaluate(zero), np.zeros((2, 3), np.float32))
     np.testing.assert_array_equal(ex.evaluate(same), np.full((2, 3), 2.5, np.float32))

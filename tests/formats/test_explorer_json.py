@@ -99,7 +99,7 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
 @settings(max_examples=60)
 @given(definitions())
 def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
-    """Write any net as JSON and read it back exactly: arguments to the bit and type, dtypes, lengths, versions."""
+    """Write any net as JSON and read it back exactly, including arguments, dtypes, lengths and versions."""
     text = dumps(definition)
     again = loads(text)
     placeless = replace(again, operators=tuple(replace(operator, line=0) for operator in again.operators))
@@ -111,7 +111,7 @@ def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
 
 @pytest.mark.spec("C-20", "C-12", headline=True)
 def test_the_published_schema_is_that_of_the_code() -> None:
-    """Publish the JSON Schema of nets as a file of the package, which every saved net fits."""
+    """Publish the JSON Schema of nets as a file in the package; every saved net conforms to it."""
     assert json.loads(SCHEMA.read_text()) == json_schema()
     for name in ("digits.pnnx.param", "digits_opt1.pnnx.param", "digits.onnx"):
         jsonschema.validate(to_json(ex.open(ASSETS / name).definition), json.loads(SCHEMA.read_text()))

@@ -16,7 +16,7 @@ CASES = [case for case in every_case() if not case.operation.nondifferentiable a
 @pytest.mark.spec("C-18", "M-O4", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradient_equals_finite_difference(case: Case) -> None:
-    """Hold the gradient of every registered operation for every floating operand against central differences."""
+    """Check the gradient of every registered operation for every floating-point operand against central differences."""
     assert gradient_equals_differences(case)
 
 
@@ -39,7 +39,7 @@ def test_gradients_keep_the_operands_dtype(case: Case) -> None:
 @pytest.mark.spec("U-9", headline=True)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
-    """Give every differentiable operation a first and a second gradient, which equal differences."""
+    """Provide first and second gradients of every differentiable operation, which equal finite differences."""
     assert second_gradient_equals_differences(case)
 
 

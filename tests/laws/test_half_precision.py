@@ -52,7 +52,7 @@ def exactly(arrays: list[Array]) -> list[Array]:
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_an_operation_rounds_once(case: Case, half: np.dtype[Any]) -> None:
-    """Accumulate float16 and bfloat16 in float32 in every operation that adds elements up, and round once.
+    """Accumulate float16 and bfloat16 in float32 in every operation that sums elements, and round once.
 
     Against float64 the error is half a unit in the last digit, and what float32 adds to that.
     """

@@ -119,7 +119,9 @@ def test_every_rule_declares_what_it_does_to_numbers() -> None:
 @pytest.mark.spec("U-1", "U-4", headline=True)
 @pytest.mark.parametrize("reason", rules("exact"))
 def test_exact_rules_keep_every_bit(reason: Reason) -> None:
-    """Declare each rule exact, rounding, reordering or reassociating; exact ones keep the bits of hard operands."""
+    """Declare each rule as exact, rounding, reordering or reassociating; exact rules keep every bit of difficult
+    operands.
+    """
     seen: set[Reason] = set()
     for seed in seeds(reason):
         roots, given = with_numbers(occasion(reason).plan, SPECIAL, seed)
@@ -142,7 +144,7 @@ def test_exact_rules_keep_every_bit(reason: Reason) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("reason", rules("rounding", "reordering"))
 def test_rules_that_round_stay_within_their_bound(reason: Reason) -> None:
-    """Bound the error of rounding and reordering rules: 4 times that of the bare program, and 4 units of rounding."""
+    """Limit the error of rounding and reordering rules to 4 times the unplanned error and 4 units of rounding."""
     seen: set[Reason] = set()
     for seed in seeds(reason):
         roots, given = with_numbers(occasion(reason).plan, FINITE, seed)
@@ -174,7 +176,7 @@ def test_rules_that_round_stay_within_their_bound(reason: Reason) -> None:
 
 @pytest.mark.spec("U-2", headline=True)
 def test_a_plan_is_safe_unless_it_is_asked_to_be_fast() -> None:
-    """Keep the order of operations by default; what numerics='fast' would do is declined with its price."""
+    """Keep the order of operations by default; rewrites of numerics='fast' are declined with their cost."""
     x = Parameter(ex.TensorType((64, 64), np.float32), "x")()
     w, scale = ex.tensor(np.full((64, 64), 1e25, "f4")), ex.tensor(np.full(64, 1e25, "f4"))
 

@@ -95,7 +95,7 @@ def _training(folder: Path) -> ex.Net:
 
 @pytest.mark.spec("C-5", "C-17", headline=True)
 def test_training_is_stored_every_so_many_steps_and_goes_on_from_there(tmp_path: Path) -> None:
-    """Write forward, gradient, update, saving and loading as operators of nets, and continue training from a file."""
+    """Write forward, gradient, update, saving and loading as operators of nets, and resume training from a file."""
 
     def workspace() -> ex.Workspace:
         instance = ex.Workspace()

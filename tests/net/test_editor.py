@@ -29,7 +29,7 @@ def table() -> OperatorTable:
 
 @pytest.mark.spec("C-6", headline=True)
 def test_one_declaration_gives_constructor_schema_help_and_gradient() -> None:
-    """Declare an operator type by one function: constructor, schema, help and gradient follow from it."""
+    """Declare an operator type with one function, which defines its constructor, schema, help and gradient."""
     mine = table()
 
     @mine.declare(in_place=True)
@@ -228,7 +228,7 @@ def test_every_weight_that_a_type_needs_is_there() -> None:
 
 @pytest.mark.spec("C-19", headline=True)
 def test_every_registered_type_is_a_method_with_completion_help_and_list() -> None:
-    """Call every registered operator type as a method of nets, with completion, signature, help and list."""
+    """Call every registered operator type as a method of nets, with completion, signature, help and a list."""
     net = ex.Net("n")
     assert net.types() == TABLE.types()
     assert set(net.types()) <= set(dir(net))

@@ -75,7 +75,7 @@ def test_gradients_through_a_file_are_torchs(level: str) -> None:
 
 @pytest.mark.spec("I-2", headline=True)
 def test_a_net_knows_its_operators_and_operands() -> None:
-    """Read a net's operators, with inputs, outputs, arguments and weights, and its operands, with their readers."""
+    """Read a net's operators with inputs, outputs, arguments and weights, and its operands with their readers."""
     net = digits()
     conv = net.operators["conv2"]
     assert (conv.type, conv.inputs, conv.outputs) == ("nn.Conv2d", ("2",), ("3",))
@@ -254,7 +254,7 @@ def test_a_cut_net_takes_what_its_outputs_need_or_what_is_named() -> None:
 
 @pytest.mark.spec("I-15", headline=True)
 def test_weights_are_read_replaced_and_released() -> None:
-    """Read, replace and release weights by name, net["conv2"].weight; shape and dtype are checked."""
+    """Read, replace and release weights by name, such as net["conv2"].weight; shape and dtype are checked."""
     net = digits()
     weight = net["conv2"].weight
     assert (weight.name, weight.shape, weight.array.flags.writeable) == ("conv2.weight", (12, 8, 3, 3), False)
@@ -313,7 +313,7 @@ def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
 
 @pytest.mark.spec("I-5", headline=True)
 def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
-    """List all unknown operators at once, with lines and near types, before anything runs; draw the graph."""
+    """List all unknown operators before a run, with lines and suggestions, and draw the graph anyway."""
     path = write(
         tmp_path,
         INPUT,

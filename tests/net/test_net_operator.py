@@ -108,7 +108,7 @@ def test_lists_of_what_pnnx_has_no_word_for_are_others(value: Any) -> None:
 
 @pytest.mark.spec("I-19", headline=True)
 def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None:
-    """Tell the kind of each argument, 0 null to 8 others, and write it back letter for letter."""
+    """Return the kind of each argument, from 0 (null) to 8 (other), and write the argument back byte for byte."""
     line = "my.Kinds k 1 1 x y a=None b=True c=3 d=2.5 e=word f=(1,2) g=(1.5,2.0) h=(u,v) i=1.0+2.0j j=(1,2.5) l=()"
     net = opened(tmp_path, line)
     kinds = net["k"].arguments.kinds
@@ -126,7 +126,7 @@ def test_arguments_tell_their_kinds_as_pnnx_numbers_them(tmp_path: Path) -> None
 
 @pytest.mark.spec("I-18", headline=True)
 def test_graph_and_weights_are_opened_from_files_apart(tmp_path: Path) -> None:
-    """Open a graph and its weights from two files, which are read from the net and set before init."""
+    """Open a graph and its weights from separate files; a net's paths can be read, and changed before init."""
     folders = [tmp_path / name for name in ("graphs", "weights")]
     for folder in folders:
         folder.mkdir()
@@ -219,7 +219,7 @@ def test_an_empty_weight_is_not_taken() -> None:
 
 @pytest.mark.spec("I-3", headline=True)
 def test_a_list_of_samples_is_stacked() -> None:
-    """Run any number of inputs and outputs by name or order, any batch, and a list of samples."""
+    """Run nets with any number of inputs and outputs by name or order, any batch size, or a list of samples."""
     net = digits()
     np.testing.assert_array_equal(net.run([images[0], images[1]]), net.run(images[:2]))
     part, draw = net.cut(["8", "5"], ["10", "9"]), np.random.default_rng(0)

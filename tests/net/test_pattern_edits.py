@@ -42,7 +42,7 @@ def gated() -> ex.Net:
 def test_a_pattern_is_found_and_replaced_in_a_net(
     file: str, formula: str, operator: str, type: str, tmp_path: Path
 ) -> None:
-    """Find a pattern in a model and replace it by operators of its types; blobs and weights keep their names."""
+    """Find a pattern in a model and replace it with operators of its format; blobs and weights keep their names."""
     net, relu = ex.open(ASSETS / file), ex.pattern("relu(x)")
     before = net.text()
     matches = relu.find(net)

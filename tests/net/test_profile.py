@@ -16,7 +16,7 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 @pytest.mark.spec("C-16", headline=True)
 def test_each_operator_and_each_type_has_its_time() -> None:
-    """Observe the time, arithmetic and bytes of each operator of a net, fused ones together, and of each type."""
+    """Measure time, arithmetic and bytes for each operator of a net (fused ones together) and each operator type."""
     net = ex.open(ASSETS / "digits.onnx")
     images = np.load(ASSETS / "digits.npz")["images"]
     profile = net.profile(images, runs=3)

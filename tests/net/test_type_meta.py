@@ -64,7 +64,7 @@ def test_a_type_has_one_meta() -> None:
 
 @pytest.mark.spec("C-3", headline=True)
 def test_elements_are_constructed_copied_and_destructed_in_order_and_then_freed() -> None:
-    """Construct, copy and destruct a block's elements in order; the memory is freed after all of them ended."""
+    """Construct, copy and destruct a block's elements in order, and then free the memory."""
     meta = ex.TypeMeta.make(Counter, destruct=_end)
     Counter.made = 0
     block = meta.allocate(3, Telling("telling"))

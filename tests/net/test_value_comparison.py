@@ -32,7 +32,7 @@ def changed() -> Net:
 
 @pytest.mark.spec("I-20", headline=True)
 def test_the_first_operator_that_differs_is_named_with_both_values() -> None:
-    """Compare a net's values with a reference's, and name the first operator that differs, with both values."""
+    """Compare a net's values with a reference, and name the first operator that differs, with both values."""
     comparison = changed().compare(opened(), images)
     first = comparison.first
     assert isinstance(comparison, ValueComparison)

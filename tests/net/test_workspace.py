@@ -20,7 +20,7 @@ def positive(name: str = "positive") -> Any:
 
 @pytest.mark.spec("C-11", headline=True)
 def test_nets_read_and_leave_blobs() -> None:
-    """Feed and fetch blobs of a workspace by name; a net that runs reads them there and leaves its results."""
+    """Feed and fetch blobs of a workspace by name; nets read their inputs there and store their results there."""
     workspace = ex.Workspace()
     workspace.feed_blob("x", [1.0, -2.0])
     workspace.create_net(positive())
@@ -98,7 +98,7 @@ def test_workspaces_are_switched_by_name() -> None:
 
 @pytest.mark.spec("C-4", headline=True)
 def test_a_blob_holds_one_value_of_any_type() -> None:
-    """Hold one value of any type in a blob, empty at first; a wrong type is an error that names both."""
+    """Store one value of any type in a blob, which is empty at first; a wrong type is an error that names both."""
     blob = Blob("b")
     assert blob.empty
     assert blob.value_type is None
@@ -171,7 +171,7 @@ def adam(net: Any, workspace: Any, name: str, gradient: str) -> None:
 @pytest.mark.spec("C-13", "C-5", headline=True)
 @pytest.mark.parametrize("update", [momentum, adam])
 def test_a_model_is_trained_by_the_names_of_its_operators(update: Any) -> None:
-    """Train a model by the names of its parameters, their gradients and updates, as ex.train does."""
+    """Train a model through the names of its parameters, gradients and updates, as ex.train does."""
     model, workspace, losses = digits_by_name(update)
     assert model.params_to_grad == {name: f"{name}_grad" for name in ("w1", "w2", "b1", "b2")}
     rate = ex.train.Exp(0.1, 0.99)

@@ -38,7 +38,7 @@ def told(recording: ex.Recording) -> str:
 
 @pytest.mark.spec("P-14", headline=True)
 def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process() -> None:
-    """Plan the same program to the same fingerprint, order and text in every process."""
+    """Plan a program with the same fingerprint, order and text in every process."""
     names: dict[str, object] = {}
     exec(compile(PROGRAM, "<program>", "exec"), names)
     here = [told(names["program"]()) for _ in range(2)]  # type: ignore[operator]

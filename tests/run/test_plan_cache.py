@@ -46,7 +46,7 @@ def perceptron(x: Any, w: Any) -> Any:
 
 @pytest.mark.spec("P-10", "P-14", headline=True)
 def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
-    """Reuse a plan for a second graph of the same structure: its own values, its own nodes, and no planning."""
+    """Reuse a plan for a second graph of the same structure, with its own values and nodes and no planning."""
     x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)
     root = perceptron(x, w)
     first, (one,) = evaluated(root)

@@ -42,7 +42,9 @@ def anew() -> None:
 
 @pytest.mark.spec("M-E3", "P-2", headline=True)
 def test_a_value_that_is_held_is_taken_by_later_plans() -> None:
-    """Reuse a value while it is held, in ex.evaluate, the default plan and plans with recall=True, and say so."""
+    """Reuse a value that is still referenced, in ex.evaluate, the default plan and plans with recall=True, and record
+    this.
+    """
     y = Counted()(ex.tensor(np.zeros(3)))
     first = y.eval_register()
     ex.default_plan().eval()

@@ -82,7 +82,7 @@ def lax(stored: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]
 @pytest.mark.spec("V-22", headline=True)
 @pytest.mark.parametrize("session", ["strict", pytest.param("lax", marks=pytest.mark.soak)])
 def test_a_changed_program_fails_with_the_decisions_that_differ(request: pytest.FixtureRequest, session: str) -> None:
-    """Name the decisions that differ where a notebook under nbval fails, without a picture."""
+    """List the decisions that differ, without a picture, when a notebook under nbval fails."""
     text = request.getfixturevalue(session)["program"]
     assert "Cell 1: the outputs are not those stored in the notebook" in text
     assert re.search(r"^fuse · add 1, line 2.*: still ✓ ElementwiseChain \[chain\]; was: .*; now: ", text, re.M)

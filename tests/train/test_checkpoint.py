@@ -40,7 +40,7 @@ def weights(module: Any) -> dict[str, bytes]:
 @pytest.mark.spec("T-11", "C-17", headline=True)
 @pytest.mark.parametrize("make", [lambda: T.Adam(T.Exp(0.01, 0.99)), lambda: T.Momentum(0.1), lambda: T.Ftrl(0.5)])
 def test_restored_training_continues_bit_for_bit(tmp_path: Path, make: Any) -> None:
-    """Dump and restore a module by one call each: restored training continues bit for bit."""
+    """Dump and restore a module with one call each; training then continues bit for bit."""
     whole, first, second = built(make()), built(make()), built(make())
     whole_loader, first_loader, second_loader = loader(), loader(), loader()
     history = whole.fit(whole_loader, 6)

@@ -33,7 +33,7 @@ def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
 
 @pytest.mark.spec("T-1", headline=True)
 def test_a_module_is_built_in_order() -> None:
-    """Build a module in order, loss, optimizer, layers, attach; a call out of order says what is missing."""
+    """Build a module in order: loss, optimizer, layers, attach; calls out of order raise and name the missing step."""
     module = T.Module("m")
     with pytest.raises(ex.StateError, match="has no loss"):
         module.add_node(ex.relu)
@@ -123,7 +123,7 @@ def test_a_step_is_planned_once_and_reused() -> None:
 
 @pytest.mark.spec("T-13", headline=True)
 def test_a_module_of_float64_computes_in_it_throughout() -> None:
-    """Compute a module in float64 throughout by one switch: parameters, state, outputs, every value of a step."""
+    """Compute a module in float64 with one option: parameters, state, outputs and every value of a step."""
     x, label = data()
     module = built(T.Adam(0.01), "float64")
     module.train_on(x.astype("float32"), label.astype("float32"))
@@ -140,7 +140,7 @@ def test_a_module_of_float64_computes_in_it_throughout() -> None:
 
 @pytest.mark.spec("T-2", headline=True)
 def test_a_module_keeps_and_releases() -> None:
-    """Keep a module's last output, and release it, its layers, loss and optimizer when it is closed."""
+    """Keep a module's last output, and release it with layers, loss and optimizer when the module is closed."""
     x, _label = data()
     loss, optimizer = T.MeanSquaredError(), T.SGD(0.1)
     with T.Module("one", loss=loss, optimizer=optimizer) as module:

@@ -34,7 +34,7 @@ def test_whole_numbers_have_a_gradient_of_zeros() -> None:
 @pytest.mark.spec("T-7", headline=True)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_relu_masks_and_keeps_the_shape(dtype: str) -> None:
-    """Keep what is above 0 in ReLU, and multiply the gradient by that mask; the shape stays."""
+    """Keep positive elements in ReLU, and multiply the gradient by the same mask; the shape is unchanged."""
     node = _node(ex.relu, dtype=dtype)
     x = np.array([[-1.0, 0.0, 2.0], [3.0, -4.0, 0.5]], dtype)
     output = node.forward(x)
@@ -48,7 +48,7 @@ def test_relu_masks_and_keeps_the_shape(dtype: str) -> None:
 
 @pytest.mark.spec("T-5", headline=True)
 def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
-    """Keep a layer's last input and a copy of its last output from one forward to the next."""
+    """Keep a layer's last input and a copy of its last output until the next forward call."""
     node = _node(T.Linear("l", 6, 2))
     assert node.last_input is None
     assert node.last_output is None
@@ -71,7 +71,7 @@ def test_a_node_keeps_its_last_input_and_a_copy_of_its_output() -> None:
 
 @pytest.mark.spec("T-14", headline=True)
 def test_a_training_tensor_is_one_contiguous_block() -> None:
-    """Keep training tensors as one contiguous block with strides in elements; a view is copied first."""
+    """Store training tensors in one contiguous block with strides in elements; a view is copied first."""
     node = _node(T.Linear("l", 6, 2))
     whole = np.arange(24.0).reshape(6, 4)
     node.forward(whole.T)
@@ -96,7 +96,7 @@ def test_a_tensor_that_was_taken_over_is_not_used_again() -> None:
 
 @pytest.mark.spec("T-6", headline=True)
 def test_backward_takes_over_nothing_and_makes_new_gradients() -> None:
-    """Compute new gradients in backward from an upstream gradient of the right size, which is only read."""
+    """Return new gradients from backward; the upstream gradient must have the right size and is not modified."""
     node = _node(T.Linear("l", 6, 2))
     x, g = data()
     with pytest.raises(ex.StateError, match="not fed forward"):

@@ -47,7 +47,7 @@ def reached(optimizer: Any, dtype: str = "float64") -> np.ndarray:
     ],
 )
 def test_a_rule_reaches_what_torch_reaches(name: str, optimizer: Any) -> None:
-    """Train by gradient descent, momentum, Nesterov, Adagrad, Adam, AdamW and AMSGrad to PyTorch's weights."""
+    """Train with gradient descent, momentum, Nesterov, Adagrad, Adam, AdamW and AMSGrad to PyTorch's weights."""
     # torch adds Adam's ε after the correction of √v: a difference of 1e-6 at the first step
     rtol = 1e-6 if name in ("adam", "adamw", "amsgrad") else 1e-12
     np.testing.assert_allclose(reached(optimizer()), REFERENCE[name], rtol=rtol, atol=1e-6)

@@ -61,7 +61,7 @@ def steps(module: Any, count: int, first: int = 0) -> list[float]:
 @pytest.mark.spec("C-14", headline=True)
 @pytest.mark.soak
 def test_two_and_four_workers_give_the_weights_of_one() -> None:
-    """Train on 1, 2 or 4 workers to the same weights, bit for bit, within 1e-6 of training here."""
+    """Train on 1, 2 or 4 workers to bitwise equal weights, within 1e-6 of training in one process."""
     here = built()
     expected = steps(here, 50)
     results = []

@@ -22,7 +22,7 @@ def _node(layer: Any, samples: str = "first", dtype: str = "float64") -> Any:
 
 @pytest.mark.spec("T-8", "T-12", headline=True)
 def test_samples_may_lie_last() -> None:
-    """Train with samples first, or last by a switch: outputs and losses are the same."""
+    """Train with samples along the first or, with an option, the last axis; outputs and losses are equal."""
     x, label = data()
     first, last = built(dtype="float64"), built(dtype="float64", samples="last")
     turned, turned_label = x.transpose(1, 2, 0), label.T

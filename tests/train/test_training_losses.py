@@ -38,7 +38,7 @@ def test_a_gradient_is_that_of_differences(loss: Any, shape: tuple[int, ...]) ->
 
 @pytest.mark.spec("T-3", headline=True)
 def test_values_are_those_of_the_formulas() -> None:
-    """Compute mean squared error, cross-entropy, NLL and binary cross-entropy as their formulas say."""
+    """Compute mean squared error, cross-entropy, NLL and binary cross-entropy with the values of their formulas."""
     output, label = case(LOSSES[0])
     assert LOSSES[0](output, label) == pytest.approx(((output - label) ** 2).mean())
     softmax = np.exp(output) / np.exp(output).sum(-1, keepdims=True)

@@ -31,7 +31,7 @@ def test_a_model_beside_its_recording_has_no_difference(tmp_path: Path, capsys: 
 
 @pytest.mark.spec("V-12", headline=True)
 def test_a_changed_model_is_told_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tell the difference of two models: operators added and removed with the file's lines, status 1."""
+    """List the differences between two models: added and removed operators with their lines, and exit status 1."""
     lines = MODEL.read_text().splitlines(keepends=True)
     changed = tmp_path / "digits.pnnx.param"
     results = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]

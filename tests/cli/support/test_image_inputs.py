@@ -35,7 +35,7 @@ def net(folder: Path, shape: str, *, kind: str = "nn.ReLU", classes: str = "") -
 
 @pytest.mark.spec("I-11", headline=True)
 def test_a_picture_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Name what is seen in real pictures: explorer run --input digit.png --top 2 --labels …."""
+    """Classify real images: explorer run --input digit.png --top 2 --labels …."""
     arguments = ["run", MODEL, "--input", THREE, "--input", EIGHT, "--top", "2", "--labels", "labels.txt", *AS_DIGITS]
     assert main([*arguments, "-o", "out.npz"]) == 0
     lines = capsys.readouterr().out.splitlines()

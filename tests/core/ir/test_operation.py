@@ -36,7 +36,7 @@ def declare() -> Any:
 
 @pytest.mark.spec("M-O4", headline=True)
 def test_one_declaration_is_enough() -> None:
-    """Declare an operation by one class body: checks, gradient, batching, planning and functions work with it."""
+    """Declare an operation in one class; checks, gradient, batching, planning and functions then support it."""
     if "cube_of_cell" not in registry.operations:
         declare()
     x = ex.tensor([1.0, 2.0])

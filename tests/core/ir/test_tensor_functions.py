@@ -34,7 +34,7 @@ def test_sizes_are_channels_rows_and_columns() -> None:
 
 @pytest.mark.spec("I-8", headline=True)
 def test_elements_are_read_in_the_order_that_is_said() -> None:
-    """Read a tensor's elements rows first, or columns first on request, without a copy."""
+    """Read a tensor's elements in row order, or on request in column order, without a copy."""
     x = ex.tensor(VALUES)
     assert x.at(1, 2, 3) == 23
     np.testing.assert_array_equal(x.slice(1), VALUES[1])

@@ -174,7 +174,7 @@ def _modules() -> Iterator[None]:
 @pytest.mark.spec("U-8", headline=True)
 @pytest.mark.parametrize("case", COMPARED)
 def test_what_code_names_is_compared_at_each_call(case: str) -> None:
-    """Capture by one rule: a function is traced again when a variable or attribute that its code names changed."""
+    """Retrace a function when a variable or attribute that its code names has changed."""
     names = defined(*COMPARED[case])
     traced = ex.function(names["f"])
     first = ex.evaluate(traced(X))

@@ -55,7 +55,7 @@ def test_the_last_holder_frees_through_the_device() -> None:
 
 @pytest.mark.spec("C-2", headline=True)
 def test_a_tensor_is_a_shape_and_a_dtype_over_one_block() -> None:
-    """Make a tensor a shape and a dtype over one contiguous block; its mathematics is that of expressions."""
+    """Store a tensor as a shape and dtype over one contiguous block; expressions provide its mathematics."""
     tensor = ex.tensor(np.zeros((2, 3, 4), np.float32), device=counted)
     assert tensor.shape == (2, 3, 4)
     assert {type(size) for size in tensor.shape} == {int}

@@ -161,7 +161,7 @@ def test_kernels_run_in_the_device_and_results_wait_for_it(log: list[str]) -> No
 @pytest.mark.spec("C-1", headline=True)
 @pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
 def test_cpu_is_a_device_like_others(device: ex.Device) -> None:
-    """Allocate, copy, wait and draw random numbers by one interface on every device."""
+    """Allocate, copy, synchronise and draw random numbers through one interface on every device."""
     memory = device.new(100)
     assert memoryview(memory).nbytes == 100
     if device is ex.cpu:

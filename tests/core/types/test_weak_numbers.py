@@ -20,7 +20,7 @@ NUMBERS = [True, 0, 1, 2, 0.0, 0.5, -1.5, 1e300, 2j]
 @pytest.mark.parametrize("apply", OPERATORS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
-    """Promote mixed element types as NumPy 2 does, Python's numbers weak; the dtype is known when written."""
+    """Promote mixed data types as NumPy 2 does, with weak Python numbers; the dtype is known at recording."""
     array = np.ones(3, dtype)
     x = ex.tensor(array)
     weak = [number for number in NUMBERS if dtype != "bool" or type(number) is not int or apply is not operator.pow]

@@ -54,7 +54,9 @@ def test_real_models_give_what_the_standard_says(name: str) -> None:
 @pytest.mark.spec("C-15", headline=True)
 @pytest.mark.parametrize("name", FILES)
 def test_memory_of_real_models_is_used_again_by_live_ranges(name: str) -> None:
-    """Reuse memory by live ranges: a real model needs at most 0.6 of the memory without; each reuse is a decision."""
+    """Reuse memory within live ranges: a real model needs at most 0.6 of the memory without reuse, and each reuse is a
+    decision.
+    """
     net = opened(name)
     recording = net.plan(inputs(net, name)).recording
     (stage,) = [stage for stage in recording.stages if stage.name == "buffers"]
@@ -82,7 +84,7 @@ def test_every_operand_has_the_value_that_the_standard_says(name: str) -> None:
 @pytest.mark.spec("I-4", "P-8", headline=True)
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder", "encoder_opset14"])
 def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
-    """Reuse memory without harm: each kernel of a model reads the values of a run without any reuse."""
+    """Reuse memory safely: each kernel of a model reads the same values as in a run without reuse."""
     net = opened(name)
     assert_reads(net, inputs(net, name), expected(name, "output"))
 

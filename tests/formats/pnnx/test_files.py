@@ -93,7 +93,7 @@ def test_what_is_saved_reads_back_equal(tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.spec("I-1", headline=True)
 @pytest.mark.parametrize("path", REAL, ids=[path.name for path in REAL])
 def test_real_exports_come_back_letter_for_letter(path: Path, tmp_path: Path) -> None:
-    """Read PNNX files whole, with all weights, and write them back letter for letter."""
+    """Read PNNX files completely, including all weights, and write them back byte for byte."""
     net = pnnx.read(path)
     assert net.name == path.name.removesuffix(".pnnx.param")
     assert len(net.weights) == sum(len(operator.weights) for operator in net.operators) > 0

@@ -52,7 +52,7 @@ WEIGHTS = {
     "case", [c for c in CASES if json.loads(str(reference[f"{c}/arguments"]))["operation"] in TYPES]
 )
 def test_operators_compute_what_torch_computes(case: str) -> None:
-    """Compute the layers of files as torch does, for each of their options."""
+    """Compute the layers of model files as torch does, with each of their options."""
     arguments = json.loads(str(reference[f"{case}/arguments"]))
     operation = arguments.pop("operation")
     plain = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
@@ -227,7 +227,7 @@ def test_padding_that_keeps_the_size() -> None:
 def test_what_an_operator_refuses_names_it(
     type: str, arguments: dict[str, Any], weights: dict[str, Any], said: str
 ) -> None:
-    """Refuse what does not fit by one family of errors: operator, type, what was given, and the rule."""
+    """Reject invalid input with one family of errors, which give the operator, its type, the value and the rule."""
     with pytest.raises(ex.OperandError, match=said) as caught:
         net_of(type, 1, arguments, weights).build(image)
     assert str(caught.value).startswith("operator 'op' (")
@@ -247,7 +247,7 @@ def test_functions_of_expressions(name: str) -> None:
 
 @pytest.mark.spec("I-7", headline=True)
 def test_expressions_become_nodes_in_a_box() -> None:
-    """Expand an expression of a file to single nodes in a box with its text; equal parts are merged by the plan."""
+    """Expand an expression in a file to single nodes in a box with its source; the plan merges equal parts."""
     net = net_of("pnnx.Expression", 2, {"expr": "mul(sub(@0,@1),sub(@0,@1))"})
     y = net.build(x, x + 2)
     assert (y.scope.name, y.scope.type) == ("op", "mul(sub(@0,@1),sub(@0,@1))")
@@ -300,7 +300,7 @@ def test_dtypes_are_torchs() -> None:
 
 @pytest.mark.spec("I-16", headline=True)
 def test_users_register_file_types() -> None:
-    """Register a layer for a file's type in a cell; layer_types lists it, and nets use it from then on."""
+    """Register a layer for a file's operator type in a cell; layer_types lists it, and nets use it afterwards."""
     net = net_of("test.Twice", 1)
     assert [unknown.type for unknown in net.unknown()] == ["test.Twice"]
     with pytest.raises(ex.OperandError, match=r"test\.Twice(.|\n)*file_operator"):

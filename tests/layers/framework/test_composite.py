@@ -33,7 +33,7 @@ class CrossEntropy(layers.Composite):
 @pytest.mark.spec("P-12", headline=True)
 @pytest.mark.spec("M-E7", "M-L2")
 def test_layers_are_as_stable_as_what_is_written_by_hand() -> None:
-    """Compose softmax and loss from layers and stay finite and right at ±10⁴, values and gradients."""
+    """Compose softmax and loss from layers; values and gradients stay finite and correct at ±10⁴."""
     x, truth = np.array([[1e4, -1e4, 0.0], [5.0, 5.0, -1e4]]), np.eye(3)[[1, 0]]
     expected = np.array([[0.5, -0.5, 0.0], [-0.25, 0.25, 0.0]])
     whole = CrossEntropy("c", policies=BOTH, train=True)

@@ -80,7 +80,7 @@ def make(topology: Topology, steps: list[tuple[str, list[int]]]) -> layers.Compo
 def test_shuffled_clauses_are_the_expression_written_by_hand(
     program: tuple[list[tuple[str, list[int]]], list[int]], seed: int
 ) -> None:
-    """Compose a layer from clauses in any order: values and gradients are those of the expression by hand."""
+    """Compose a layer from clauses in any order; values and gradients equal the hand-written expression."""
     steps, outputs = program
     generator, numbers = random.Random(seed), np.random.default_rng(seed)
     written = clauses(steps, outputs)

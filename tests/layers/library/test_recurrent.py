@@ -33,7 +33,7 @@ def recurrent(reset: str, mode: str, *policies: Any, train: bool = True) -> laye
 @pytest.mark.parametrize("mode", ["through", "within"])
 @pytest.mark.parametrize("reset", ["after", "before"])
 def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) -> None:
-    """Compute a recurrent layer of GRU steps as torch does: outputs, gradients of inputs, state and parameters.
+    """Compute a recurrent layer of GRU steps as torch does: outputs and the gradients of inputs, state and parameters.
 
     With back-propagation through time, and without it, for sequences of 1, 2 and 7 steps.
     """

@@ -45,7 +45,9 @@ def test_an_operator_is_replaced_and_the_net_is_built_again(tmp_path: Path) -> N
 
 @pytest.mark.spec("I-13", headline=True)
 def test_an_operator_is_put_between_a_blob_and_its_readers(tmp_path: Path) -> None:
-    """Edit a net, here by an operator between a blob and its readers, and save it; the file runs alike."""
+    """Edit a net, for example insert an operator between a blob and its readers, and save it; the file gives equal
+    results.
+    """
     net = digits()
     pooled = net.cut(outputs=["5"]).run(images)
     assert net.insert("nn.Tanh", "5", readers=["convbn2d_1"], name="squash") == "squash"

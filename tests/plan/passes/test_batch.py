@@ -36,7 +36,9 @@ def layer(x: Any, w: Any, b: Any) -> Any:
 
 @pytest.mark.spec("P-4", "M-E4", headline=True)
 def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradient_one_contraction() -> None:
-    """Compute similar calls as one over stacked rows; the decision has members, shapes before and after, and prices."""
+    """Compute similar calls as one call on stacked rows; the decision has the calls, shapes before and after, and
+    costs.
+    """
     count, inner, outer = 1000, 128, 64
     rows = random.normal(size=(count, inner))
     w, b = ex.tensor(random.normal(size=(inner, outer)) / 12, name="w"), ex.tensor(random.normal(size=outer), name="b")
@@ -209,7 +211,7 @@ def test_equal_calls_are_merged_not_stacked() -> None:
 
 @pytest.mark.spec("M-E4", "P-4", headline=True)
 def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_the_batch() -> None:
-    """Run a loop over single samples as the batch that one would write by hand, gradients too."""
+    """Run a loop over single samples as the batch that a user would write by hand, including gradients."""
     count, sizes = 200, (32, 48, 48, 10)
     weights = [ex.tensor(random.normal(size=pair) / 7) for pair in pairwise(sizes)]
     rows = random.normal(size=(count, sizes[0]))

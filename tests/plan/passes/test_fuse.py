@@ -17,7 +17,9 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 @pytest.mark.spec("P-6", headline=True)
 def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
-    """Fuse elementwise chains and trees, epilogues into products, producers into reductions, with the bytes saved."""
+    """Fuse elementwise chains and trees, epilogues of products, and producers of reductions; decisions state the saved
+    bytes.
+    """
     w, b = ex.tensor(np.ones((4, 5))), ex.tensor(np.ones(5))
     planned = plan([ex.relu(x @ w + b), ex.exp(ex.tanh(x) * ex.sin(x))])
     assert codes(planned, "fuse") == ["epilogue", "chain"]

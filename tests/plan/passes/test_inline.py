@@ -31,7 +31,7 @@ def outer(a: Any) -> Any:
 
 @pytest.mark.spec("P-5", headline=True)
 def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
-    """Open calls where that helps, those inside them too; the picture keeps their box."""
+    """Inline calls, including nested ones, if that helps; the view keeps their box."""
     planned = plan([outer(x), outer(x + 1.0)], Options(without=("batch",)))
     opened = [c for c in planned.graph.decisions if c.code == "inlined"]
     assert [c.facts["name"] for c in opened] == ["outer", "pair"]

@@ -51,7 +51,7 @@ def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], 
 def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
     roots: Any, lanes: int, order: str, fused: bool
 ) -> None:
-    """At every pick the ready kernels are all those whose operands are there; the reason follows from them."""
+    """Consider all kernels whose operands are available at each step of the order; the reason follows from them."""
     planned = plan(roots, Options(lanes=lanes, order=order, without=() if fused else ("fuse",)))
     constant = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.constant}
     picks = planned.schedule.picks

@@ -86,7 +86,7 @@ def meeting(parties: int = 2) -> Callable[[], object]:
 def test_executors_give_the_same_bits(
     roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Run a plan by the executors simple, dag or async with the same bits."""
+    """Run a plan with the executors simple, dag or async and get bitwise equal results."""
     monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)  # a thread for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
@@ -109,7 +109,7 @@ def test_executors_give_the_same_bits(
 @pytest.mark.parametrize("name", ["mobilenet_v2", "encoder", "lstm"])
 @pytest.mark.parametrize("executor", ["dag", "async"])
 def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a net by the executors simple, dag or async with the same results.
+    """Run a net with the executors simple, dag or async and get the same results.
 
     To the last bit with one thread of BLAS: on some processors BLAS itself adds in another order on several.
     """
@@ -166,7 +166,7 @@ def test_a_stream_keeps_its_order() -> None:
 
 @pytest.mark.spec("M-E8", "P-11", headline=True)
 def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> None:
-    """Run independent kernels at one time: two that wait for each other both end."""
+    """Run independent kernels at the same time; two kernels that wait for each other both finish."""
     ACTS["meet"] = meeting()
     plan, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)
     plan.eval()

@@ -33,7 +33,7 @@ def network(activation: Any = ex.tanh, *, more: bool = False) -> list[ex.Expr]:
 
 @pytest.mark.spec("P-9", "V-3", headline=True)
 def test_two_plans_of_one_graph_are_compared() -> None:
-    """Leave out a pass and compare both plans of the graph: options, counts, decisions and kernels."""
+    """Leave out a pass, and compare the options, counts, decisions and kernels of both plans of a graph."""
     roots = network()
     comparison = planned(roots).compare(planned(roots, without=["fuse"]))
     assert comparison.nodes.equal

@@ -28,7 +28,7 @@ def numbers(view, name: str) -> dict[str, float]:
 
 @pytest.mark.spec("V-10", headline=True)
 def test_numbers_are_laid_over_expressions_nodes_and_names(program) -> None:
-    """Colour the graph by custom numbers of expressions, nodes or names: view.overlay({y: 0.25})."""
+    """Colour the graph with custom numbers for expressions, nodes or names: view.overlay({y: 0.25})."""
     a, y = program
     view = ex.explore(y)
     node = view.recording.nodes.label.index("exp")

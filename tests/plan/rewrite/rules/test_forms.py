@@ -44,7 +44,7 @@ def expected(form: str, numbers: str) -> list[Any]:
     ),
 )
 def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) -> None:
-    """Differentiate the stabilised program: first and second gradients of 99 written forms are right at ±1e4."""
+    """Differentiate the stabilised program: first and second gradients of 99 formulas are correct at ±1e4."""
     for numbers, row in INPUTS.items():
         tolerance = TOLERANCES[dtype]
         for order, (root, value) in enumerate(zip(orders(form, numbers, dtype), expected(form, numbers), strict=True)):
