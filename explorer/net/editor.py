@@ -302,7 +302,7 @@ class NetEditor:
 
     def _output_names(self, type: str, name: str, draft: Draft) -> tuple[str, ...]:
         schema = self.table.schema(type)
-        number = schema.outputs.least if schema is not None else 1
+        number = schema.outputs.minimum if schema is not None else 1
         if number == 1:
             return (draft.free_blob(name),)
         return tuple(draft.free_blob(f"{name}_{index}") for index in range(number))

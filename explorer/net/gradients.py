@@ -18,10 +18,10 @@ from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.definition.ssa import history
 from explorer.net.editor import free_name
 from explorer.net.operators.gradient_types import (
-    READS,
+    FORWARD_INPUTS,
+    FORWARD_OUTPUTS,
     SUFFIX,
     WANTED,
-    WRITES,
     gradient_name,
     input_name,
     output_name,
@@ -103,7 +103,7 @@ class GradientOperators:
             # A gradient operator is at the end of the net, and reads the version that a name means there.
             if self._current[_base(blob)] == version:
                 passed[input_name(at)] = _base(blob)
-            elif not (schema.may_lose(at) and version not in operator.outputs and _over(written, at)):
+            elif not (schema.may_be_overwritten(at) and version not in operator.outputs and _over(written, at)):
                 raise self._overwritten(written, blob, version)
         for at, (blob, version) in enumerate(zip(written.outputs, operator.outputs, strict=True)):
             if self._current[blob] == version:
@@ -114,8 +114,8 @@ class GradientOperators:
                 passed[gradient_name(at)] = self._gradient(version)
         arguments = {
             **written.arguments,
-            READS: len(operator.inputs),
-            WRITES: len(operator.outputs),
+            FORWARD_INPUTS: len(operator.inputs),
+            FORWARD_OUTPUTS: len(operator.outputs),
             WANTED: tuple(wanted),
         }
         outputs = tuple(f"{_base(written.inputs[at])}_grad" for at in wanted)

@@ -148,7 +148,7 @@ def base() -> ex.Net:
     [
         (lambda n: n.FC("x", "y"), r"operator 'fc' \(FC\): it reads 1 blob: x\n.*it must read 2 to 3 blobs: FC\(x, w"),
         (lambda n: n.Relu("x", ["y", "z"]), r"it writes 2 blobs: y, z\n.*it must write 1"),
-        (lambda n: n.FC(["x", "w"], "x"), r"reads 'x' and writes over it\n.*must not be an input\n.*fix"),
+        (lambda n: n.FC(["x", "w"], "x"), r"reads and overwrites 'x'\n.*must not be an input\n.*fix"),
         (lambda n: n.Softmax("x", "y", axes=1), r"unknown argument of Softmax 'axes'\n.*known: axis"),
         (lambda n: n.Softmax("x", "y", axis=1.5), r"axis=1\.5\n.*axis must be of type int"),
         (lambda n: n.Cast("x", "y"), r"the argument 'to' is missing\n.*Cast\(x, \*, to: str\)"),
@@ -192,7 +192,7 @@ def test_in_place_is_enforced_where_a_type_says_so() -> None:
     net = ex.Net("n", mine)
     net.input("p", (1,))
     net.input("g", (1,))
-    with pytest.raises(OperandError, match=r"reads 'p' and writes 'q'\n.*output 0 must be written over input 0\n.*'p'"):
+    with pytest.raises(OperandError, match=r"reads 'p' and writes 'q'\n.*output 0 must overwrite input 0\n.*'p'"):
         net.Update(["p", "g"], "q")
     net.output(net.Update(["p", "g"], "p"))
     assert net.run([3], [1]).tolist() == [2]
@@ -207,7 +207,9 @@ def test_an_output_writes_over_the_inputs_that_its_type_allows_and_over_no_other
     schema = OperatorSchema.of("Pair", pair, in_place=((0, 1),))
     schema.check(OperatorDefinition("Pair", "n", ("x", "y"), ("p", "x")))
     for outputs in (("x", "p"), ("p", "y"), ("y", "x")):
-        with pytest.raises(OperandError, match=r"writes over it\n.*must not be an input, but for input 0 → output 1"):
+        with pytest.raises(
+            OperandError, match=r"reads and overwrites .*\n.*must not be an input, except input 0 → output 1"
+        ):
             schema.check(OperatorDefinition("Pair", "n", ("x", "y"), outputs))
 
 
@@ -425,8 +427,8 @@ def test_stacks_of_unequal_length_are_multiplied_only_where_that_is_asked_for() 
         ("Split", {"split": (1, 1)}, r"parts of .*split=\(1, 1\)"),
         ("MaxPool", {}, r"'kernel' is missing"),
         ("AveragePool", {"kernel": 2, "global_pooling": True}, r"kernel=2 with global_pooling=True"),
-        ("ConstantFill", {"shape": (2,)}, r"the shape must be given once"),
-        ("Slice", {"starts": (0,), "ends": (1, 2)}, r"a number for each"),
+        ("ConstantFill", {"shape": (2,)}, r"the shape must be given either by shape or by an input blob"),
+        ("Slice", {"starts": (0,), "ends": (1, 2)}, r"must have the same length"),
         ("Reshape", {"shape": (0, 0, 0)}, r"0 keeps the axis"),
         ("Cast", {"to": "float31"}, r"float31"),
     ],

@@ -223,7 +223,7 @@ def test_fills_draw_by_seed_and_name() -> None:
     assert np.abs(weight).max() == pytest.approx(0.1, rel=0.01)
     assert filled("a", type="MSRAFill", shape=(200, 30)).std() == pytest.approx(0.1, rel=0.03)
     assert sorted(filled("a", type="UniqueUniformFill", shape=(5, 2), min=3, max=12).ravel()) == [*range(3, 13)]
-    with pytest.raises(ex.OperandError, match="as many numbers as elements"):
+    with pytest.raises(ex.OperandError, match="as many integers as elements"):
         filled("a", type="UniqueUniformFill", shape=(5,), min=0, max=3)
 
 
@@ -322,5 +322,5 @@ def test_updates_refuse_what_does_not_fit() -> None:
         other.input(name, (2,))
     other.Adagrad(["w", "m", "g", "rate"], ["w", "m"])
     other.output("w")
-    with pytest.raises(ex.OperandError, match="must be one number"):
+    with pytest.raises(ex.OperandError, match="must be scalars"):
         other.run(*[np.ones(2, "f")] * 4)

@@ -1,8 +1,8 @@
-"""Gradient types: for each declared operator type ``X`` a type ``XGradient``, whose formula is that of X's expressions.
+"""Gradient types: for each declared operator type ``X`` a type ``XGradient``, derived from X's expressions.
 
-An operator of such a type reads what the forward operator read and wrote, and the gradients of its outputs, and writes
-gradients of its inputs. Its builder records the forward function once more on placeholders, differentiates it, and puts
-the operands into their places: the plan finds that they are computed already.
+An operator of a gradient type reads the forward operator's inputs and outputs, and the gradients of its outputs, and
+writes gradients of its inputs. Its builder records the forward function on placeholders, differentiates it, and
+substitutes the operands for the placeholders and results, so that nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -22,74 +22,77 @@ from explorer.ops.creation.constants import Zero
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 SUFFIX = "Gradient"
-READS, WRITES, WANTED = "forward_inputs", "forward_outputs", "wanted"
-"""arguments of a gradient operator: how many blobs the forward operator read and wrote, and the positions of inputs
-whose gradients it writes"""
+FORWARD_INPUTS, FORWARD_OUTPUTS, WANTED = "forward_inputs", "forward_outputs", "wanted"
+"""arguments of a gradient operator: numbers of blobs that the forward operator read and wrote, and positions of the
+inputs whose gradients it writes"""
 
 
 def input_name(position: int) -> str:
-    """Return the name under which a gradient operator is passed an input of the forward operator."""
+    """Return the name of a gradient operator's parameter for an input of the forward operator."""
     return f"input_{position}"
 
 
 def output_name(position: int) -> str:
-    """Return the name under which a gradient operator is passed an output of the forward operator."""
+    """Return the name of a gradient operator's parameter for an output of the forward operator."""
     return f"output_{position}"
 
 
 def gradient_name(position: int) -> str:
-    """Return the name under which a gradient operator is passed the gradient of an output."""
+    """Return the name of a gradient operator's parameter for the gradient of an output."""
     return f"gradient_{position}"
 
 
 def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -> Builder:
-    """Return the builder of the gradient type of an operator type; ``in_place`` maps inputs to outputs over them."""
+    """Return the builder of a type's gradient type; ``in_place`` maps inputs to the outputs that overwrite them."""
 
     def build(op: OperatorContext) -> Any:
         definition = op.definition
-        reads, writes = op.integer(READS), op.integer(WRITES)
-        own = {READS, WRITES, WANTED}
-        inputs = {at: op.tensor(0, name) for at in range(reads) if (name := input_name(at)) in definition.input_names}
+        input_count, output_count = op.integer(FORWARD_INPUTS), op.integer(FORWARD_OUTPUTS)
+        own = {FORWARD_INPUTS, FORWARD_OUTPUTS, WANTED}
+        inputs = {
+            at: op.tensor(0, name) for at in range(input_count) if (name := input_name(at)) in definition.input_names
+        }
         outputs = {
-            at: op.tensor(0, name) for at in range(writes) if (name := output_name(at)) in definition.input_names
+            at: op.tensor(0, name) for at in range(output_count) if (name := output_name(at)) in definition.input_names
         }
         seeds = {
-            at: op.tensor(0, name) for at in range(writes) if (name := gradient_name(at)) in definition.input_names
+            at: op.tensor(0, name)
+            for at in range(output_count)
+            if (name := gradient_name(at)) in definition.input_names
         }
-        # An input that was overwritten has the type of the output over it.
-        places = [
+        # An overwritten input has the type of the output that overwrote it.
+        placeholders = [
             Parameter((inputs[at] if at in inputs else outputs[in_place.get(at, 0)]).type, input_name(at))()
-            for at in range(reads)
+            for at in range(input_count)
         ]
-        called = replace(
+        forward_definition = replace(
             definition,
             type=type,
-            inputs=tuple(input_name(at) for at in range(reads)),
+            inputs=tuple(input_name(at) for at in range(input_count)),
             input_names={},
-            outputs=tuple(output_name(at) for at in range(writes)),
+            outputs=tuple(output_name(at) for at in range(output_count)),
             arguments={name: value for name, value in definition.arguments.items() if name not in own},
         )
-        result = forward(OperatorContext(called, tuple(places), op.weight))
-        forwards = (result,) if isinstance(result, Expr) else tuple(result)
-        _check_seeds(seeds, forwards)
-        slopes = backward(
-            [forwards[at] for at in seeds], list(seeds.values()), [places[at] for at in op.integers(WANTED)]
+        result = forward(OperatorContext(forward_definition, tuple(placeholders), op.weight))
+        results = (result,) if isinstance(result, Expr) else tuple(result)
+        _check_seeds(seeds, results)
+        recorded = backward(
+            [results[at] for at in seeds], list(seeds.values()), [placeholders[at] for at in op.integers(WANTED)]
         )
-        # Results of the forward operator stand for the nodes that would compute them once more.
-        known = {forwards[at].uid: node for at, node in outputs.items()}
-        known |= {places[at].uid: node for at, node in inputs.items()}
+        # Outputs of the forward operator replace the nodes that would compute them again.
+        known = {results[at].uid: node for at, node in outputs.items()}
+        known |= {placeholders[at].uid: node for at, node in inputs.items()}
         known |= {seed.uid: seed for seed in seeds.values()}
-        needed = reachable([slope for slope in slopes if slope is not None], stop=lambda node: node.uid in known)
-        reached = {node.uid for node in needed} - known.keys()
-        _check_places(type, places, reached)
-        # The gradient was recorded over placeholders: its copy reads the blobs that the operator is passed.
+        needed = reachable([node for node in recorded if node is not None], stop=lambda node: node.uid in known)
+        _check_inputs(type, placeholders, {node.uid for node in needed} - known.keys())
+        # The gradients are recorded on placeholders, and their copies read the operator's blobs.
         copies = rebuild(needed, known, lambda node: state.scope)
         gradients = tuple(
             [
-                Zero(places[at].shape, places[at].dtype, "unreached", places[at].device)()
-                if slope is None
-                else copies[slope.uid]
-                for at, slope in zip(op.integers(WANTED), slopes, strict=True)
+                Zero(placeholders[at].shape, placeholders[at].dtype, "unreached", placeholders[at].device)()
+                if node is None
+                else copies[node.uid]
+                for at, node in zip(op.integers(WANTED), recorded, strict=True)
             ]
         )
         return gradients[0] if len(gradients) == 1 else gradients
@@ -98,23 +101,23 @@ def gradient_builder(type: str, forward: Builder, in_place: Mapping[int, int]) -
     return build
 
 
-def _check_seeds(seeds: Mapping[int, Expr], forwards: Sequence[Expr]) -> None:
-    """Refuse the gradient of an output that has another type."""
+def _check_seeds(seeds: Mapping[int, Expr], outputs: Sequence[Expr]) -> None:
+    """Raise OperandError if the type of a gradient differs from its output's type."""
     for at, seed in seeds.items():
-        if seed.type != forwards[at].type:
+        if seed.type != outputs[at].type:
             raise OperandError(
-                f"a gradient {seed.type} of output {at}, which is {forwards[at].type}",
+                f"a gradient {seed.type} of output {at}, which is {outputs[at].type}",
                 rule="a gradient must have its output's type",
                 fix="give the gradient of this output",
             )
 
 
-def _check_places(type: str, places: Sequence[Expr], reached: Collection[int]) -> None:
-    """Refuse a gradient that needs an input which an output has overwritten."""
-    for at, place in enumerate(places):
-        if place.uid in reached:
+def _check_inputs(type: str, placeholders: Sequence[Expr], needed: Collection[int]) -> None:
+    """Raise OperandError if the gradient needs an input that an output has overwritten."""
+    for at, placeholder in enumerate(placeholders):
+        if placeholder.uid in needed:
             raise OperandError(
-                f"input {at} of {type} is not there any more",
-                rule=f"the gradient of {type} must have the input that it was computed from",
-                fix="write the output of the operator under a name of its own",
+                f"input {at} of {type} was overwritten",
+                rule=f"the gradient of {type} must have the input from which the output was computed",
+                fix="write the operator's output under another name",
             )

@@ -1,8 +1,7 @@
-"""Inputs of a file's operator by their names, whether they come from operators or from the file.
+"""Named inputs of a file's operators, and values that must be known while a net is built.
 
-Where a shape depends on an input, its value must be known while the net is built: ``known_value`` computes it, from
-constants and shapes, or from the arrays that the net is built for. If every operand of an operator is a small constant,
-its result can be evaluated at once, too: ``fold``.
+If a shape depends on an input, ``known_value`` computes the input's value from constants and shapes, or from the arrays
+for which the net is built. If all operands of an operator are small constants, ``folded`` evaluates its results too.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from explorer.net.operators.context import OperatorContext, plain_array
 from explorer.ops.creation.constants import Full, Zero
 from explorer.run import evaluate
 
-_KNOWN = 1024
-"""most elements of a value that is computed when the net is built: shapes, axes, indices"""
-_KNOWN_REALS = 16
-"""most elements of real numbers that are computed then: scales and limits, but no tables"""
-_ON_THE_WAY = 1 << 20
-"""most bytes of an intermediate result on the way to a known value: opening a file must stay quick"""
-_FAR = 1 << 63
-"""bound of the numbers that are compared as ints; beyond it none is a length, and ∞ has no int"""
+_MAX_KNOWN = 1024
+"""maximum number of elements of a value that is computed while the net is built: shapes, axes, indices"""
+_MAX_KNOWN_FLOATS = 16
+"""the same for floats: scales and limits, but no tables"""
+_MAX_INTERMEDIATE_BYTES = 1 << 20
+"""maximum size of an intermediate result of a known value, since opening a file must be fast"""
+_INT_LIMIT = 1 << 63
+"""limit to which numbers are clipped before conversion to int, since ∞ cannot be converted and lengths are smaller"""
 
 
 def is_given(op: OperatorContext, name: str) -> bool:
-    """Whether an input or attribute is given."""
+    """Return whether an input or attribute is given."""
     return name in op.definition.weights or op.has(name)
 
 
 def required(op: OperatorContext, name: str) -> Expr:
-    """Return an input as an expression; raises OperandError if it is missing or no tensor."""
+    """Return an input as an expression; raise OperandError if it is missing or not a tensor."""
     expression = op.input(name)
     if expression is None:
         raise op.missing(name)
@@ -43,14 +42,14 @@ def required(op: OperatorContext, name: str) -> Expr:
 
 
 def optional(op: OperatorContext, name: str) -> Expr | None:
-    """Return an input that may be left out; None without it."""
+    """Return an optional input, or None if it is absent."""
     return op.input(name)
 
 
 def known_value(op: OperatorContext, name: str, value: Any) -> Array:
-    """Return the value of an input or attribute that shapes depend on, as an array.
+    """Return the value of an input or attribute on which shapes depend, as an array.
 
-    One that is computed from the net's inputs is computed first; raises UnknownShapeError where these have no values.
+    A value that depends on the net's inputs is computed now; raise UnknownShapeError if these have no values.
     """
     if isinstance(value, Expr):
         if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
@@ -65,7 +64,7 @@ def known_value(op: OperatorContext, name: str, value: Any) -> Array:
 
 
 def as_integers(op: OperatorContext, name: str, array: Array) -> tuple[int, ...]:
-    """Return a known value that is a list of integers; raises OperandError for another one."""
+    """Return a known value as a tuple of integers; raise OperandError if it is not a list of integers."""
     if array.dtype.kind not in "iu" or array.ndim > 1:
         raise OperandError(
             f"{name} is {array.dtype.name} of shape {array.shape}",
@@ -75,26 +74,26 @@ def as_integers(op: OperatorContext, name: str, array: Array) -> tuple[int, ...]
 
 
 def as_number(op: OperatorContext, name: str, array: Array) -> Any:
-    """Return a known value that is one number; raises OperandError for another one."""
+    """Return a known value as a Python number; raise OperandError if it has more than one element."""
     if array.size != 1:
         raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} must be one number")
     return array.reshape(()).item()
 
 
 def as_integer(op: OperatorContext, name: str, array: Array) -> int:
-    """Return a known value that is one integer, which may be stored as a real number."""
+    """Return a known value as an integer, which may be stored as a float; raise OperandError for any other value."""
     value = as_number(op, name, array)
     # NaN differs from itself
-    if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
+    if isinstance(value, complex) or value != value or int(min(max(value, -_INT_LIMIT), _INT_LIMIT)) != value:
         raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be an integer")
     return int(value)
 
 
 def is_known(value: Expr) -> bool:
-    """Whether a value is small and there already, so that what follows from it can be computed at once."""
+    """Return whether a value is a small constant, so that results derived from it can be computed now."""
     if not isinstance(value.operation, (Full, Zero)) and not isinstance(value, Tensor):
         return False
-    return value.size <= _KNOWN
+    return value.size <= _MAX_KNOWN
 
 
 def value_of(value: Expr) -> Array:
@@ -106,16 +105,16 @@ def value_of(value: Expr) -> Array:
 
 
 def fold(value: Any) -> Any:
-    """Return a value that follows from known ones alone as a constant: shapes always, real numbers if they are few."""
+    """Return a value that depends only on known values as a constant, if it is small enough; else the value itself."""
     if not isinstance(value, Expr) or is_known(value):
         return value
-    # Real numbers stay in the graph unless they are few: folding a table of them would hide how it is computed.
-    few = value.size <= (_KNOWN if value.dtype.kind in "iubU" else _KNOWN_REALS)
-    return tensor_of_values(value.tensor_type, evaluate(value)) if few and _is_small(value) else value
+    # Larger float tables stay in the graph, since folding would hide how they are computed.
+    is_small = value.size <= (_MAX_KNOWN if value.dtype.kind in "iubU" else _MAX_KNOWN_FLOATS)
+    return tensor_of_values(value.tensor_type, evaluate(value)) if is_small and _is_cheap(value) else value
 
 
 def folded(op: OperatorContext, result: Any) -> Any:
-    """Return the results of an operator; those that follow from known operands alone are computed at once."""
+    """Return the results of an operator, as constants if all its operands are known."""
     if isinstance(result, tuple) and len(op.definition.outputs) == 1:
         (result,) = result
     if not all(isinstance(value, Expr) and is_known(value) for value in op.passed):
@@ -123,10 +122,10 @@ def folded(op: OperatorContext, result: Any) -> Any:
     return tuple(map(fold, result)) if isinstance(result, tuple) else fold(result)
 
 
-def _is_small(value: Expr) -> bool:
-    """Whether nothing that is computed on the way to a value is large."""
+def _is_cheap(value: Expr) -> bool:
+    """Return whether all intermediate results of a value are small."""
     for node in reachable([value]):
         types = [operand.type for operand in node.operands]
-        if node.operands and max(node.type.nbytes, workspace_of(node.operation, *types)) > _ON_THE_WAY:
+        if node.operands and max(node.type.nbytes, workspace_of(node.operation, *types)) > _MAX_INTERMEDIATE_BYTES:
             return False
     return True

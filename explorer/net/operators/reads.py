@@ -1,7 +1,7 @@
-"""Reads of a builder, and what its operator says beyond them, so that nothing in a file is passed over in silence.
+"""Record of the operator parts that a builder has read, so that no part of a file is ignored silently.
 
-An argument that a builder never asks for may change the result, as ``rounding_mode=floor`` does that of a division: a
-net built without it would compute other numbers than the program that the file was made of.
+An argument that a builder never reads may change the result, as ``rounding_mode=floor`` changes a division. A net built
+without it would not compute the results of the exported program.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.definition import OperatorDefinition
 
 Ignored: TypeAlias = Collection[str | int]
-"""names of arguments and weights, and places of operands, that change no value of the result"""
-_LISTED = 24
-"""most names of arguments that a refusal lists"""
-_LENGTH = 60
-"""most characters of a value that a refusal shows"""
+"""names of arguments and weights, and positions of operands, that do not change the result"""
+_MAX_LISTED = 24
+"""maximum number of argument names in an error"""
+_MAX_LENGTH = 60
+"""maximum number of characters of a value in an error"""
 
 
 @dataclass(slots=True)
 class Reads:
-    """Names of the arguments and weights that a builder has asked for, given or not, and places of its operands."""
+    """Names of the arguments and weights that a builder has requested, given or not, and positions of its operands."""
 
     arguments: set[str] = field(default_factory=set)
     weights: set[str] = field(default_factory=set)
     operands: set[int] = field(default_factory=set)
 
     def check(self, operator: OperatorDefinition, values: Sequence[Any], ignored: Ignored, registration: str) -> None:
-        """Raise OperandError where a built operator has arguments, weights or operands that were neither read nor are
-        ``ignored``; None, the value of what is left out, may go unread.
+        """Raise OperandError if arguments, weights or operands of a built operator were neither read nor ``ignored``.
+
+        None, the value of an omitted part, need not be read. ``registration`` is the code line of the fix.
         """
-        # an inner graph is read where it is needed, and reads itself what it takes from the net around it
+        # The inner graph itself reads the blobs that it uses from the outer net.
         inner = {blob for body in operator.bodies.values() for blob in body.inputs}
         unread = [
-            f"{name}={value!r:.{_LENGTH}}"
+            f"{name}={value!r:.{_MAX_LENGTH}}"
             for name, value in operator.arguments.items()
             if not (value is None or name in self.arguments or name in ignored or name in operator.bodies)
         ]
@@ -53,10 +54,10 @@ class Reads:
         if not unread:
             return
         known = sorted(self.arguments.union([name for name in ignored if isinstance(name, str)]))
-        listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
+        listed = ", ".join(known[:_MAX_LISTED]) + ", …" * (len(known) > _MAX_LISTED)
         raise OperandError(
-            f"{', '.join(unread)}: explorer knows no such part of {operator.type}",
-            rule=f"{operator.type}: all that a file says must be obeyed, because it may change the result; "
+            f"{', '.join(unread)}: not supported by explorer's {operator.type}",
+            rule=f"{operator.type}: every part in a file must be supported, because it may change the result; "
             + (f"known arguments: {listed}" if known else "no arguments are known"),
-            fix=f"leave it out if it changes nothing, or say what {operator.type} computes with it: {registration}",
+            fix=f"leave it out if it changes nothing, or define {operator.type} with it: {registration}",
         )

@@ -1,10 +1,9 @@
 """Schemas of operator types: inputs, arguments and weights, read from the signature of the declaring function.
 
-Positional parameters are the blobs that it reads, one with a default may be left out, ``*x`` stands for any number.
-Parameters after ``*`` are its arguments, with their types and defaults; those of type Tensor are weights. The return
-type tells how many blobs it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or more; a
-function that must know how many are asked for has a parameter ``outputs``, one that must know the first one's name
-``blob``.
+Positional parameters are the blobs that an operator reads; those with a default are optional, and ``*x`` is any number
+of blobs. Parameters after ``*`` are arguments with their types and defaults, or weights if their type is Tensor. The
+return type is the number of blobs that it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or
+more. A parameter ``outputs`` receives the number of outputs, ``blob`` the name of the first output.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from explorer.record.reasons import counted_text
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 """positions of an input and an output"""
-GradientAnswer: TypeAlias = Literal["own", "none", "refused", "missing"]
+GradientKind: TypeAlias = Literal["own", "none", "refused", "missing"]
 RESERVED = frozenset(("inputs", "outputs", "name", "before", "after", "weights", "doc"))
-"""parameters of the call that adds an operator, which no argument of a type may be named like"""
+"""parameters of ``net.add``, whose names an argument of an operator type must not have"""
 _PLAIN: dict[Any, tuple[type, ...]] = {
     bool: (bool,),
     int: (int,),
@@ -38,33 +37,33 @@ _PLAIN: dict[Any, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Number of blobs that an operator reads or writes: a range, of which only some numbers may be ``allowed``."""
+    """Number of blobs that an operator reads or writes: a range, or the ``allowed`` numbers."""
 
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
     allowed: frozenset[int] | None = None
 
     def __contains__(self, number: int) -> bool:
         if self.allowed is not None:
             return number in self.allowed
-        return self.least <= number and (self.most is None or number <= self.most)
+        return self.minimum <= number and (self.maximum is None or number <= self.maximum)
 
     def __str__(self) -> str:
         if self.allowed is not None:
             return " or ".join(map(str, sorted(self.allowed)))
-        if self.most is None:
-            return f"{self.least} or more" if self.least else "any number of"
-        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        if self.maximum is None:
+            return f"{self.minimum} or more" if self.minimum else "any number of"
+        return str(self.minimum) if self.minimum == self.maximum else f"{self.minimum} to {self.maximum}"
 
     @property
-    def text(self) -> str:
+    def phrase(self) -> str:
         """The number with its noun: ``2 to 3 blobs``, ``1 blob``."""
         return f"{self} blob{'s' * (str(self) != '1')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an operator type: its annotation, whether it must be given, else its default, and its words."""
+    """Argument of an operator type: annotation, default unless ``required``, and description."""
 
     name: str
     kind: Any
@@ -79,11 +78,11 @@ class Argument:
 
 @dataclass(slots=True)
 class _Declared:
-    """Parameters of a declaring function: blobs that it reads, from ``least`` to ``most``, arguments and weights."""
+    """Parameters of a declaring function: names and numbers of its inputs, arguments and weights."""
 
     inputs: list[str] = field(default_factory=list)
-    least: int = 0
-    most: int | None = 0
+    minimum: int = 0
+    maximum: int | None = 0
     arguments: dict[str, Argument] = field(default_factory=dict)
     weights: dict[str, bool] = field(default_factory=dict)
 
@@ -95,30 +94,31 @@ class _Declared:
             annotation, required = hints.get(name, Any), parameter.default is parameter.empty
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 declared.inputs.append(name if required else f"{name} = None")
-                declared.least += required
+                declared.minimum += required
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 declared.inputs.append(f"*{name}")
                 variadic = True
-            # Not arguments of the file: the builder tells how many outputs there are, and the name of the first.
+            # Not arguments in files: the builder passes the number of outputs and the name of the first.
             elif name in ("outputs", "blob"):
                 continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
                 raise DeclarationError(
                     f"{type}: the parameter {name!r}",
-                    rule=f"arguments must be named one by one, and not {', '.join(sorted(RESERVED))}",
-                    fix="declare each argument after * under a name of its own",
+                    rule="each argument must be a separate parameter, with a name other than "
+                    f"{', '.join(sorted(RESERVED))}",
+                    fix="declare each argument after * with another name",
                 )
-            # A keyword of this type is a weight, as is one that may be None: ``Tensor | None``.
+            # A weight may be optional: ``Tensor | None``.
             elif Tensor in (annotation, *get_args(annotation)):
                 declared.weights[name] = required
             else:
                 declared.arguments[name] = _argument(name, annotation, parameter)
-        declared.most = None if variadic else len(declared.inputs)
+        declared.maximum = None if variadic else len(declared.inputs)
         return declared
 
 
 def _argument(name: str, annotation: Any, parameter: inspect.Parameter) -> Argument:
-    """Return the argument of a keyword parameter; ``Annotated`` gives it words."""
+    """Return the argument of a keyword parameter; its description is the text in ``Annotated``."""
     doc = ""
     if get_origin(annotation) is Annotated:
         annotation, doc, *_ = get_args(annotation)
@@ -131,7 +131,7 @@ def _argument(name: str, annotation: Any, parameter: inspect.Parameter) -> Argum
 class OperatorSchema:
     """Inputs, arguments and weights of an operator type; :meth:`of` reads a declaration, :meth:`check` an operator.
 
-    ``in_place`` are the pairs of an input and an output that may be one blob, ``enforced`` those that must.
+    ``in_place`` contains the pairs of an input and an output that may be the same blob, ``enforced`` those that must.
     """
 
     type: str
@@ -141,19 +141,19 @@ class OperatorSchema:
     input_names: tuple[str, ...]
     arguments: Mapping[str, Argument]
     weights: Mapping[str, bool]
-    """weight → whether it must be there"""
+    """weight → whether it is required"""
     in_place: Pairs
     enforced: Pairs
-    gradient: GradientAnswer = "own"
-    """the gradient of its expressions; none, where a gradient ends; or an error: it must not be asked for, or nobody
-    has written it"""
+    gradient: GradientKind = "own"
+    """"own": the gradient of its expressions; "none": gradients stop here; "refused" and "missing": an error, because
+    the gradient must not be used, or is not implemented"""
     no_gradient: tuple[int, ...] = ()
-    """positions of inputs that have no gradient, class numbers say"""
+    """positions of inputs that have no gradient, such as class labels"""
     by_output: bool | tuple[int, ...] = False
-    """whether its gradient follows from its outputs, where one of them has overwritten an input; or the positions of
-    inputs that may be overwritten"""
+    """whether its gradient can be computed from its outputs after one of them has overwritten an input, or the
+    positions of the inputs that may be overwritten"""
     planned: bool = True
-    """whether it becomes operations of a plan; else a workspace runs it by itself"""
+    """whether it becomes operations of a plan; otherwise a workspace runs it separately"""
 
     @classmethod
     def of(
@@ -165,21 +165,21 @@ class OperatorSchema:
         enforced: Pairs = (),
         inputs: Collection[int] = (),
         outputs: Collection[int] = (),
-        gradient: GradientAnswer = "own",
+        gradient: GradientKind = "own",
         no_gradient: tuple[int, ...] = (),
         by_output: bool | tuple[int, ...] = False,
         planned: bool = True,
     ) -> OperatorSchema:
-        """The schema of a function; ``inputs`` and ``outputs`` are the numbers allowed, where a range says too little.
+        """Return the schema of a function; ``inputs`` and ``outputs`` restrict the numbers of blobs within the range.
 
-        Raises DeclarationError for a signature that no operator can have.
+        Raise DeclarationError for a signature that no operator can have.
         """
         hints = get_type_hints(function, include_extras=True)
         declared = _Declared.of(type, function, hints)
         return cls(
             type,
             inspect.getdoc(function) or "",
-            Count(declared.least, declared.most, frozenset(inputs) or None),
+            Count(declared.minimum, declared.maximum, frozenset(inputs) or None),
             _outputs(hints.get("return"), outputs),
             tuple(declared.inputs),
             declared.arguments,
@@ -192,12 +192,12 @@ class OperatorSchema:
             planned,
         )
 
-    def may_lose(self, position: int) -> bool:
-        """Whether an input may be overwritten by an output before the gradient is computed."""
+    def may_be_overwritten(self, position: int) -> bool:
+        """Return whether an output may overwrite an input before the gradient is computed."""
         return self.by_output is True or (self.by_output is not False and position in self.by_output)
 
     def check(self, operator: OperatorDefinition) -> None:
-        """Raise OperandError or UnknownNameError where an operator is not as its type asks."""
+        """Raise OperandError or UnknownNameError unless an operator conforms to its type."""
         self._check_blobs(operator)
         self._check_arguments(operator.arguments)
         for name in operator.weights:
@@ -208,15 +208,15 @@ class OperatorSchema:
             raise self._refusal(f"the weight {missing[0]!r} is missing", f"it must have {', '.join(self.weights)}")
 
     def _check_blobs(self, operator: OperatorDefinition) -> None:
-        """Refuse wrong numbers of blobs, and outputs over inputs where the type does not allow them."""
-        for what, names, count in (
+        """Raise OperandError for wrong numbers of blobs, and for outputs that must not overwrite an input."""
+        for verb, names, count in (
             ("reads", operator.inputs, self.inputs),
             ("writes", operator.outputs, self.outputs),
         ):
             if len(names) not in count:
                 raise self._refusal(
-                    f"it {what} {counted_text(len(names), 'blob')}: {', '.join(names) or 'none'}",
-                    f"it must {what.removesuffix('s')} {count.text}: {self}",
+                    f"it {verb} {counted_text(len(names), 'blob')}: {', '.join(names) or 'none'}",
+                    f"it must {verb.removesuffix('s')} {count.phrase}: {self}",
                 )
         if operator.input_names:
             raise self._refusal(
@@ -225,20 +225,20 @@ class OperatorSchema:
         allowed = {*self.in_place, *self.enforced}
         for output, blob in enumerate(operator.outputs):
             at = [position for position, read in enumerate(operator.inputs) if read == blob]
-            # The blob may be read at several places; one that allows it is enough.
+            # The blob may be several inputs, one of which must allow it.
             if at and not any((position, output) in allowed for position in at):
                 pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed))
                 raise self._refusal(
-                    f"it reads {blob!r} and writes over it",
-                    "an output must not be an input" + f", but for {pairs}" * bool(pairs),
-                    "give the output a name of its own",
+                    f"it reads and overwrites {blob!r}",
+                    "an output must not be an input" + f", except {pairs}" * bool(pairs),
+                    "give the output another name",
                 )
         for position, output in self.enforced:
             pair = operator.inputs[position : position + 1], operator.outputs[output : output + 1]
             if all(pair) and pair[0] != pair[1]:
                 raise self._refusal(
                     f"it reads {pair[0][0]!r} and writes {pair[1][0]!r}",
-                    f"output {output} must be written over input {position}",
+                    f"output {output} must overwrite input {position}",
                     f"name the output {pair[0][0]!r}",
                 )
 
@@ -251,14 +251,14 @@ class OperatorSchema:
                 raise self._refusal(f"{name}={value!r}", f"{name} must be of type {kind_text(argument.kind)}")
         missing = [name for name, argument in self.arguments.items() if argument.required and name not in arguments]
         if missing:
-            raise self._refusal(f"the argument {missing[0]!r} is missing", f"the arguments must be those of {self}")
+            raise self._refusal(f"the argument {missing[0]!r} is missing", f"the arguments must conform to {self}")
 
     def _refusal(self, problem: str, rule: str, fix: str = "") -> ExplorerError:
         return OperandError(problem, rule=f"{self.type}: {rule}", fix=fix)
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """Signature of the net's method for this type."""
+        """Signature of the net method for this type."""
         parameters = [
             inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=()),
             inspect.Parameter("outputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
@@ -278,15 +278,15 @@ class OperatorSchema:
         return inspect.Signature(parameters)
 
     def __str__(self) -> str:
-        after = [f"{name}: array{'' if required else ' = None'}" for name, required in self.weights.items()]
-        after += map(str, self.arguments.values())
-        return f"{self.type}({', '.join([*self.input_names, *['*'] * bool(after), *after])}) → {self.outputs}"
+        keywords = [f"{name}: array{'' if required else ' = None'}" for name, required in self.weights.items()]
+        keywords += map(str, self.arguments.values())
+        return f"{self.type}({', '.join([*self.input_names, *['*'] * bool(keywords), *keywords])}) → {self.outputs}"
 
     @cached_property
     def help(self) -> str:
-        """All of it as text."""
-        lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs.text}"]
-        lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs.text}"]
+        """The whole schema as text, for ``help``."""
+        lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs.phrase}"]
+        lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs.phrase}"]
         lines += [f"input {a} and output {b} may be one blob" for a, b in self.in_place]
         lines += [f"input {a} and output {b} are one blob" for a, b in self.enforced]
         lines += [f"weight {name}{'' if required else ', optional'}" for name, required in self.weights.items()]
@@ -305,7 +305,7 @@ def _outputs(annotation: Any, allowed: Collection[int]) -> Count:
 
 
 def accepts(annotation: Any, value: Any) -> bool:
-    """Whether a plain value is of an annotation's type; whole numbers are numbers, truth values are not."""
+    """Return whether a plain value has the annotated type; an integer is also a float, but a boolean is no number."""
     if annotation is Any:
         return True
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -317,10 +317,10 @@ def accepts(annotation: Any, value: Any) -> bool:
         if parts[-1] is Ellipsis:
             return all(accepts(parts[0], item) for item in value)
         return len(value) == len(parts) and all(map(accepts, parts, value))
-    # By type, not isinstance: a bool is an int for Python.
+    # By type, not isinstance, since bool is a subclass of int.
     return type(value) in _PLAIN.get(annotation, ())
 
 
 def kind_text(annotation: Any) -> str:
-    """An annotation as it is written."""
+    """Return an annotation as source code."""
     return inspect.formatannotation(annotation)

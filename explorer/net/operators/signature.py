@@ -1,25 +1,25 @@
-"""Signatures of operator types: an operator is a function of expressions, and the function's signature is its schema.
+"""Signatures of operator types: an operator is a function of expressions, whose signature is its schema.
 
-A parameter is found by its name among the operator's weights, the inputs that the file passes by name and the arguments
-of its line, else by its position among the inputs without names, or with a number for a name (``input 0``), where
-parameters that are arguments take no position. Its annotation is its type:
+A parameter is looked up by name among the operator's weights, the inputs that the file passes by name, and the
+arguments of its line, then by position among inputs that are unnamed or have numbered names (``input 0``). Parameters
+found among the arguments are not counted in positions. Annotations are:
 
-- ``Expr`` is a tensor, be it computed, a weight or a number; ``Expr | None = None`` one that may be left out, and
-  ``Expr | None`` one that may be left out between others;
-- ``Known[Ints]`` is a value that a shape depends on: a constant, or computed while the net is built; likewise
-  ``Known[int]`` (which a file may store as a real number), ``Known[float]`` and ``Known[Array]``;
+- ``Expr``: a tensor (computed, a weight or a number); ``Expr | None = None`` is optional, and ``Expr | None`` may be
+  omitted between other inputs;
+- ``Known[Ints]``: a value on which a shape depends, a constant or computed while the net is built; likewise
+  ``Known[int]`` (which a file may store as a float), ``Known[float]`` and ``Known[Array]``;
 - ``int``, ``float``, ``bool``, ``str``, ``Literal["a", "b"]``, ``Ints`` (one number is a list of one),
-  ``tuple[int, int]`` (one number stands for both), ``tuple[float, ...]`` and unions of these are plain arguments;
-- ``Annotated[Expr, Names("X", "input")]`` has these names in files, not that of the parameter;
-- ``FlaggedWeight`` is an optional weight of whose name there may be a flag, too, which says whether there is one;
-- ``Unused`` is an argument, input or weight that changes no value; the comment beside it gives the reason;
-- ``BuildBody`` is an inner graph, a variadic ``*inputs: Expr`` all further inputs, and ``outputs: Outputs`` the number
-  of outputs that the file asks for;
-- a dataclass is a group of parameters that several types have, each of its fields is one: a keyword-only group is
-  read by name only, another one from as many inputs as it has fields;
-- ``OperatorContext`` is the operator itself, for what no parameter can express.
+  ``tuple[int, int]`` (one number is used for both), ``tuple[float, ...]`` and their unions: plain arguments;
+- ``Annotated[Expr, Names("X", "input")]``: a parameter with these names in files, instead of its Python name;
+- ``FlaggedWeight``: an optional weight; an argument with its name may be a flag for whether it exists;
+- ``Unused``: an argument, input or weight that changes no value; the comment next to it gives the reason;
+- ``BuildBody``: an inner graph; ``*inputs: Expr``: all further inputs; ``outputs: Outputs``: the number of outputs that
+  the file requests;
+- a dataclass: a group of parameters, its fields, that several types share. A keyword-only group is read by name only,
+  any other group from as many inputs as it has fields;
+- ``OperatorContext``: the operator itself, for anything that no parameter can express.
 
-What the file says of an operator beyond its parameters is refused by name (reads.py).
+Parts of an operator that no parameter reads are rejected by name (reads.py).
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from explorer.net.operators.known_inputs import as_integer, as_integers, as_numb
 _T = TypeVar("_T")
 _KNOWN, _UNUSED, _OUTPUTS, _FLAGGED = object(), object(), object(), object()
 Ints: TypeAlias = tuple[int, ...]
-"""integers of an argument; one number is a list of one"""
+"""list of integers as an argument; one number is a list of one"""
 Known = Annotated[_T, _KNOWN]
 """value of an input or argument that must be known while the net is built"""
 FlaggedWeight = Annotated[Expr | None, _FLAGGED]
-"""weight that may be left out; an argument of its name is True or False, and says whether there is one"""
+"""optional weight; an argument with its name is a boolean flag for whether it exists"""
 Unused = Annotated[Any, _UNUSED]
-"""argument, input or weight that changes no value of the result"""
+"""argument, input or weight that does not change the result"""
 Outputs = Annotated[int, _OUTPUTS]
-"""number of outputs that the file asks for"""
+"""number of outputs that the file requests"""
 _MISSING: Final = object()
 
 
 class Names:
-    """Names that a parameter has in files, where these are not its own name; the first one given is taken."""
+    """Names of a parameter in files, if they differ from its Python name; the first that is present is read."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
 
 class Parameter:
-    """One parameter of an operator's function: its names in files, its position among the inputs, and its type."""
+    """Parameter of an operator function: names in files, position among the inputs, and type."""
 
     position: int | None = None
-    """position among the inputs, None for an argument alone"""
+    """position among the inputs; None for an argument"""
     earlier: tuple[Parameter, ...] = ()
-    """parameters of the positions before it"""
+    """parameters at earlier positions"""
 
     def __init__(self, name: str, parameter: inspect.Parameter, annotation: Any) -> None:
         marks: tuple[Any, ...] = ()
@@ -74,7 +74,7 @@ class Parameter:
             annotation, *inner = get_args(annotation)
             marks = (*marks, *inner)
         if get_origin(annotation) in (Union, types.UnionType):
-            # Optional[Known[Ints]]: the mark is inside the union.
+            # In Optional[Known[Ints]] the mark is inside the union.
             members = [get_args(part) if get_origin(part) is Annotated else (part,) for part in get_args(annotation)]
             marks = (*marks, *[mark for _, *inner in members for mark in inner])
             annotation = Union[tuple([part for part, *_ in members])]  # noqa: UP007  # of a list
@@ -86,18 +86,18 @@ class Parameter:
         union = get_origin(annotation) in (Union, types.UnionType)
         self.kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
         self.group = Signature(annotation, None) if isinstance(annotation, type) and is_dataclass(annotation) else None
-        """parameters that are the fields of a dataclass"""
+        """signature of a dataclass, whose fields are parameters"""
 
     @property
     def is_input(self) -> bool:
-        """Whether it is read from the operator's inputs: a tensor, or a value that is known or of any kind."""
+        """Whether it may be an input of the operator: a tensor, a known value, or a positional value of any type."""
         if self.group is not None:
             return self.group.earlier is not None
         is_any = Any in self.kinds and self.position is not None
         return self.is_known or is_any or Expr in self.kinds or Tensor in self.kinds
 
     def read(self, op: OperatorContext) -> Any:
-        """Return the value of the parameter for an operator; raises OperandError for a missing or wrong one."""
+        """Return the value of the parameter for an operator; raise OperandError if it is missing or invalid."""
         if OperatorContext in self.kinds:
             return op
         if self.group is not None:
@@ -107,12 +107,12 @@ class Parameter:
         if BuildBody in self.kinds:
             return op.body(self.name) if self.default is inspect.Parameter.empty or self._has_body(op) else self.default
         if self.is_unused:
-            self._skip(op)
+            self._mark_read(op)
             return None
-        name = next((name for name in self._in_files if name in op.definition.weights or op.has(name)), self.names[0])
-        value = self._found(op, name)
+        name = next((name for name in self._file_names if name in op.definition.weights or op.has(name)), self.names[0])
+        value = self._lookup(op, name)
         if value is _MISSING:
-            # the names that an error lists as known
+            # Errors list these names as known.
             op.reads.arguments.update(self.names)
             if self.default is inspect.Parameter.empty:
                 if self.position is not None and types.NoneType in self.kinds:
@@ -125,12 +125,12 @@ class Parameter:
         return self._known(op, name, value) if self.is_known else self._converted(op, name, value)
 
     @property
-    def _in_files(self) -> tuple[str, ...]:
-        """Names that it may have in a file: its own, and the number of an input for which the format has no name."""
+    def _file_names(self) -> tuple[str, ...]:
+        """All names that it may have in a file, including the numbered name of an unnamed input."""
         return self.names if self.position is None else (*self.names, f"{UNNAMED}{self.position}")
 
-    def place(self, op: OperatorContext) -> int | None:
-        """Return the position of its input: an earlier parameter that is an argument of the line has none."""
+    def input_position(self, op: OperatorContext) -> int | None:
+        """Return the position of its input, not counting earlier parameters that are arguments of the line."""
         arguments = op.definition.arguments
         if self.position is None or not arguments:
             return self.position
@@ -139,7 +139,7 @@ class Parameter:
     def _has_body(self, op: OperatorContext) -> bool:
         return self.name in op.definition.bodies
 
-    def _found(self, op: OperatorContext, name: str) -> Any:
+    def _lookup(self, op: OperatorContext, name: str) -> Any:
         flag = op.definition.arguments.get(name) if self.is_flagged else None
         if flag is not None:
             if not isinstance(op.argument(name), bool):
@@ -149,19 +149,19 @@ class Parameter:
             return op.weight(name)
         if op.has(name):
             return op.argument(name)
-        place = self.place(op)
-        return op.operand(place) if place is not None and op.is_unnamed(place) else _MISSING
+        position = self.input_position(op)
+        return op.operand(position) if position is not None and op.is_unnamed(position) else _MISSING
 
-    def _skip(self, op: OperatorContext) -> None:
-        """Note that nothing is read of an unused part."""
+    def _mark_read(self, op: OperatorContext) -> None:
+        """Mark an unused part as read."""
         op.reads.arguments.update(self.names)
-        op.reads.weights.update(self._in_files)
-        for name in self._in_files:
+        op.reads.weights.update(self._file_names)
+        for name in self._file_names:
             if name in op.definition.input_names:
                 op.operand(0, name)
-        place = self.place(op)
-        if place is not None and op.is_unnamed(place):
-            op.operand(place)
+        position = self.input_position(op)
+        if position is not None and op.is_unnamed(position):
+            op.operand(position)
 
     def _known(self, op: OperatorContext, name: str, value: Any) -> Any:
         array = known_value(op, name, value)
@@ -180,17 +180,17 @@ class Parameter:
             return as_expression(op, name, value)
         narrower = (types.NoneType, *((bool, int) if float in self.kinds else ()))
         kinds = [kind for kind in self.kinds if kind not in narrower]
-        wanted = " or ".join(dict.fromkeys(map(_description, kinds))) or "None"
-        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be {wanted}")
+        expected = " or ".join(dict.fromkeys(map(_description, kinds))) or "None"
+        raise OperandError(f"{name}={value!r:.80}", rule=f"{op.definition.type}: {name} must be {expected}")
 
 
 def _is_integer(value: Any) -> bool:
-    # True is an integer for Python, and a mistake in a file.
+    # True is an integer in Python, but an error in a file.
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _plain(kind: Any, value: Any) -> Any:
-    """Return a plain value as a parameter of this type has it; the mark of a missing one where it does not fit."""
+    """Return a plain value converted to a parameter's type, or _MISSING if it does not have this type."""
     if kind is Any:
         return value
     if get_origin(kind) in (Union, types.UnionType):
@@ -215,32 +215,32 @@ def _plain(kind: Any, value: Any) -> Any:
     return value if isinstance(kind, type) and isinstance(value, kind) else _MISSING
 
 
-_WORDS = {int: "an integer", float: "a number", complex: "a number", bool: "True or False", str: "a string"}
+_SINGULARS = {int: "an integer", float: "a number", complex: "a number", bool: "True or False", str: "a string"}
 _PLURALS = {int: "integers", float: "numbers", bool: "booleans", str: "strings", Expr: "tensors"}
 
 
 def _description(kind: Any) -> str:
-    """Return the noun phrase of a parameter's type for an error."""
+    """Return the noun phrase for a parameter's type in an error."""
     if get_origin(kind) is Literal:
         return " or ".join([str(choice) for choice in get_args(kind)])
     if get_origin(kind) is tuple:
         item, *more = get_args(kind)
         plural = _PLURALS.get(item, "values")
         return f"a list of {plural}" if more == [Ellipsis] else f"one of {1 + len(more)} {plural}, or all of them"
-    return _WORDS.get(kind, "a tensor" if kind in (Expr, Tensor) else "another value")
+    return _SINGULARS.get(kind, "a tensor" if kind in (Expr, Tensor) else "another value")
 
 
 class Signature:
-    """Parameters of an operator type's function, read when the type is first asked for."""
+    """Parameters of an operator type's function, read when they are first requested."""
 
     def __init__(self, function: Callable[..., Any], earlier: Sequence[Parameter] | None = ()) -> None:
         self.function = function
         self.earlier = earlier
-        """inputs before those of a group; None where all parameters are read by their names only"""
+        """inputs before a group's first; None if all parameters are read by name only"""
 
     @cached_property
     def takes_context(self) -> bool:
-        """Whether the function takes the operator's context and asks it for everything."""
+        """Whether the operator's context is the function's only parameter."""
         parameters = list(inspect.signature(self.function).parameters.values())
         return len(parameters) == 1 and (
             parameters[0].annotation in (inspect.Parameter.empty, Any, object, OperatorContext)
@@ -249,7 +249,7 @@ class Signature:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters in order. Raises DeclarationError for one without a type, or ``**arguments``."""
+        """The parameters in order; raise DeclarationError for a parameter without a type, and for ``**arguments``."""
         hints = get_type_hints(self.function, include_extras=True)
         parameters: list[Parameter] = []
         inputs = list(self.earlier or ())
@@ -272,9 +272,9 @@ class Signature:
         return tuple(parameters)
 
     def input_names(self, count: int) -> tuple[str, ...]:
-        """Return the names of so many inputs; a variadic parameter ``inputs`` has ``inputs.0``, ``inputs.1``, …
+        """Return the names of up to ``count`` inputs; a variadic parameter ``inputs`` has ``inputs.0``, ``inputs.1``, …
 
-        They are fewer where the function has fewer parameters, and none where it takes the operator's context.
+        A function with fewer parameters has fewer names, and one that takes the operator's context has none.
         """
         names: list[str] = []
         for parameter in () if self.takes_context else self.parameters:
@@ -291,23 +291,23 @@ class Signature:
         return frozenset([name for parameter in parameters if parameter.is_known for name in parameter.names])
 
     def call(self, op: OperatorContext) -> Any:
-        """Return what the function makes of an operator."""
+        """Call the function with the parameters of an operator; return its result."""
         if self.takes_context:
             return self.function(op)
-        # Arguments first: an error in what the file states is told before a missing input.
+        # Arguments first, so that a wrong argument is reported before a missing input.
         values = {
             parameter.name: parameter.read(op)
             for parameter in sorted(self.parameters, key=lambda each: each.is_input)
             if not parameter.is_variadic
         }
-        given: list[Any] = []
+        positional: list[Any] = []
         for parameter in self.parameters:
             if parameter.is_variadic:
-                given.extend(op.rest(parameter.name, parameter.place(op) or 0))
+                positional.extend(op.rest(parameter.name, parameter.input_position(op) or 0))
             elif (
                 parameter.position is not None
                 or OperatorContext in parameter.kinds
                 or (parameter.group is not None and parameter.group.earlier is not None)
             ):
-                given.append(values.pop(parameter.name))
-        return self.function(*given, **values)
+                positional.append(values.pop(parameter.name))
+        return self.function(*positional, **values)

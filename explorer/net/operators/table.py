@@ -1,9 +1,8 @@
-"""A format's operator types: what each of them means, as a function that records expressions.
+"""Operator tables: the operator types of a format, each with a builder, a function that records its expressions.
 
-Types enter a table in one of two ways. :meth:`OperatorTable.register` takes a builder that asks an OperatorContext
-for what it needs, as suits a file's types. :meth:`OperatorTable.declare` takes a function of expressions whose
-signature is the type's schema: one declaration for constructor, schema and help; its gradient is that of the
-expressions that it records.
+A type is added in one of two ways. :meth:`OperatorTable.register` is for types in files, whose builder may read an
+OperatorContext. :meth:`OperatorTable.declare` is for functions of expressions, whose signature is the type's schema:
+one declaration is the constructor, schema and help. The type's gradient is the gradient of the expressions.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from explorer.net.operators.signature import Signature
 from explorer.record.escape import visible
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
-"""records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
+"""function that records an operator and returns its value (an expression or a plain value), or a tuple of values"""
 _Registered = TypeVar("_Registered", bound=Callable[..., Any])
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 
 class Remedy(NamedTuple):
-    """Rule that a file with an unknown operator type breaks, and its fix."""
+    """Rule that a file with an unknown operator type violates, and the fix."""
 
     rule: str
     fix: str
 
 
 class OperatorTable:
-    """Operator types of one file format to their builders; users add their own."""
+    """Mapping of one file format's operator types to builders, to which users can add types."""
 
     def __init__(
         self,
@@ -58,27 +57,27 @@ class OperatorTable:
     ) -> None:
         self.format = format
         self._families = dict(families)
-        """first part of types → modules that register them, imported when such a type is first asked for"""
+        """prefix of types → modules that register them, imported when such a type is first requested"""
         self.input_names = input_names
-        """names of the inputs of a type, for a number of them, as readers of its files name them; () if they do not"""
+        """function (type, number of inputs) → input names as in files of the format, or ()"""
         self.remedy = remedy
-        """what helps with an unknown type beside its registration: the file may be of another version of the format"""
+        """function of an unknown type → rule and fix, if registering the type is not the only fix"""
         self.rewrites = rewrites
-        """whether programs in these types run in their order and may write a blob again"""
+        """whether operators run in program order and may overwrite blobs"""
         self.version = 0
-        """number of registrations so far; a build of an earlier number is out of date"""
+        """number of registrations so far; earlier builds are out of date"""
         self._builders: Registry[str, Builder] = Registry("operator type")
         self._signatures: Registry[str, Signature] = Registry("signature")
-        """type → the signature of its registered function"""
+        """type → signature of its registered function"""
         self._schemas: Registry[str, OperatorSchema] = Registry("schema")
         self._ignored: Registry[str, Ignored] = Registry("ignored parts")
-        """type → what its builder need not read; a type that is not here may have parts that nobody reads"""
+        """type → parts that its builder need not read; for other types, unread parts are ignored"""
         self._gradients: Registry[str, str] = Registry("gradient type")
-        """gradient type that follows from a declared one, and is not listed → the declared one"""
+        """derived gradient type, which ``types()`` omits → declared type"""
         self._declared: Registry[str, tuple[str, str]] = Registry("declaration")
         """type → module and name of the function that declares it"""
-        self._near: tuple[int, NearTypes | None] = (0, None)
-        """an index of the types, and the version of the table that it belongs to"""
+        self._similar: tuple[int, SimilarTypes | None] = (0, None)
+        """version of the table, and the index of its types"""
 
     def __repr__(self) -> str:
         return f"OperatorTable({self.format!r}, types={len(self._builders)})"
@@ -90,25 +89,24 @@ class OperatorTable:
         check: Callable[[OperatorContext], None] | None = None,
         fold: bool = False,
     ) -> Callable[[_Registered], _Registered]:
-        """Decorate the function of one or more operator types; a type that is known is replaced.
+        """Decorate the function of one or more operator types; a known type is replaced.
 
-        The function takes the operator's inputs and arguments, as its signature says (signature.py), or an
-        OperatorContext, and returns the operator's value, or a tuple with one value for each output. ``check`` is
-        called before it; with ``fold``, results that follow from small constants only are computed at once.
-        With ``ignored``, which may be empty, an operator is refused that has an argument, weight or operand besides
-        those that the builder reads and the ignored ones; without it they are ignored. Raises DeclarationError where
-        no type is named.
+        The function has the operator's inputs and arguments as parameters (signature.py), or an OperatorContext. It
+        returns the operator's value, or a tuple with one value for each output. ``check`` is called before it. With
+        ``fold``, results that depend only on small constants are computed while the net is built. With ``ignored``,
+        which may be empty, arguments, weights and operands that are neither read nor in ``ignored`` raise an error;
+        without it they are ignored. Raise DeclarationError if no type is named.
         """
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
                 f"a builder for {', '.join(map(repr, types)) or 'no operator type'}",
-                rule="a builder must be registered for operator types, as the file writes them",
+                rule="a builder must be registered for operator types, named as in the file",
                 fix='write @file_operator("my.Layer") above the function',
             )
 
-        def enter(builder: _Registered) -> _Registered:
+        def decorate(builder: _Registered) -> _Registered:
             if not _is_own(builder.__module__):
-                self._load(*types)  # what a user's function replaces must be there
+                self._load(*types)  # else loading them later would replace the user's function
             signature = Signature(builder)
 
             def build(op: OperatorContext) -> Any:
@@ -123,7 +121,7 @@ class OperatorTable:
                     self._builders[name] = build
                     if name not in self._signatures or not signature.takes_context:
                         self._signatures[name] = signature
-                    # What a replaced type declared of its arguments says nothing about the new builder's.
+                    # The schema of a replaced type does not apply to the new builder.
                     self._schemas.pop(name, None)
                     self._ignored.pop(name, None)
                     if ignored is not None:
@@ -131,85 +129,85 @@ class OperatorTable:
                 self.version += 1
             return builder
 
-        return enter
+        return decorate
 
     def declare(self, *types: str, **options: Any) -> Callable[[_Declared], _Declared]:
-        """Decorate the function of one or more operator types, of its own name where none is given.
+        """Decorate the function of one or more operator types, by default of the type with the function's name.
 
-        It takes expressions and returns one, or a tuple; its signature is the schema (see schema.py), to which
-        ``options`` add ``in_place`` (True: the first output may overwrite the first input; or pairs of positions),
-        ``enforced`` (pairs that must be one blob), the ``inputs`` and ``outputs`` counts that are allowed, and of its
-        gradient: ``gradient`` ("own", that of its expressions; "none"; "refused"; "missing"), ``no_gradient``
-        (positions of inputs that have none), ``by_output`` (whether the output over an
-        input is enough, or for which inputs). Raises
-        DeclarationError for a type that another function declares; the same function declared again replaces it.
+        The function's parameters are expressions, and it returns an expression or a tuple; its signature is the schema
+        (schema.py). ``options`` are ``in_place`` (True if the first output may overwrite the first input, or pairs of
+        positions), ``enforced`` (pairs that must be the same blob), ``inputs`` and ``outputs`` (allowed numbers),
+        ``gradient`` ("own", the gradient of its expressions; "none"; "refused"; "missing"), ``no_gradient`` (positions
+        of inputs without a gradient), and ``by_output`` (whether the gradient can be computed after an output has
+        overwritten an input, or for which inputs). Raise DeclarationError for a type that another function declares;
+        declaring the same function again replaces the type.
         """
 
-        def enter(function: _Declared) -> _Declared:
-            # By name, since a cell that runs again makes another function.
+        def decorate(function: _Declared) -> _Declared:
+            # By name, since running a cell again creates another function.
             owner = function.__module__, function.__qualname__
-            # All of one declaration at a time: another thread sees a type with its schema and its gradient, or none.
+            # Under one lock, so that another thread sees a type together with its schema and gradient.
             with changes.held:
                 for name in types or (function.__name__,):
                     if self._declared.get(name, owner) != owner:
                         raise DeclarationError(
                             f"a second declaration of the operator type {name!r}",
-                            rule=f"a type must be declared once, and {'.'.join(self._declared[name])} declares it",
+                            rule=f"a type must be declared once, but {'.'.join(self._declared[name])} declares it too",
                             fix="choose another name",
                         )
                     schema = OperatorSchema.of(name, function, **options)
                     self._schemas[name], self._builders[name] = schema, _builder(function, schema)
                     self._declared[name] = owner
-                    self._derive(name)
+                    self._add_gradient_type(name)
                 self.version += 1
             return function
 
-        return enter
+        return decorate
 
-    def _derive(self, type: str) -> None:
-        """Enter the gradient type of a declared one, unless a user has declared it."""
+    def _add_gradient_type(self, type: str) -> None:
+        """Add the gradient type of a declared type, unless a user has declared it."""
         name = type + SUFFIX
         if name not in self._declared:
-            # Entered like any builder, and made anew with each declaration: it closes over the one of this moment.
+            # Created again for each declaration, since it contains the current builder.
             self._builders[name] = gradient_builder(type, self._builders[type], dict(self._schemas[type].in_place))
             self._gradients[name] = type
 
     def signature(self, type: str) -> Signature | None:
-        """Return the signature of a type's registered function; None for a type without one.
+        """Return the signature of a type's registered function, or None if the type has none.
 
-        A function that takes the operator's context reads the inputs by the names of the one that it replaces.
+        If the function takes the operator's context, this is the signature of the function that it replaced.
         """
         self._load(type)
         return self._signatures.get(type)
 
     def schema(self, type: str) -> OperatorSchema | None:
-        """Return the schema of a type; None for a type whose builder alone knows its arguments."""
+        """Return the schema of a type, or None for a type that was registered without a schema."""
         return self._schemas.get(type)
 
     def check(self, operator: OperatorDefinition) -> None:
-        """Raise OperandError or UnknownNameError where an operator is not as its type asks, before it is built."""
+        """Raise OperandError or UnknownNameError unless an operator conforms to its type's schema."""
         schema = self._schemas.get(operator.type)
         if schema is not None:
             schema.check(operator)
 
     def check_reads(self, op: OperatorContext) -> None:
-        """Raise OperandError where a built operator has parts that its type's builder must know, and has not read."""
+        """Raise OperandError if a built operator has parts that its builder has neither read nor ignored."""
         type = op.definition.type
         ignored = self._ignored.get(type)
         if ignored is not None:
             op.reads.check(op.definition, op.passed, ignored, self.registration(type))
 
     def is_own(self, type: str) -> bool:
-        """Whether explorer's own code says what a type means, and not a user's."""
+        """Return whether explorer, and not a user, defines a type."""
         declared = self._declared.get(type) if type in self._schemas else None
         module = declared[0] if declared is not None else self._builders[type].__module__
         return _is_own(module)
 
     def _load(self, *types: str) -> None:
-        """Import the modules of the families of types."""
-        for beginning in [each for each in self._families if any(type.startswith(each) for type in types)]:
+        """Import the modules that register types."""
+        for prefix in [each for each in self._families if any(type.startswith(each) for type in types)]:
             with changes.held:
-                for module in self._families.pop(beginning, ()):
+                for module in self._families.pop(prefix, ()):
                     import_module(module)
 
     def __contains__(self, type: str) -> bool:
@@ -221,29 +219,29 @@ class OperatorTable:
         return self._builders[type]
 
     def get(self, type: str) -> Builder | None:
-        """The builder of a type, None for one that is not known."""
+        """Return the builder of a type, or None for an unknown type."""
         self._load(type)
         return self._builders.get(type)
 
     def registration(self, type: str) -> str:
-        """The line that registers a type."""
+        """Return the line of code that registers a type."""
         format = "" if self.format == "pnnx" else f', format="{self.format}"'
         return f"@ex.file_operator({visible(json.dumps(type, ensure_ascii=False))}{format})"
 
     def types(self) -> list[str]:
-        """All known operator types, sorted, without the gradient types that follow from them."""
+        """Return all known operator types, sorted, without derived gradient types."""
         self._load(*self._families)
         return sorted(self._builders.keys() - self._gradients.keys())
 
     def near(self, type: str) -> list[str]:
-        """The known types whose names are most like this one, at most three."""
+        """Return the at most three known types with the most similar names."""
         self._load(*self._families)
-        version, near = self._near
-        if version != self.version or near is None:
-            # Made when first asked for: only an unknown type asks.
-            near = NearTypes(self.types())
-            self._near = self.version, near
-        return list(near.of(type))
+        version, similar = self._similar
+        if version != self.version or similar is None:
+            # Created at the first unknown type.
+            similar = SimilarTypes(self.types())
+            self._similar = self.version, similar
+        return list(similar.of(type))
 
 
 def _is_own(module: str) -> bool:
@@ -252,90 +250,89 @@ def _is_own(module: str) -> bool:
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
     parameters = inspect.signature(function).parameters
-    counts, names = "outputs" in parameters, "blob" in parameters
+    takes_count, takes_name = "outputs" in parameters, "blob" in parameters
 
     def build(op: OperatorContext) -> Any:
         arguments: dict[str, Any] = dict(op.arguments)
-        if counts:
+        if takes_count:
             arguments["outputs"] = len(op.definition.outputs)
-        if names:
+        if takes_name:
             arguments["blob"] = op.definition.outputs[0]
         weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
         result = function(*(op.tensor(position) for position in range(len(op.passed))), **arguments, **weights)
-        # A function of one or more outputs returns a tuple for one, too.
+        # A function with a variable number of outputs returns a tuple even for one.
         return result[0] if isinstance(result, tuple) and len(op.definition.outputs) == len(result) == 1 else result
 
     build.__doc__ = function.__doc__
     return build
 
 
-_MOST = 3
-"""types that are named at most"""
-_ALIKE = 0.42
-"""the least similarity, a Dice coefficient, of two names that are near each other"""
+_MAX_SUGGESTIONS = 3
+"""maximum number of suggested types"""
+_MIN_SIMILARITY = 0.42
+"""minimum Dice coefficient of two similar names"""
 
 
-class NearTypes:
-    """The known operator types of one moment, to be asked which of them are most like another type.
+class SimilarTypes:
+    """Index of the known operator types, which finds the types with names similar to another type's.
 
-    Two names are alike as far as they have letters in common, and pairs of letters that are neighbours or one apart
-    (the Dice coefficient of all of these; case does not count). A file may hold thousands of unknown types, so the
-    known ones are taken apart once.
+    The similarity of two names is the Dice coefficient of their letters, pairs of adjacent letters, and pairs with one
+    letter between them, ignoring case. Known names are split once, since a file may contain thousands of unknown types.
     """
 
     def __init__(self, types: Iterable[str]) -> None:
         self._types = list(types)
         parts = [_parts(name) for name in self._types]
         self._rows = {part: row for row, part in enumerate(dict.fromkeys(itertools.chain.from_iterable(parts)))}
-        self._has = np.zeros((len(self._rows), len(parts)), np.uint8)
-        """whether each letter or pair is in each type: as often as that"""
+        self._contains = np.zeros((len(self._rows), len(parts)), np.uint8)
+        """matrix (parts, types), 1 if the type's name contains the part"""
         for column, own in enumerate(parts):
-            self._has[[self._rows[part] for part in own], column] = 1
-        self._totals = self._has.sum(axis=0, dtype=np.int64)
+            self._contains[[self._rows[part] for part in own], column] = 1
+        self._totals = self._contains.sum(axis=0, dtype=np.int64)
         self._words: dict[str, list[int]] = {}
         for column, name in enumerate(self._types):
             self._words.setdefault(_word(name), []).append(column)
         self.of = lru_cache(maxsize=1 << 16)(self._of)
-        """the known types most like one, the most alike first: those alike enough, and those of its very word"""
+        """function of a type → known types that are similar or have the same word, most similar first"""
 
     def _of(self, type: str) -> tuple[str, ...]:
         own = _parts(type)
         rows = [row for row in map(self._rows.get, own) if row is not None]
-        wide = np.uint8 if len(rows) < 256 else np.int64  # a sum in the matrix's own dtype takes a tenth of the time
-        common = np.add.reduce(self._has.take(rows, axis=0), axis=0, dtype=wide)
-        alike = common / (len(own) + self._totals)
+        wide = np.uint8 if len(rows) < 256 else np.int64  # summing in the matrix's own dtype is ten times as fast
+        common = np.add.reduce(self._contains.take(rows, axis=0), axis=0, dtype=wide)
+        # Half of the coefficient, whose numerator has a factor of 2.
+        halves = common / (len(own) + self._totals)
         word = _word(type)
-        # Half of the coefficient: the factor 2 of its numerator is left out above.
-        near = (alike >= _ALIKE / 2).nonzero()[0].tolist()
-        like = [column for column in near if _likeness(word, _word(self._types[column])) >= _ALIKE]
-        candidates = {*like, *self._words.get(word, ())}
-        return tuple(
-            [name for _, name in sorted([(-alike[column], self._types[column]) for column in candidates])[:_MOST]]
+        columns = (halves >= _MIN_SIMILARITY / 2).nonzero()[0].tolist()
+        similar = [column for column in columns if _similarity(word, _word(self._types[column])) >= _MIN_SIMILARITY]
+        candidates = sorted(
+            [(-halves[column], self._types[column]) for column in {*similar, *self._words.get(word, ())}]
         )
+        return tuple([name for _, name in candidates[:_MAX_SUGGESTIONS]])
 
 
-def _likeness(word: str, other: str) -> float:
-    """How alike two names are without their families, which many types share: 1 for equal ones."""
+def _similarity(word: str, other: str) -> float:
+    """Return the Dice coefficient of two words, 1 if they are equal."""
     own, theirs = set(_parts(word)), set(_parts(other))
     return 2 * len(own & theirs) / (len(own) + len(theirs))
 
 
 def _parts(type: str) -> list[Hashable]:
-    """Each letter of a name, each pair of neighbours, and each pair with one letter between; the second one counted."""
+    """Return a name's letters, adjacent pairs, and pairs with one letter between, with repeats numbered."""
     folded = type.lower()
     parts: list[Hashable] = [*folded, *map(add, folded, folded[1:]), *zip(folded, folded[2:], strict=False)]
-    seen = dict.fromkeys(parts, 0)
-    if len(seen) == len(parts):
+    counts = dict.fromkeys(parts, 0)
+    if len(counts) == len(parts):
         return parts
-    again: list[Hashable] = []
+    repeats: list[Hashable] = []
     for part in parts:
-        number = seen[part]
-        if number:
-            again.append((part, number))
-        seen[part] = number + 1
-    return [*seen, *again]
+        count = counts[part]
+        if count:
+            repeats.append((part, count))
+        counts[part] = count + 1
+    return [*counts, *repeats]
 
 
 def _word(type: str) -> str:
-    """The type without its family and opset: relu of ``nn.ReLU``, ``aten::relu`` and ``Relu (opset 1)``."""
+    """Return the type without its family and opset: relu for ``nn.ReLU``, ``aten::relu`` and ``Relu (opset 1)``."""
     return type.partition(" (")[0].replace("::", ".").rpartition(".")[2].lower()

@@ -12,11 +12,11 @@ from explorer.net import Net
 from explorer.net.operators.context import OperatorContext
 
 LINES = {
-    "aten::add op 1 1 x y": "the input 'other' is missing; given: 1 operand without a name",
+    "aten::add op 1 1 x y": "the input 'other' is missing; given: 1 unnamed operand",
     "aten::sub op 0 1 y": "the input 'input' is missing",
     "aten::Int op 0 1 y": "the input 'value' is missing",
     "aten::mul op 1 1 x y": "the input 'other' is missing",
-    "aten::abs op 2 1 x x y": "operand 1 (x): explorer knows no such part of aten::abs",
+    "aten::abs op 2 1 x x y": "operand 1 (x): not supported by explorer's aten::abs",
     "prim::ListUnpack op 2 1 x x y": "the operand must be a list",
     "aten::size op 3 1 x x x y": "aten::size: dim must be an integer",
     "pnnx.Attribute op 0 1 y": "0 weights are declared",

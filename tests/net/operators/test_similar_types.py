@@ -9,7 +9,7 @@ import pytest
 
 from explorer.formats.onnx.operators import TABLE as ONNX
 from explorer.formats.pnnx.operators import TABLE as PNNX
-from explorer.net.operators.table import NearTypes, OperatorTable
+from explorer.net.operators.table import OperatorTable, SimilarTypes
 
 
 def mistyped(name: str, chance: random.Random) -> str:
@@ -41,10 +41,10 @@ def test_the_type_that_was_meant_is_near(
 
 
 def test_case_does_not_count_and_the_most_alike_is_first() -> None:
-    near = NearTypes(["nn.ReLU", "nn.ReLU6", "nn.RReLU", "nn.Conv2d", "aten::relu"])
+    near = SimilarTypes(["nn.ReLU", "nn.ReLU6", "nn.RReLU", "nn.Conv2d", "aten::relu"])
     assert near.of("nn.relu") == ("nn.ReLU", "nn.ReLU6", "nn.RReLU")
     assert near.of("NN.CONV2D") == ("nn.Conv2d",)
-    assert NearTypes(["aten::to", "x.convert"]).of("my.library.to") == ("aten::to",), "it is the very word"
+    assert SimilarTypes(["aten::to", "x.convert"]).of("my.library.to") == ("aten::to",), "it is the very word"
 
 
 @pytest.mark.parametrize("type", ["", "q", "\x00", "完全", "w" * 100_000])
@@ -61,5 +61,5 @@ def test_a_type_that_is_registered_later_is_near() -> None:
 
 def test_a_family_alone_makes_no_type_near() -> None:
     """Types of one family have "nn." in common, which says nothing of what they compute."""
-    assert NearTypes(["nn.SiLU", "nn.ReLU"]).of("nn.Wibble") == ()
-    assert NearTypes(["nn.SiLU", "nn.ReLU"]).of("nn.RLU")[0] == "nn.ReLU"
+    assert SimilarTypes(["nn.SiLU", "nn.ReLU"]).of("nn.Wibble") == ()
+    assert SimilarTypes(["nn.SiLU", "nn.ReLU"]).of("nn.RLU")[0] == "nn.ReLU"

@@ -62,7 +62,7 @@ def test_dropout_says_what_training_needs() -> None:
         net.set_outputs([outputs] if isinstance(outputs, str) else outputs)
         net.run(*inputs)
 
-    with refused(ex.OperandError, "no number of the step and 1 output", 'net.Dropout(["x", "iter"]'):
+    with refused(ex.OperandError, "no step index and 1 output", 'net.Dropout(["x", "iter"]'):
         run("y", x, is_test=False)
     with refused(ex.OperandError, "a mask with is_test=True", "is_test=False"):
         run(["y", "mask"], x)

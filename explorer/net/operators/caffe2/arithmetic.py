@@ -1,7 +1,7 @@
-"""Arithmetic, with shapes broadcast as NumPy does.
+"""Arithmetic operator types, with NumPy's broadcasting.
 
-Results may be written over an operand, as Caffe2 allows: ``in_place`` lists the pairs. ``by_output`` stands where the
-gradient needs no operand, so that one which was overwritten is not missed.
+A result may overwrite an operand, as in Caffe2: ``in_place`` lists the pairs. ``by_output`` marks types whose gradients
+need no operands, which may therefore be overwritten.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ def Sub(a: Expr, b: Expr) -> Expr:
 
 @net_operator(in_place=((0, 0), (1, 0)))
 def Mul(a: Expr, b: Expr) -> Expr:
-    """a · b, element by element."""
+    """a · b, elementwise."""
     return a * b
 
 
 @net_operator(in_place=((0, 0), (1, 0)))
 def Div(a: Expr, b: Expr) -> Expr:
-    """a / b, element by element."""
+    """a / b, elementwise."""
     return a / b
 
 
 @net_operator(in_place=True, by_output=True)
 def Sum(first: Expr, *others: Expr) -> Expr:
-    """The sum of all operands, from left to right."""
+    """Sum of all operands, from left to right."""
     return add_n(first, *others) if others else first
 
 
 @net_operator(in_place=True, gradient="missing")
 def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
-    """x₀·w₀ + x₁·w₁ + …: blobs and their weights, one number each, in turn."""
+    """x₀·w₀ + x₁·w₁ + …, for alternating blobs and scalar weights."""
     operands = (first, weight, *others)
     if len(operands) % 2:
         raise OperandError(
@@ -68,17 +68,17 @@ def WeightedSum(first: Expr, weight: Expr, *others: Expr) -> Expr:
 
 @net_operator()
 def MatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False) -> Expr:
-    """The product of matrices, or of stacks of them, each transposed first where that is asked for."""
+    """Product of matrices, or of stacks of matrices, each optionally transposed first."""
     return (swap(a) if trans_a else a) @ (swap(b) if trans_b else b)
 
 
 @net_operator()
 def BatchMatMul(a: Expr, b: Expr, *, trans_a: bool = False, trans_b: bool = False, broadcast: bool = False) -> Expr:
-    """The products of the matrices of two equally long stacks; ``broadcast`` lets the stacks differ as NumPy does."""
+    """Products of the matrices in two stacks of the same shape, or, with ``broadcast``, of broadcastable shapes."""
     if not broadcast and a.shape[:-2] != b.shape[:-2]:
         raise OperandError(
             f"stacks of matrices {a.type} and {b.type}",
             rule="BatchMatMul: the axes before the last two must be equal",
-            fix='net.BatchMatMul(["a", "b"], "y", broadcast=True), for one matrix beside a stack',
+            fix='net.BatchMatMul(["a", "b"], "y", broadcast=True), for a matrix and a stack',
         )
     return (swap(a) if trans_a else a) @ (swap(b) if trans_b else b)

@@ -1,7 +1,7 @@
-"""Collective operator types: blobs of several devices are joined, and the result is on each of them.
+"""Collective operator types, which combine blobs from several devices and return the result on each device.
 
-They are pure: every output is made of the inputs by copies between devices, which a plan shows, and by operations on
-the device of the first input. Workers that are processes of their own are ``ex.train``'s matter.
+They are pure: every output is computed by operations on the first input's device, and by copies between devices, which
+a plan shows. For separate worker processes, see ``ex.train``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.device_copy import to_device
 from explorer.record.reasons import counted_text
 
-MOST = 64
-"""blobs that one operator joins at most"""
-_EACH = tuple((position, position) for position in range(MOST))
+MAX_BLOBS = 64
+"""maximum number of inputs of an operator"""
+_EACH = tuple((position, position) for position in range(MAX_BLOBS))
 
 
 @net_operator(in_place=_EACH)
 def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """The sum of all operands, one on the device of each of them."""
+    """Sum of all operands, with a copy on each operand's device."""
     operands = (first, *others)
     _check("Allreduce", operands, outputs)
     total = add_n(*[_on(x, first) for x in operands]) if others else first
@@ -35,15 +35,15 @@ def Allreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
 
 @net_operator(in_place=_EACH)
 def Broadcast(
-    first: Expr, *others: Expr, root: Annotated[int, "the position of the blob that all get"] = 0, outputs: int
+    first: Expr, *others: Expr, root: Annotated[int, "the position of the blob that is copied"] = 0, outputs: int
 ) -> tuple[Expr, ...]:
-    """The operand of one device, on the device of each operand."""
+    """One operand, copied to each operand's device."""
     operands = (first, *others)
     _check("Broadcast", operands, outputs)
     if not 0 <= root < len(operands):
         raise OperandError(
             f"root={root} of {len(operands)} blobs",
-            rule="Broadcast: root must be the position of one of them, from 0",
+            rule="Broadcast: root must be the position of one of the blobs, counted from 0",
             fix="root=0",
         )
     return tuple([_on(operands[root], x) for x in operands])
@@ -51,30 +51,30 @@ def Broadcast(
 
 @net_operator()
 def Allgather(first: Expr, *others: Expr, axis: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """The operands one behind the other along an axis, on the device of each of them."""
+    """Operands concatenated along an axis, with a copy on each operand's device."""
     operands = (first, *others)
     _check("Allgather", operands, outputs)
-    whole = concatenate([_on(x, first) for x in operands], axis) if others else first
-    return tuple([_on(whole, x) for x in operands])
+    joined = concatenate([_on(x, first) for x in operands], axis) if others else first
+    return tuple([_on(joined, x) for x in operands])
 
 
 @net_operator(in_place=_EACH)
 def NCCLAllreduce(first: Expr, *others: Expr, outputs: int) -> tuple[Expr, ...]:
-    """Allreduce of GPUs; blobs of other devices are refused."""
+    """Allreduce for blobs on GPUs only."""
     _check_gpus("NCCLAllreduce", (first, *others), "Allreduce")
     return Allreduce(first, *others, outputs=outputs)
 
 
 @net_operator(in_place=_EACH)
 def NCCLBroadcast(first: Expr, *others: Expr, root: int = 0, outputs: int) -> tuple[Expr, ...]:
-    """Broadcast of GPUs; blobs of other devices are refused."""
+    """Broadcast for blobs on GPUs only."""
     _check_gpus("NCCLBroadcast", (first, *others), "Broadcast")
     return Broadcast(first, *others, root=root, outputs=outputs)
 
 
 @net_operator()
 def CopyToDevice(x: Expr, *, device: Annotated[str, "the name of a device"]) -> Expr:
-    """The same values on another device: an operator runs where its operands are."""
+    """Copy of a blob on another device; operators run on the device of their operands."""
     return to_device(x, find_device(device))
 
 
@@ -84,10 +84,10 @@ def _on(x: Expr, like: Expr) -> Expr:
 
 def _check(type: str, operands: Sequence[Expr], outputs: int) -> None:
     kinds = {(x.shape, x.dtype) for x in operands}
-    if outputs != len(operands) or len(operands) > MOST or (len(kinds) > 1 and type != "Allgather"):
+    if outputs != len(operands) or len(operands) > MAX_BLOBS or (len(kinds) > 1 and type != "Allgather"):
         raise OperandError(
             f"{', '.join([repr(x.type) for x in operands])} to {counted_text(outputs, 'output')}",
-            rule=f"{type} must have one output for each input, {MOST} at most, and inputs of one shape and dtype",
+            rule=f"{type} must have at most {MAX_BLOBS} inputs, with one shape and dtype, and one output for each",
             fix=f'net.{type}(["x0", "x1"], ["x0", "x1"])',
         )
 
@@ -97,6 +97,6 @@ def _check_gpus(type: str, operands: Sequence[Expr], anywhere: str) -> None:
     if elsewhere:
         raise OperandError(
             f"{type} of blobs on {', '.join(dict.fromkeys(elsewhere))}",
-            rule=f"{type} must be placed on GPUs: it exists on no other device",
-            fix=f"net.{anywhere}(…), which runs on every device",
+            rule=f"{type} must be placed on GPUs, since other devices do not support it",
+            fix=f"net.{anywhere}(…), which runs on all devices",
         )

@@ -1,7 +1,7 @@
-"""Operator types that make values: constants, and random numbers by a seed and the name of their blob.
+"""Operator types that create values: constants, and random numbers from a seed and the blob's name.
 
-Random numbers are those of counters, not of a stream: a draw depends on its seed and the name of its blob alone. So
-operators may be inserted, removed and reordered, and the numbers of all others stay.
+Random numbers are generated from counters, not from a stream, so they depend only on the seed and the name of the blob.
+Inserting, removing or reordering operators does not change the random numbers of other operators.
 """
 
 from __future__ import annotations
@@ -28,61 +28,61 @@ from explorer.record.reasons import counted_text
 def ConstantFill(
     like: Expr | None = None,
     *,
-    shape: Annotated[tuple[int, ...] | None, "where no blob gives it"] = None,
+    shape: Annotated[tuple[int, ...] | None, "required without a blob"] = None,
     value: bool | int | float = 0.0,
-    dtype: Annotated[str, "'like' is that of the blob"] = "float32",
+    dtype: Annotated[str, "'like' is the dtype of the blob"] = "float32",
 ) -> Expr:
-    """One value everywhere, in the given shape or that of a blob."""
+    """Tensor with one value, in the given shape or the shape of a blob."""
     size = shape if like is None else like.shape
     if size is None or (like is not None and shape is not None):
         raise OperandError(
-            f"shape={shape} with {'no' if like is None else 'a'} blob to be like",
-            rule="ConstantFill: the shape must be given once",
-            fix="give shape=(…), or read a blob of that shape",
+            f"shape={shape} with {'no' if like is None else 'a'} input blob",
+            rule="ConstantFill: the shape must be given either by shape or by an input blob",
+            fix="give shape=(…), or read a blob with that shape",
         )
     return full(size, value, like.dtype if dtype == "like" and like is not None else dtype)
 
 
 @net_operator(gradient="none")
 def GivenTensorFill(*, values: Tensor) -> Expr:
-    """The values given when the net was written; they are saved with it."""
+    """Values given when the operator was added; they are saved with the net."""
     return values
 
 
 @net_operator(gradient="none")
 def UniformFill(*, shape: tuple[int, ...], min: float = 0.0, max: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Numbers drawn evenly from min to max; other blobs of the same seed are drawn otherwise."""
+    """Uniform random numbers from min to max; blobs with the same seed and different names differ."""
     return _placed(random_uniform(shape, min, max, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def GaussianFill(*, shape: tuple[int, ...], mean: float = 0.0, std: float = 1.0, seed: int = 0, blob: str) -> Expr:
-    """Numbers of a normal distribution; other blobs of the same seed are drawn otherwise."""
+    """Normally distributed random numbers; blobs with the same seed and different names differ."""
     return _placed(random_normal(shape, mean, std, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def XavierFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
-    """Numbers drawn evenly within ±√(3 / n), where n is the size of a row (Glorot and Bengio, 2010)."""
+    """Uniform random numbers within ±√(3 / n), where n is the size of a row (Glorot and Bengio, 2010)."""
     limit = math.sqrt(3 / _row(shape))
     return _placed(random_uniform(shape, -limit, limit, seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def MSRAFill(*, shape: tuple[int, ...], seed: int = 0, blob: str) -> Expr:
-    """Numbers of a normal distribution of variance 2 / n, where n is the number of columns' elements (He, 2015)."""
-    outward = math.prod(shape) // max(1, shape[1]) if len(shape) > 1 else math.prod(shape)
-    return _placed(random_normal(shape, 0.0, math.sqrt(2 / max(1, outward)), seed=seed, counter=_counter(blob)))
+    """Normally distributed random numbers with variance 2 / n, where n is the size of a column (He, 2015)."""
+    column = math.prod(shape) // max(1, shape[1]) if len(shape) > 1 else math.prod(shape)
+    return _placed(random_normal(shape, 0.0, math.sqrt(2 / max(1, column)), seed=seed, counter=_counter(blob)))
 
 
 @net_operator(gradient="none")
 def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, seed: int = 0, blob: str) -> Expr:
-    """Whole numbers from min to max (included), none of them twice."""
+    """Distinct random integers from min to max (inclusive)."""
     count = math.prod(shape)
     if max - min + 1 < count:
         raise OperandError(
             f"{counted_text(count, 'number')} from {min} to {max}",
-            rule="UniqueUniformFill: there must be as many numbers as elements",
+            rule="UniqueUniformFill: there must be at least as many integers as elements",
             fix=f"max={min + count}",
         )
     keys = _placed(random_uniform((max - min + 1,), seed=seed, counter=_counter(blob), dtype="float64"))
@@ -90,12 +90,12 @@ def UniqueUniformFill(*, shape: tuple[int, ...], min: int = 0, max: int = 1, see
 
 
 def _placed(draw: Expr) -> Expr:
-    """Return a draw on the device that the net is recorded for; it is made on cpu, the same for every device."""
+    """Return random numbers copied to the recording device; they are generated on cpu, so all devices have the same."""
     return draw if state.device is cpu else to_device(draw, state.device)
 
 
 def _counter(blob: str) -> int:
-    """Return the counter of a blob's draw: its name in 128 bits, the same on every machine."""
+    """Return the counter for a blob's random numbers: a 128-bit hash of its name, equal on all machines."""
     return int.from_bytes(hashlib.blake2b(blob.encode(), digest_size=16).digest(), "little")
 
 

@@ -1,7 +1,7 @@
-"""Losses, the distances and averages that they are made of, and accuracy; labels are class numbers (N,) or (N, 1).
+"""Operator types for losses, their distances and averages, and accuracy; class labels have shape (N,) or (N, 1).
 
-The names and limits are Caffe2's. SoftmaxWithLoss is one operator because its loss is taken of the scores, not of the
-probabilities, whose logarithm would lose small ones.
+Names and limits are Caffe2's. SoftmaxWithLoss is one operator because its loss is computed from the scores: logarithms
+of small probabilities would be inaccurate.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.ops.nn.softmax import log_softmax, softmax
 from explorer.ops.reduction.sorting import cumsum
 
 LEAST_PROBABILITY = 1e-20
-"""the least probability; smaller ones count as this (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""
+"""minimum to which probabilities are clipped (Caffe2: LabelCrossEntropyOp::kLOG_THRESHOLD)"""
 
 
 @net_operator()
 def SquaredL2Distance(x: Expr, y: Expr) -> Expr:
-    """½ Σ (x − y)² over all axes but the first: (N, …) to (N,)."""
+    """½ Σ (x − y)² over all axes except the first: (N, …) to (N,)."""
     return _half_squared_distance(x, y)
 
 
@@ -40,7 +40,7 @@ def _half_squared_distance(x: Expr, y: Expr) -> Expr:
 
 @net_operator()
 def AveragedLoss(x: Expr) -> Expr:
-    """The mean of all elements, a scalar."""
+    """Mean of all elements, a scalar."""
     return x.mean()
 
 
@@ -52,33 +52,33 @@ def LabelCrossEntropy(x: Expr, label: Expr) -> Expr:
 
 @net_operator(no_gradient=(1,))
 def SoftmaxWithLoss(logits: Expr, label: Expr) -> tuple[Expr, Expr]:
-    """Softmax of the rows (N, D), and the mean of −log of their labels' probabilities, a scalar."""
+    """Softmax of the rows (N, D), and the mean of −log of the labels' probabilities, a scalar."""
     rows = logits if logits.ndim == 2 else flatten(logits, 1)
-    # Chosen, and not multiplied by a row of one: 0 · −∞ is no number.
+    # Selected instead of multiplied by a one-hot row, since 0 · −∞ is NaN.
     chosen = _chosen(rows, label, np.dtype(np.bool_))
     return softmax(rows, 1), -where(chosen, log_softmax(rows, 1), 0.0).sum(1).mean()
 
 
 @net_operator(gradient="refused")
-def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "labels among so many largest are right"] = 1) -> Expr:
-    """The share of the rows (N, D) whose label's number is among the largest, a scalar; of equal numbers the first."""
+def Accuracy(x: Expr, label: Expr, *, top_k: Annotated[int, "a label among the top_k scores is correct"] = 1) -> Expr:
+    """Fraction of the rows (N, D) with the label among the top_k scores, a scalar; equal scores rank in index order."""
     if top_k < 1:
-        raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be 1 or more", fix="top_k=1")
+        raise OperandError(f"top_k={top_k}", rule="Accuracy: top_k must be at least 1", fix="top_k=1")
     chosen = _chosen(x, label)
-    # Not a product with the row of ones: infinite scores would become NaN.
+    # Not a product with the one-hot row, since infinite scores would become NaN.
     own = where(greater(chosen, 0.0), x, 0.0).sum(1, keepdims=True)
     earlier = equal(cumsum(chosen, 1), 0.0)
     before = logical_or(greater(x, own), logical_and(equal(x, own), earlier))
-    places = cast(before, np.dtype(np.float32)).sum(1)
-    return cast(less(places, float(top_k)), np.dtype(np.float32)).mean()
+    ranks = cast(before, np.dtype(np.float32)).sum(1)
+    return cast(less(ranks, float(top_k)), np.dtype(np.float32)).mean()
 
 
 def _chosen(rows: Expr, label: Expr, dtype: np.dtype[Any] | None = None) -> Expr:
-    """Record rows with a one at each label, in a dtype or that of the rows."""
+    """Record one-hot rows of the labels, by default in the dtype of ``rows``."""
     if rows.ndim != 2 or label.shape not in ((rows.shape[0],), (rows.shape[0], 1)):
         raise OperandError(
             f"rows {rows.type} with labels {label.type}",
-            rule="rows must be (N, D), and labels must be class numbers (N,) or (N, 1)",
-            fix="net.Reshape or net.Flatten of the rows, so that an example is one row",
+            rule="rows must have shape (N, D), and labels must be class labels of shape (N,) or (N, 1)",
+            fix="net.Reshape or net.Flatten, so that each sample is one row",
         )
     return one_hot(reshape(label, (label.size,)), rows.shape[1], rows.dtype if dtype is None else dtype)

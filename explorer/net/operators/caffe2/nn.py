@@ -1,7 +1,7 @@
-"""Operator types of neural networks: linear maps, convolution, pooling, normalization, activations.
+"""Neural network operator types: linear maps, convolution, pooling, activations.
 
-Names, arguments and defaults are Caffe2's: images are NCHW; ``kernel``, ``stride`` and ``pad`` are one number for
-both axes, or a pair. What an operator computes is an operation of ``explorer.ops.nn``.
+Names, arguments and defaults are Caffe2's. Images are NCHW; ``kernel``, ``stride`` and ``pad`` are one number for both
+axes, or a pair. The operators record operations from ``explorer.ops.nn``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
 from explorer.ops.nn.softmax import softmax
 
 Size: TypeAlias = int | tuple[int, int]
-"""one number for rows and columns, or one for each"""
+"""one number for rows and columns, or a pair"""
 
 
 @net_operator()
@@ -39,7 +39,7 @@ def Conv(
     w: Expr,
     b: Expr | None = None,
     *,
-    kernel: Annotated[Size | None, "h and w, which the filters say too"] = None,
+    kernel: Annotated[Size | None, "h and w, as in the filters' shape"] = None,
     stride: Size = 1,
     pad: Size = 0,
     dilation: Size = 1,
@@ -50,7 +50,7 @@ def Conv(
         raise OperandError(
             f"kernel={kernel} with filters {w.type}",
             rule="Conv: kernel must be the size of the filters' last two axes",
-            fix="leave kernel out, or give filters of that size",
+            fix="leave kernel out, or give filters with that size",
         )
     return conv2d(x, w, b, strides=stride, padding=pad, dilation=dilation, groups=group)
 
@@ -63,9 +63,9 @@ def MaxPool(
     stride: Size = 1,
     pad: Size = 0,
     dilation: Size = 1,
-    global_pooling: Annotated[bool, "one window, the whole image; without kernel"] = False,
+    global_pooling: Annotated[bool, "the window is the whole image; without kernel"] = False,
 ) -> Expr:
-    """The largest pixel of each window of images (N, C, H, W)."""
+    """Maximum of each window of images (N, C, H, W)."""
     if global_pooling:
         _refuse_kernel("MaxPool", kernel)
         return x.max((2, 3), keepdims=True)
@@ -79,10 +79,10 @@ def AveragePool(
     kernel: Size | None = None,
     stride: Size = 1,
     pad: Size = 0,
-    count_include_pad: Annotated[bool, "divide by the window's size at the border too"] = False,
-    global_pooling: Annotated[bool, "one window, the whole image; without kernel"] = False,
+    count_include_pad: Annotated[bool, "include padding in the mean"] = False,
+    global_pooling: Annotated[bool, "the window is the whole image; without kernel"] = False,
 ) -> Expr:
-    """The mean of each window of images (N, C, H, W)."""
+    """Mean of each window of images (N, C, H, W)."""
     if global_pooling:
         _refuse_kernel("AveragePool", kernel)
         return adaptive_avg_pool2d(x, 1)
@@ -103,38 +103,38 @@ def _refuse_kernel(type: str, kernel: Size | None) -> None:
     if kernel is not None:
         raise OperandError(
             f"kernel={kernel} with global_pooling=True",
-            rule=f"{type}: with global_pooling=True no window must be given, for it is the whole image",
+            rule=f"{type}: with global_pooling=True kernel must be omitted, since the window is the whole image",
             fix="leave one of the two out",
         )
 
 
 @net_operator(in_place=True, by_output=True)
 def Relu(x: Expr) -> Expr:
-    """max(x, 0), element by element."""
+    """max(x, 0), elementwise."""
     return relu(x)
 
 
 @net_operator(in_place=True, by_output=True)
 def Sigmoid(x: Expr) -> Expr:
-    """1 / (1 + e⁻ˣ), element by element."""
+    """1 / (1 + e⁻ˣ), elementwise."""
     return sigmoid(x)
 
 
 @net_operator(in_place=True, by_output=True)
 def Tanh(x: Expr) -> Expr:
-    """The hyperbolic tangent, element by element."""
+    """Hyperbolic tangent, elementwise."""
     return tanh(x)
 
 
 @net_operator(in_place=True, by_output=True)
-def Softmax(x: Expr, *, axis: Annotated[int, "it and all later axes add up to 1"] = 1) -> Expr:
-    """eˣ / Σ eˣ over the axes from ``axis`` on."""
+def Softmax(x: Expr, *, axis: Annotated[int, "the first axis of the sum"] = 1) -> Expr:
+    """eˣ / Σ eˣ, with the sum over ``axis`` and all later axes."""
     return softmax(x, tuple(range(normalize_axis(axis, x.ndim, "Softmax"), x.ndim)))
 
 
 @net_operator()
 def Flatten(x: Expr, *, axis: int = 1) -> Expr:
-    """A matrix: the axes before ``axis`` are its rows, the others its columns."""
+    """Reshape to a matrix, whose rows are the axes before ``axis`` and whose columns are the others."""
     first = axis if axis == x.ndim else normalize_axis(axis, x.ndim, "Flatten")
     rows = 1
     for size in x.shape[:first]:

@@ -1,7 +1,7 @@
-"""Shapes, axes and parts; conversion, copies, and where gradients stop.
+"""Operator types for reshaping, slicing, conversion and copying, and StopGradient.
 
-``in_place`` says that a net may give input and output one name, as nets of Caffe2 do. Values are never overwritten
-here: the name stands for the new value from then on.
+With ``in_place``, input and output may have the same name, as in Caffe2. No value is overwritten here; from then on the
+name refers to the new value.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from explorer.record.reasons import counted_text
 
 
 @net_operator(in_place=True)
-def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1 is what remains"]) -> Expr:
-    """The same elements in another shape."""
+def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1 is inferred"]) -> Expr:
+    """Elements in another shape."""
     if 0 in shape[x.ndim :]:
-        raise OperandError(f"shape={shape} for {x.type}", rule="0 keeps the axis of its place, which must be there")
+        raise OperandError(
+            f"shape={shape} for {x.type}", rule="0 keeps the axis at its position, so the operand must have that axis"
+        )
     return reshape(x, tuple(size or x.shape[axis] for axis, size in enumerate(shape)))
 
 
 @net_operator()
 def Transpose(x: Expr, *, axes: Annotated[tuple[int, ...] | None, "None reverses them"] = None) -> Expr:
-    """The axes in another order."""
+    """Axes in another order."""
     return transpose(x, axes)
 
 
 @net_operator()
 def Concat(first: Expr, *others: Expr, axis: int = 1) -> Expr:
-    """The operands joined along an axis."""
+    """Operands concatenated along an axis."""
     return concatenate((first, *others), axis)
 
 
@@ -48,7 +50,7 @@ def Split(
     axis: int = 1,
     split: Annotated[tuple[int, ...] | None, "a length for each part; None makes them equal"] = None,
 ) -> tuple[Expr, ...]:
-    """An axis cut into parts, one an output."""
+    """Parts of an axis, one for each output."""
     at = normalize_axis(axis, x.ndim, "Split")
     length = x.shape[at]
     sizes = (length // outputs,) * outputs if split is None else split
@@ -68,14 +70,14 @@ def Slice(
     x: Expr,
     *,
     starts: tuple[int, ...],
-    ends: Annotated[tuple[int, ...], "one beyond the last; −1 is the axis' end, −2 one before it"],
+    ends: Annotated[tuple[int, ...], "exclusive; −1 is the end of the axis, −2 excludes its last element"],
 ) -> Expr:
-    """A range of each of the first axes."""
+    """Range of each of the first axes."""
     if not len(starts) == len(ends) <= x.ndim:
         raise OperandError(
             f"starts={starts}, ends={ends} for {x.type}",
-            rule="starts and ends must have a number for each of the axes",
-            fix="0 and −1 take the whole of an axis",
+            rule="starts and ends must have the same length, at most the number of axes",
+            fix="start 0 and end −1 for a whole axis",
         )
     spans = zip(starts, ends, x.shape, strict=False)
     return x[tuple(slice(*(at if at >= 0 else size + 1 + at for at in (start, end))) for start, end, size in spans)]
@@ -83,24 +85,24 @@ def Slice(
 
 @net_operator(no_gradient=(1,))
 def Gather(x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """The parts of an axis at the given numbers."""
+    """Elements of an axis at the given indices."""
     return take(x, indices, axis)
 
 
 @net_operator(in_place=True)
 def Cast(x: Expr, *, to: Annotated[str, "a dtype's name"]) -> Expr:
-    """The elements converted to another dtype."""
+    """Elements converted to another dtype."""
     return cast(x, to)
 
 
 @net_operator()
 def Copy(x: Expr) -> Expr:
-    """The same value under another name, which later writes leave alone."""
+    """Same value with another name, unaffected by later writes to the operand."""
     return x
 
 
 @net_operator(in_place=True, gradient="none")
 def StopGradient(x: Expr) -> Expr:
-    """The same value, through which no gradient flows."""
+    """Same value, without gradients."""
     stopped: Expr = Barrier()(x)
     return stopped

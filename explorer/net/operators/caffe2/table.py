@@ -1,4 +1,4 @@
-"""The table of explorer's own operator types, and how users add to it."""
+"""Table of explorer's own operator types, and the decorator that adds a type."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from explorer.net.operators.table import OperatorTable
 DIALECT = "explorer"
 TABLE = OperatorTable(DIALECT, rewrites=True)
 net_operator = TABLE.declare
-"""``@net_operator()`` above a function of expressions makes it an operator type: constructor, schema and help."""
+"""decorator that declares a function of expressions as an operator type: ``@net_operator()``"""

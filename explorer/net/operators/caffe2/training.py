@@ -1,4 +1,4 @@
-"""Operator types that compute otherwise while a net is trained: Dropout, and SpatialBN by the batch's statistics."""
+"""Operator types that differ between training and inference: Dropout and SpatialBN."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def Dropout(
     x: Expr,
     step: Expr | None = None,
     *,
-    ratio: Annotated[float, "share of the elements that are dropped"] = 0.5,
+    ratio: Annotated[float, "fraction of the elements that are dropped"] = 0.5,
     is_test: Annotated[bool, "nothing is dropped"] = True,
     seed: int = 0,
     outputs: int,
     blob: str,
 ) -> tuple[Expr, ...]:
-    """The operand itself, as it is where nothing is trained; with is_test=False, elements are dropped at random.
+    """Operand unchanged, or, with is_test=False, with randomly dropped elements.
 
-    What is kept is divided by 1 − ratio. The second output is the mask of the elements that are kept. ``step`` is the
-    number of the training step, of net.Iter: every step drops others.
+    Kept elements are divided by 1 − ratio. The second output is the mask of kept elements. ``step`` is the index of the
+    training step, from net.Iter; each step drops different elements.
     """
     if is_test:
         if outputs == 2 or step is not None:
             raise OperandError(
-                f"{'a mask' if outputs == 2 else 'the number of a step'} with is_test=True",
-                rule="Dropout: where nothing is dropped, there must be one input and one output",
+                f"{'a mask' if outputs == 2 else 'a step index'} with is_test=True",
+                rule="Dropout: with is_test=True there must be one input and one output",
                 fix="is_test=False",
             )
         return (x,)
@@ -41,9 +41,8 @@ def Dropout(
         raise OperandError(f"ratio={ratio}", rule="Dropout: ratio must be at least 0 and less than 1", fix="ratio=0.5")
     if step is None or step.size != 1 or outputs != 2:
         raise OperandError(
-            f"{'no number of the step' if step is None else f'the step {step.type}'} and "
-            f"{counted_text(outputs, 'output')}",
-            rule="Dropout: in training it must read the number of the step, and write its result and the mask",
+            f"{'no step index' if step is None else f'the step {step.type}'} and {counted_text(outputs, 'output')}",
+            rule="Dropout: in training it must read the step index, and write its result and the mask",
             fix='net.Dropout(["x", "iter"], ["y", "y_mask"], is_test=False)',
         )
     mask = kept_elements(reshape(step, ()), x.shape, ratio, seed, blob)
@@ -59,24 +58,24 @@ def SpatialBN(
     var: Expr,
     *,
     epsilon: float = 1e-5,
-    momentum: Annotated[float, "share of the old statistics in the new ones"] = 0.9,
-    is_test: Annotated[bool, "with the stored statistics"] = True,
+    momentum: Annotated[float, "weight of the old statistics in the new ones"] = 0.9,
+    is_test: Annotated[bool, "use the stored statistics"] = True,
     outputs: int,
 ) -> tuple[Expr, ...]:
     """(x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …).
 
-    With is_test=False the statistics are those of the batch. The further outputs are the stored mean and variance,
-    moved towards the batch's (whose variance is divided by n − 1 for it), the batch's mean, and 1 / √(var + ε).
+    With is_test=False the batch's statistics are used. The further outputs are the running mean and variance (updated
+    with the batch's mean and its unbiased variance), the batch's mean, and 1 / √(var + ε) of the batch.
     """
     if is_test != (outputs == 1):
         raise OperandError(
             f"{counted_text(outputs, 'output')} with is_test={is_test}",
-            rule="SpatialBN: it must have one output with is_test=True, and five in training",
+            rule="SpatialBN must have one output with is_test=True, and five in training",
             fix='net.SpatialBN([…], ["y", "mean", "var", "batch_mean", "batch_inv_std"], is_test=False)',
         )
     if is_test:
         return (batch_norm(x, mean, var, scale, bias, epsilon),)
     if not 0 <= momentum <= 1:
-        raise OperandError(f"momentum={momentum}", rule="SpatialBN: momentum must lie in 0 … 1", fix="momentum=0.9")
-    done = batch_norm_by_batch(x, mean, var, scale, bias, epsilon, momentum, "SpatialBN")
-    return done.value, done.new_mean, done.new_variance, done.mean, (done.variance + epsilon) ** -0.5
+        raise OperandError(f"momentum={momentum}", rule="SpatialBN: momentum must be in [0, 1]", fix="momentum=0.9")
+    result = batch_norm_by_batch(x, mean, var, scale, bias, epsilon, momentum, "SpatialBN")
+    return result.value, result.new_mean, result.new_variance, result.mean, (result.variance + epsilon) ** -0.5

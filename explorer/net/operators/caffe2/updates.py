@@ -1,6 +1,6 @@
-"""Operator types that update parameters: Caffe2's names, the update rules of every optimizer (ops/nn/update_rules.py).
+"""Operator types that update parameters, with Caffe2's names and the optimizers' update rules (ops/nn/update_rules.py).
 
-Rates are positive; a step goes against the gradient. Parameter and state are written over: net.Adam(["w", "m", "v",
+Rates are positive, since steps go against the gradient. Parameter and state are overwritten: net.Adam(["w", "m", "v",
 "w_grad", "rate", "iteration"], ["w", "m", "v"]).
 """
 
@@ -22,7 +22,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 @net_operator(in_place=True, gradient="refused")
 def Iter(iteration: Expr) -> Expr:
-    """The number of the step, one more than before."""
+    """Index of the training step, incremented by one."""
     return iteration + 1
 
 
@@ -36,11 +36,11 @@ def LearningRate(
     gamma: float = 0.1,
     power: float = 1.0,
     max_iter: int = 1,
-    num_iter: Annotated[int, "steps that warm up"] = 1,
-    start_multiplier: Annotated[float, "share of the first step, of linearWarmup"] = 0.0,
-    multiplier: Annotated[float, "share of the first steps, of constantWarmup"] = 0.5,
+    num_iter: Annotated[int, "number of warm-up steps"] = 1,
+    start_multiplier: Annotated[float, "factor of the first step, for linearWarmup"] = 0.0,
+    multiplier: Annotated[float, "factor of the warm-up steps, for constantWarmup"] = 0.5,
 ) -> Expr:
-    """The rate of a step by its number: base_lr, multiplied as the policy says."""
+    """Learning rate of a step: base_lr times the policy's factor."""
     fixed = learning_rates.Fixed(base_lr)
     rates: dict[str, Policy] = {
         "fixed": fixed,
@@ -58,7 +58,7 @@ def LearningRate(
 def MomentumSGDUpdate(
     gradient: Expr, momentum: Expr, rate: Expr, parameter: Expr, *, factor: float = 0.9, nesterov: bool = False
 ) -> tuple[Expr, Expr, Expr]:
-    """m ← factor·m + rate·g, p ← p − m: the step that was made, the new momentum, the new parameter."""
+    """m ← factor·m + rate·g, p ← p − m: the step taken, the new momentum and the new parameter."""
     rule = update_rules.Momentum(factor, nesterov)
     new, state = rule.record(parameter, gradient, cast(_scalar(rate), parameter.dtype), {"momentum": momentum})
     return parameter - new, state["momentum"], new
@@ -69,8 +69,8 @@ def Adagrad(
     parameter: Expr, squares: Expr, gradient: Expr, rate: Expr, *, decay: float = 1.0, epsilon: float = 1e-5
 ) -> tuple[Expr, Expr]:
     """h ← decay·h + g², p ← p − rate·g / (√h + ε): the new parameter and h."""
-    new, kept = _updated(update_rules.Adagrad(decay, epsilon), parameter, gradient, rate, squares)
-    return new, kept
+    new, state = _updated(update_rules.Adagrad(decay, epsilon), parameter, gradient, rate, squares)
+    return new, state
 
 
 @net_operator(in_place=((0, 0), (1, 1), (2, 2)), gradient="refused")
@@ -86,7 +86,7 @@ def Adam(
     beta2: float = 0.999,
     epsilon: float = 1e-8,
 ) -> tuple[Expr, Expr, Expr]:
-    """Adam's update at a step, whose number is 0 for the first: the new parameter, mean and squares."""
+    """Adam's update: the new parameter, mean and squares; the first step has iteration 0."""
     rule = update_rules.Adam(beta1, beta2, epsilon)
     length = rule.length(_scalar(rate), _scalar(iteration))
     new, first, second = _updated(rule, parameter, gradient, length, mean, squares)
@@ -124,17 +124,17 @@ def Ftrl(
     lambda1: float = 0.001,
     lambda2: float = 0.001,
 ) -> tuple[Expr, Expr, Expr]:
-    """FTRL's update (McMahan et al., 2013), whose α is the rate: the new parameter, squares and linear part."""
+    """FTRL's update (McMahan et al., 2013), where α is the rate: the new parameter, squares and linear part."""
     new, first, second = _updated(update_rules.Ftrl(beta, lambda1, lambda2), parameter, gradient, rate, squares, linear)
     return new, first, second
 
 
 def _updated(rule: update_rules.UpdateRule, parameter: Expr, gradient: Expr, length: Expr, *state: Expr) -> Any:
-    """Record a rule's update; state is in the order of the rule's."""
-    for kept in (gradient, *state):
-        if kept.type != parameter.type:
+    """Record a rule's update, with state in the order of ``rule.state``."""
+    for operand in (gradient, *state):
+        if operand.type != parameter.type:
             raise OperandError(
-                f"{kept.type} for a parameter {parameter.type}",
+                f"{operand.type} for a parameter {parameter.type}",
                 rule=f"{type(rule).__name__}: gradient and state must have the parameter's type",
                 fix="fill the state with zeros of the parameter's shape: net.ConstantFill(['w'], 'm')",
             )
@@ -146,8 +146,8 @@ def _updated(rule: update_rules.UpdateRule, parameter: Expr, gradient: Expr, len
 def _scalar(number: Expr) -> Expr:
     if number.size != 1:
         raise OperandError(
-            f"{number.type} for one number",
-            rule="a rate and the number of a step must be one number",
+            f"{number.type} for a scalar",
+            rule="a learning rate and a step index must be scalars",
             fix="net.LearningRate('iteration', 'rate', base_lr=0.1)",
         )
     return cast(reshape(number, ()), _FLOAT64)

@@ -73,7 +73,7 @@ def test_counts_need_no_table_of_numbers_and_bins() -> None:
         (
             "aten::isclose",
             [NAN, NAN, 1e-5, 1e-8, True, 1],
-            ["operand 5 (x5): explorer knows no such part of aten::isclose"],
+            ["operand 5 (x5): not supported by explorer's aten::isclose"],
         ),
     ],
 )

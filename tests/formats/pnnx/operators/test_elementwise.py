@@ -27,7 +27,7 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::fake_quantize_per_tensor_affine", [REAL, 0.1, 0, 9, 2], ["9 … 2", "quant_min must not be above"]),
         ("aten::fake_quantize_per_tensor_affine", [REAL, "fine", 0, 0, 2], ["scale is 'fine'", "a tensor of numbers"]),
         ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one for each channel"]),
-        ("aten::log2", [COMPLEX, 1], ["operand 1 (x1): explorer knows no such part of aten::log2"]),
+        ("aten::log2", [COMPLEX, 1], ["operand 1 (x1): not supported by explorer's aten::log2"]),
     ],
 )
 def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:

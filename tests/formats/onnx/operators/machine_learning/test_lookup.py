@@ -82,7 +82,7 @@ def test_an_unknown_category_fails_where_zeros_are_not_allowed(tmp_path: Path) -
     ("arguments", "rule"),
     [
         ({"keys_strings": ["a"], "values_int64s": [1, 2]}, "each key must have a value"),
-        ({"keys_strings": ["a"], "keys_int64s": [1], "values_int64s": [1]}, "all that a file says must be obeyed"),
+        ({"keys_strings": ["a"], "keys_int64s": [1], "values_int64s": [1]}, "every part in a file must be supported"),
         ({"keys_strings": ["a"]}, "there must be values_int64s, _floats, _strings or _tensor"),
         ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must have texts alone, or numbers alone"),
     ],
