@@ -42,7 +42,7 @@ def test_every_path_and_every_public_name_exists() -> None:
     ("section", "file", "name"),
     [
         ("Add an operation", "explorer/names/operations.py", "UNARY"),
-        ("Add an operation", "explorer/formats/onnx/writing/elementwise.py", "@written("),
+        ("Add an operation", "explorer/formats/onnx/writing/elementwise.py", "@writes("),
         ("Add an operation", "explorer/formats/pnnx/operators/elements/activation.py", "_enter"),
         ("Add a rule", "explorer/plan/rewrite/rules/identities.py", "(Rule"),
         ("Add a pass", "explorer/plan/pipeline.py", "PIPELINE"),

@@ -155,7 +155,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
     "many laughs": (laughs(30, 30), "operators or more"),
     "a hundred thousand laughs": (laughs(6, 10), "operators or more"),
     "empty laughs": (laughs(30, 30, body=False), "operators or more"),
-    "deep calls": (laughs(2000, 1), "calls others"),
+    "deep calls": (laughs(2000, 1), "nests calls"),
     "large calls": (large_attribute(5000), ""),
     "weight beyond": (weight([2**62, 2**62, 0]), "2⁶³ − 1 bytes"),
     "weight axes": (weight([1] * 64 + [0]), "at most 64 axes"),

@@ -68,10 +68,10 @@ def test_a_pipe_holds_no_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dims", "entries", "said"),
     [
-        ([3], {"offset": str(2**63)}, "takes 12 bytes from 9223372036854775808, the file has 0 there"),
+        ([3], {"offset": str(2**63)}, "needs 12 bytes from 9223372036854775808, but the file has 0 there"),
         ([3], {"offset": "9" * 400}, "the file has 0 there"),
         ([3], {"length": str(2**40)}, "length must be 12"),
-        ([2**40], {}, "takes 4398046511104 bytes from 0, the file has 12 there"),
+        ([2**40], {}, "needs 4398046511104 bytes from 0, but the file has 12 there"),
         ([2**40, 2**40], {}, "2⁶³ − 1 bytes"),
         ([2**62, 2**62, 0], {}, "2⁶³ − 1 bytes"),
         ([1] * 65, {}, "at most 64 axes"),

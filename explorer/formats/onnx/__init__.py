@@ -1,4 +1,4 @@
-"""ONNX, the open exchange format of neural networks: one protocol buffers message, with weights in it or beside it."""
+"""ONNX files: one protocol buffers message, with weights inside it or in files next to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["read", "save", "save_expressions", "save_net"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an ONNX file; its large weights, in it or beside it, are read when they are asked for.
+    """Read an ONNX file; large weights are read on first access.
 
-    Nothing outside the file's folder is read. Raises FileError with the file, the problem, the rule and the fix.
+    Nothing outside the file's folder is read. Raise FileError for a damaged file.
     """
     model_path = Path(path)
     file = KeptFile(model_path, "correct the path of the .onnx file")
@@ -32,27 +32,30 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def save(definition: NetDefinition, path: Path) -> None:
-    """Write a definition of ONNX's operator types with its weights; reading the file gives equal operators.
+    """Write a definition with ONNX operator types and its weights; reading the file returns equal operators.
 
-    Nothing is replaced where an operator cannot be written, which an OperandError names.
+    Raise OperandError for an operator that cannot be written, and leave an existing file unchanged.
     """
     from explorer.formats.onnx.writing import definition_writer, model_file  # slow to import, as above
 
-    model_file.write_model(*definition_writer.written(definition), path)
+    model_file.write_model(*definition_writer.model_of(definition), path)
 
 
 def save_net(net: Net, path: Path) -> None:
-    """Write a net of any dialect by the expressions that it records; unknown lengths of its inputs stay unknown.
+    """Write the expressions that a net of any dialect records; unknown input lengths stay unknown.
 
-    Nothing is replaced where an operation cannot be written, which an OperandError names.
+    Raise OperandError for an operation that cannot be written, and leave an existing file unchanged.
     """
     from explorer.formats.onnx.writing import model_file, net_writer  # slow to import, as above
 
-    model_file.write_model(*net_writer.written(net), path)
+    model_file.write_model(*net_writer.model_of(net), path)
 
 
 def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
-    """Write expressions, or a layer or function recorded for ``inputs``; raises OperandError where ONNX lacks one."""
+    """Write expressions, or a layer or function recorded for ``inputs``.
+
+    Raise OperandError for an operation that ONNX lacks.
+    """
     from explorer.formats.onnx.writing import function_writer, model_file  # slow to import, as above
 
-    model_file.write_model(*function_writer.written(name, what, inputs), path)
+    model_file.write_model(*function_writer.model_of(name, what, inputs), path)

@@ -1,8 +1,8 @@
-"""Functions: calls of a model's own, and of the standard's, are expanded, each in a box of its own.
+"""Expansion of function calls, local functions and the standard's ones, each in its own box.
 
-The reader uses it, so that everything behind it sees plain operators. Expansion is exponential in the depth of calls: a
-file of a kilobyte can ask for 2³⁰ operators. So sizes are counted by multiplication, function by function, before the
-first body is copied.
+After expansion the reader sees only plain operators. Expansion is exponential in the depth of calls: a file of one
+kilobyte can request 2³⁰ operators. Sizes are therefore computed by multiplication, function by function, before any
+body is copied.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PlacedNode:
-    """A node of the expanded graph: the calls that it stands in, outermost first, and the opsets that it means."""
+    """A node of the expanded graph, with its enclosing calls, outermost first, and its opsets."""
 
     node: NodeProto
     calls: tuple[str, ...]
     opsets: Mapping[str, int]
 
 
-def expanded(
+def expanded_nodes(
     model: ModelProto,
     path: Path,
     standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None],
@@ -40,65 +40,64 @@ def expanded(
     opsets: Mapping[str, int] | None = None,
     outside: Iterable[str] = (),
 ) -> Iterator[PlacedNode]:
-    """Yield the nodes of a model's graph in their order, with the bodies of functions for their calls.
+    """Yield the nodes of a model's graph in order, with calls replaced by the bodies of their functions.
 
-    Of an inner graph no call has a name that values ``outside`` are named after: none may have the name of another.
-    ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
-    function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
-    are counted by multiplication before any function is expanded.
+    In an inner graph, calls are renamed if values ``outside`` already use their name as a prefix. ``standard`` returns
+    the body of an operator that the standard defines as a function. Raise FileError for a recursive function, for calls
+    that are nested too deeply, and for functions that expand to too many operators.
     """
     functions = {_key(function): function for function in model.functions}
     Expansion(functions, path).check(graph.node)
     opsets = _opsets(model) if opsets is None else opsets
-    around = {name.partition("/")[0] for name in outside}
+    outer_names = {name.partition("/")[0] for name in outside}
     names = inlined = characters = 0
-    waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
-    # Iterators on a stack, not calls: how deep functions call one another is the file's choice.
-    waiting = [(iter(graph.node), (), opsets)]
-    while waiting:
-        nodes, calls, own_opsets = waiting[-1]
+    pending: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
+    # A stack of iterators instead of recursion, because the file determines the depth of calls.
+    pending = [(iter(graph.node), (), opsets)]
+    while pending:
+        nodes, calls, own_opsets = pending[-1]
         node = next(nodes, None)
         if node is None:
-            waiting.pop()
+            pending.pop()
             continue
         function = functions.get(_called(node)) if functions else None
         function = function or standard(node, own_opsets)
-        names += 1  # every node counts, so that a nameless call has the same name in every run
+        names += 1  # every node counts, so that an unnamed call has the same name in every run
         inlined += bool(calls)
-        if inlined > budget.operators:  # the standard's own functions are not among those that were counted
+        if inlined > budget.operators:  # the earlier check does not include the standard's functions
             raise _too_many(path, inlined)
         if function is None:
             yield PlacedNode(node, calls, own_opsets)
             continue
         name = node.name or f"{function.name}_{names}"
-        while not calls and name in around:
+        while not calls and name in outer_names:
             name += "'"
         prefix = "/".join((*calls, name))
         characters += len(prefix) * (1 + _count_names(function.node))
         if characters > budget.text or len(calls) >= CALLS:
             raise _too_long(path, prefix)
-        waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**own_opsets, **_opsets(function)}))
+        pending.append((iter(_body(function, node, prefix)), (*calls, name), {**own_opsets, **_opsets(function)}))
 
 
 class Expansion:
-    """Size of the expansion of a model's functions: operators, bytes and depth; nothing is expanded.
+    """Computation of the size of a model's expanded functions, without expanding them.
 
-    Each function is counted once, whoever calls it.
+    The size consists of operators, bytes and depth, and is computed once for each function.
     """
 
     def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
         self._functions, self._path = functions, path
         self._counted: dict[_Key, tuple[int, int, int]] = {}
-        """of a call: operators, bytes of their attributes, and how many calls lie in each other"""
+        """function → operators, bytes of their attributes, and depth of nested calls"""
 
     def check(self, nodes: Iterable[NodeProto]) -> None:
-        """Raise FileError where these nodes expand to more than the budget grants, or a function calls itself."""
+        """Raise FileError if these nodes expand to more than the budget allows, or a function is recursive."""
         operators = size = 0
         for node in nodes if self._functions else ():
             key = _called(node)
             if key in self._functions:
                 self._count(key)
-            # Python's ints do not overflow: 2¹⁰⁰ operators are a number like any other
+            # Python integers do not overflow, even for 2¹⁰⁰ operators
             own, attributes, _ = self._counted.get(key, (0, 0, 0))
             operators, size = operators + own, size + attributes
             if operators > budget.operators:
@@ -107,35 +106,35 @@ class Expansion:
                 raise FileError(
                     f"the attributes of the expanded functions take {bytes_text(min(size, 1 << 80))}",
                     path=str(self._path),
-                    rule=f"what a file expands to must take at most {bytes_text(budget.text)}: budget.text",
+                    rule=f"a file must expand to at most {bytes_text(budget.text)}: budget.text",
                     fix="export the model without local functions",
                 )
 
     def _count(self, first: _Key) -> None:
-        waiting: list[tuple[_Key, Iterator[_Key]]] = []
+        pending: list[tuple[_Key, Iterator[_Key]]] = []
         active: set[_Key] = set()
 
         def enter(key: _Key) -> None:
             active.add(key)
             called = dict.fromkeys(map(_called, self._functions[key].node))
-            waiting.append((key, iter([inner for inner in called if inner in self._functions])))
+            pending.append((key, iter([inner for inner in called if inner in self._functions])))
 
         if first not in self._counted:
             enter(first)
-        while waiting:
-            key, inner = waiting[-1]
+        while pending:
+            key, inner = pending[-1]
             following = next((other for other in inner if other not in self._counted), None)
             if following in active:
                 raise FileError(
                     f"function {following[1]!r} calls itself",
                     path=str(self._path),
-                    rule="a function must not call itself, directly or through others",
+                    rule="a function must not call itself, directly or indirectly",
                     fix="export the model without local functions",
                 )
             if following is not None:
                 enter(following)
                 continue
-            waiting.pop()
+            pending.pop()
             active.remove(key)
             self._counted[key] = self._sum(key)
 
@@ -146,9 +145,9 @@ class Expansion:
             operators, size, depth = operators + 1 + own, size + node.ByteSize() + attributes, max(depth, below)
         if depth >= CALLS:
             raise FileError(
-                f"function {key[1]!r} calls others {depth} deep",
+                f"function {key[1]!r} nests calls {depth} deep",
                 path=str(self._path),
-                rule=f"functions must call one another at most {CALLS} deep",
+                rule=f"calls of functions must be nested at most {CALLS} deep",
                 fix="export the model without local functions",
             )
         return operators, size, depth + 1
@@ -158,7 +157,7 @@ def _too_many(path: Path, operators: int) -> FileError:
     return FileError(
         f"the functions expand to {min(operators, 10**30):,} operators or more",
         path=str(path),
-        rule=f"calls of functions, a file's own and ONNX's standard ones, must expand to at most {budget.operators:,} "
+        rule=f"calls of local and standard functions must expand to at most {budget.operators:,} "
         "operators in all: budget.operators",
         fix=f"export the model without local functions, or ex.budget.operators = {min(operators, 10**30)}",
     )
@@ -168,13 +167,13 @@ def _too_long(path: Path, prefix: str) -> FileError:
     return FileError(
         f"the names in the expanded functions are too long: {prefix[:80]!r}…",
         path=str(path),
-        rule=f"they must take at most {bytes_text(budget.text)} in all, and name at most {CALLS} calls",
+        rule=f"names must take at most {bytes_text(budget.text)} in all, and calls must be nested at most {CALLS} deep",
         fix="export the model without local functions",
     )
 
 
 def _called(node: NodeProto) -> _Key:
-    """Return the key of the function that a node calls, if it calls one."""
+    """Return the key of the function that a node may call."""
     return domain_of(node.domain), node.op_type, node.overload
 
 
@@ -187,12 +186,12 @@ def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
-    """Return the function's nodes over the call's operands; inner names are those of the function after ``prefix``."""
+    """Return the function's nodes with the call's operands; inner names get ``prefix``."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
-    # An output that the call leaves out keeps the function's own name, prefixed: others in the body may read it.
+    # An output that the call omits keeps its prefixed name, because other nodes of the body may read it.
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
-    # an empty name means that the operand is left out, inside and outside
+    # an empty name means an omitted operand, in the body as in the call
     names[""] = ""
     attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
     nodes = []
@@ -211,7 +210,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """Yield a node's attributes; one that refers to an attribute of the call has its value, or is left out."""
+    """Yield a node's attributes; a reference to an attribute of the call becomes its value, or is omitted."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
@@ -223,68 +222,68 @@ def _bound(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> It
 
 
 def _count_names(nodes: Iterable[NodeProto]) -> int:
-    """Return how many names of values nodes and the graphs among their attributes have."""
-    count, waiting = 0, list(nodes)
-    while waiting:
-        node = waiting.pop()
+    """Return the number of value names in nodes and the graphs in their attributes."""
+    count, pending = 0, list(nodes)
+    while pending:
+        node = pending.pop()
         count += len(node.input) + len(node.output)
         for attribute in node.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 count += len(graph.input) + len(graph.initializer) + len(graph.output)
-                waiting += graph.node
+                pending += graph.node
     return count
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Give an inner graph the new names of what it reads from outside; values of its own are named after ``prefix``.
+    """Rename the outer values that an inner graph reads, and prefix its own values.
 
-    A function is a scope of its own: a value of its inner graphs may have the name of one of the caller's.
+    A function has its own scope, so values of its inner graphs may have the same names as the caller's.
     """
-    waiting = [(graph, names)]
-    while waiting:
-        inner, outer = waiting.pop()
-        held = (*inner.input, *inner.initializer, *[sparse.values for sparse in inner.sparse_initializer])
-        own = [*[value.name for value in held], *[name for node in inner.node for name in node.output]]
+    pending = [(graph, names)]
+    while pending:
+        inner, outer = pending.pop()
+        values = (*inner.input, *inner.initializer, *[sparse.values for sparse in inner.sparse_initializer])
+        own = [*[value.name for value in values], *[name for node in inner.node for name in node.output]]
         scope = {**outer, **{name: f"{prefix}/{name}" for name in own if name}}
-        for value in (*held, *inner.value_info, *inner.output):
+        for value in (*values, *inner.value_info, *inner.output):
             value.name = scope.get(value.name, value.name)
         for node in inner.node:
             node.input[:] = [scope.get(name, name) for name in node.input]
             node.output[:] = [scope.get(name, name) for name in node.output]
             for attribute in node.attribute:
-                waiting += [(nested, scope) for nested in (attribute.g, *attribute.graphs)]
+                pending += [(nested, scope) for nested in (attribute.g, *attribute.graphs)]
 
 
-def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
-    """Return the outer values that the graphs among a node's attributes read, in order.
+def captured_values(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
+    """Return the outer values that the graphs in a node's attributes read, in order.
 
-    A name that an inner graph gives to a value of its own hides the outer value, in the graphs inside it, too.
+    An inner graph's own value hides an outer value with the same name, also in nested graphs.
     """
     captures: dict[str, None] = {}
     nothing: frozenset[str] = frozenset()
-    waiting = [(graph, nothing) for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
-    while waiting:
-        graph, hidden = waiting.pop()
+    pending = [(graph, nothing) for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
+    while pending:
+        graph, hidden = pending.pop()
         own = {value.name for value in (*graph.input, *graph.initializer)}
         hidden = hidden.union(own, *[inner.output for inner in graph.node])
         read = [name for inner in graph.node for name in inner.input] + [output.name for output in graph.output]
         captures.update(dict.fromkeys(name for name in read if name in outside and name not in hidden))
         for inner in graph.node:
-            waiting += [(g, hidden) for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
+            pending += [(g, hidden) for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
     return [name for name in captures if name not in node.input]
 
 
 def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, TypeProto]) -> FunctionProto | None:
-    """Return the function that defines a node's operator in its opset; None if the standard has none.
+    """Return the function that defines a node's operator in its opset; None if the standard has no definition.
 
-    Some bodies depend on the types of what the node reads, which the file must note then.
+    Some bodies depend on the types of the node's inputs, which must then be in ``types``.
     """
     domain = domain_of(node.domain)
     opset = opsets.get(domain)
-    if opset is None or not 0 < opset < 2**31:  # what onnx can look up
+    if opset is None or not 0 < opset < 2**31:  # the range of onnx's lookup
         return None
     try:
-        schema: Any = defs.get_schema(node.op_type, opset, domain)  # its stubs lack what it says of functions
+        schema: Any = defs.get_schema(node.op_type, opset, domain)  # the stubs lack its attributes about functions
     except defs.SchemaError:
         return None
     plain = [version for version in schema.function_opset_versions if version <= opset]
@@ -296,14 +295,14 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
         try:
             data = schema.get_context_dependent_function_with_opset_version(max(typed), node.SerializeToString(), kinds)
         except (RuntimeError, TypeError, ValueError):
-            return None  # the node is not one that the standard allows; it stays an operator, which is refused by name
+            return None  # an invalid node stays an operator, and running it raises an error with its name
     else:
         return None
     proto: FunctionProto = FunctionProto.FromString(data)
     if not proto.node:
         return None
     named = {attribute.name for attribute in proto.attribute_proto}
-    # The body refers to attributes of the call by name; one that the call omits has the default of the schema.
+    # The body refers to attributes of the call by name; an omitted one has the schema's default.
     defaults = [attribute.default_value for attribute in schema.attributes.values()]
     proto.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
     return proto

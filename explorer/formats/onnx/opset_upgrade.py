@@ -1,9 +1,8 @@
-"""Upgrade of models whose opset is older than the ones that are read, by the onnx package's own converter.
+"""Upgrade of models whose opset is too old to be read, using the onnx package's converter.
 
-The standard changed what some operators mean: an attribute became an input, broadcasting became NumPy's. Its converter
-rewrites a graph, and those inside it, from opset to opset; here it is asked only where a model has an operator that is
-not read as it stands.
-The elements of large weights do not pass through it: they are taken out before and put back after.
+The standard changed the meaning of some operators: attributes became inputs, and broadcasting became NumPy's. The
+converter rewrites a graph and its inner graphs one opset at a time. It runs only if a model has an operator that cannot
+be read unchanged. The elements of large weights are removed before the conversion and restored afterwards.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST
 from explorer.formats.onnx.signatures import type_of
 
 TARGET = 13
-"""opset that older models are upgraded to: the newest change of the meaning of common operators"""
+"""target opset for older models: the last one that changed the meaning of common operators"""
 _SMALL = 1024
-"""most bytes of a tensor that the converter sees; it reads sizes and axes, and no weights"""
+"""maximum number of bytes of a tensor that the converter sees, since it reads sizes and axes, but no weights"""
 
 
 class Upgrade(NamedTuple):
-    """A model that is read, and a sentence about its upgrade, "" where none was needed."""
+    """A model to read, and a sentence about its upgrade, "" if none was needed."""
 
     model: ModelProto
     remark: str
 
 
 def upgraded_model(model: ModelProto) -> Upgrade:
-    """Return a model of an older opset as one of opset 13, if an operator needs it and the converter is able to."""
+    """Return a model of an older opset upgraded to opset 13, if an operator needs it and the converter supports it."""
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     own = opsets.get("", OLDEST)
     if not 0 < own < OLDEST or all(
@@ -44,13 +43,13 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     ):
         return Upgrade(model, "")
     light, weights = _without_elements(model)
-    note_old_meanings(light.graph, own)
+    preserve_old_meanings(light.graph, own)
     try:
         converted = version_converter.convert_version(light, TARGET)
-    # The converter is native code: it raises whatever its parts raise, and the model is shown as it stands then.
+    # The converter is native code that may raise any exception; the model is then shown unchanged.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
-    note_upsampled(converted.graph, own)
+    mark_upsampled(converted.graph, own)
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])
@@ -58,22 +57,22 @@ def upgraded_model(model: ModelProto) -> Upgrade:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error, without the place in the converter's source."""
+    """Return the first line of an error, without the position in the converter's source code."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rpartition("failed: ")[2]
 
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
-    """Return a copy of a model whose large weights have no elements, and those weights by name."""
+    """Return a copy of a model whose large weights have no elements, and a dict of these weights keyed by name."""
     light = ModelProto()
     weights = {
         tensor.name: tensor
         for tensor in model.graph.initializer
-        # of elements that were left in the file the message has a mark alone
+        # for elements left in the file, the message contains only a placeholder
         if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
     }
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
-    # Copied field by field: a copy of everything would hold the weights twice.
+    # Copied field by field, because a complete copy would duplicate the weights.
     for field, value in model.ListFields():
         if field.name == "graph":
             continue
@@ -95,13 +94,13 @@ def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorPr
 
 
 _SLOPES_BROADCAST = 7
-"""opset from which PRelu's slopes are aligned at the last axes"""
+"""first opset in which PRelu's slopes are aligned at the last axes"""
 _RESIZE = 10
-"""opset from which Resize is there, in Upsample's place"""
+"""first opset with Resize, which replaced Upsample"""
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """Give a graph and the graphs inside it, branches and bodies, each before its inner ones."""
+    """Yield a graph and its inner graphs (branches and bodies), each before its own inner graphs."""
     remaining = [graph]
     while remaining:
         current = remaining.pop()
@@ -110,52 +109,53 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
         remaining += [inner for each in attributes for inner in (each.g, *each.graphs) if inner.ByteSize()]
 
 
-def note_old_meanings(graph: GraphProto, opset: int) -> None:
-    """Add attributes to the nodes of a graph of an opset below 11 whose meaning the converter would change."""
+def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
+    """Add attributes to nodes of opsets below 11 that preserve a meaning which the converter would change."""
     for each in graphs_of(graph):
         for node in each.node:
-            note = _NOTES.get(node.op_type)
-            if note is not None and not node.domain:
-                note(node, each, opset)
+            preserve = _PRESERVE.get(node.op_type)
+            if preserve is not None and not node.domain:
+                preserve(node, each, opset)
 
 
-def note_upsampled(graph: GraphProto, opset: int) -> None:
-    """Add attributes to the nodes by which the converter replaced Upsample, each without its own.
+def mark_upsampled(graph: GraphProto, opset: int) -> None:
+    """Add attributes to the Resize nodes with which the converter replaced Upsample.
 
-    Each new element lay at its place divided by the scale. No other node is a Resize there: it came with opset 10, and
-    Upsample went with it. The converter renames what such a node computes.
+    In Upsample, the source position of a new element is its own position divided by the scale. Every Resize is a former
+    Upsample, because opset 10 replaced one with the other. The converter renames the outputs of these nodes.
     """
     if opset < _RESIZE:
         for node in [node for each in graphs_of(graph) for node in each.node]:
             if node.op_type == "Resize" and not node.domain:
-                _resampled(node, "floor")
+                _add_resize_attributes(node, "floor")
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Slopes lay along the channels."""
+    """Record that slopes belong to channels."""
     if opset < _SLOPES_BROADCAST:
         node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
 
 
 def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """The axes from one on were a single one; the converter changes Softmax and LogSoftmax alone."""
+    """Record that all axes from ``axis`` on are flattened; the converter handles only Softmax and LogSoftmax."""
     node.attribute.append(helper.make_attribute(FLATTENS, 1))
 
 
 def _resize(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """A new element lay at its place divided by the scale, and was the element below, of an axis that shrinks above."""
+    """Record how opset 10 resizes: a new element's source position is its own position divided by the scale, rounded
+    down, or up on an axis that shrinks."""
     scales = _scales(node, graph)
     if scales is not None and (scales >= 1).all():
-        _resampled(node, "floor")
+        _add_resize_attributes(node, "floor")
     elif scales is not None and (scales <= 1).all():
-        _resampled(node, "ceil")
+        _add_resize_attributes(node, "ceil")
     else:
-        _resampled(node, "floor")
+        _add_resize_attributes(node, "floor")
         if _is_nearest(node):
             node.attribute.append(helper.make_attribute(NEAREST_BY_SCALE, 1))
 
 
-def _resampled(node: NodeProto, rounding: str) -> None:
+def _add_resize_attributes(node: NodeProto, rounding: str) -> None:
     node.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
     if _is_nearest(node):
         node.attribute.append(helper.make_attribute("nearest_mode", rounding))
@@ -166,15 +166,15 @@ def _is_nearest(node: NodeProto) -> bool:
 
 
 def _scales(node: NodeProto, graph: GraphProto) -> np.ndarray | None:
-    """Return the scales that an initializer or a Constant holds; None if the net computes them."""
+    """Return the scales stored in an initializer or a Constant; None if the net computes them."""
     name = node.input[1] if len(node.input) > 1 else ""
-    held = {tensor.name: tensor for tensor in graph.initializer}
+    stored = {tensor.name: tensor for tensor in graph.initializer}
     constants = [other for other in graph.node if other.op_type == "Constant"]
-    held |= {each.output[0]: part.t for each in constants for part in each.attribute if part.name == "value"}
-    return numpy_helper.to_array(held[name]) if name in held else None
+    stored |= {each.output[0]: part.t for each in constants for part in each.attribute if part.name == "value"}
+    return numpy_helper.to_array(stored[name]) if name in stored else None
 
 
-_NOTES: dict[str, Callable[[NodeProto, GraphProto, int], None]] = {
+_PRESERVE: dict[str, Callable[[NodeProto, GraphProto, int], None]] = {
     "PRelu": _prelu,
     "Hardmax": _hardmax,
     "Resize": _resize,

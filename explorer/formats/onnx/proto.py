@@ -1,7 +1,7 @@
-"""The message that an ONNX file holds: parsed, and refused where it is no model.
+"""Parsing of the message in an ONNX file.
 
-``onnx.checker`` is not used: it refuses a whole model for one operator, where the reader shows the others. What the
-reader relies on is checked where it is read.
+``onnx.checker`` is not used, because it rejects a complete model for a single operator, while the reader shows the
+others. The reader checks everything that it relies on.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from explorer.core.errors import FileError
 
 _EXPORT = "export the model again, for instance with torch.onnx.export"
 _IR_VERSION_KEY = 8
-"""first byte of a model as every exporter writes it: the key of the field ir_version"""
+"""first byte of a model in all exporters: the key of the field ir_version"""
 _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph"
 
 
 def parse(data: bytes, path: str, size: int) -> ModelProto:
-    """Parse the model in the bytes of a file of ``size``, without its large weights; raises FileError for no model."""
+    """Parse a model without its large weights; ``size`` is the file's size in bytes. Raise FileError if invalid."""
     if not data:
         raise FileError("the file is empty", path=path, rule=_RULE, fix=_EXPORT)
     model = ModelProto()
@@ -31,7 +31,7 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
         begins_well = data[0] == _IR_VERSION_KEY
         state = "cut off or damaged" if begins_well else "of another format"
         raise FileError(
-            f"this is no whole ONNX model, but {state}: {size:,} bytes that begin with {data[:12]!r}",
+            f"this ONNX model is {state}: {size:,} bytes that begin with {data[:12]!r}",
             path=path,
             rule=_RULE,
             fix=f"compare the size with the original's, and copy or download it again, or {_EXPORT}"
@@ -40,25 +40,25 @@ def parse(data: bytes, path: str, size: int) -> ModelProto:
         ) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FileError(
-            "the model holds no graph" if not model.HasField("graph") else "the graph has no nodes and no outputs",
+            "the model has no graph" if not model.HasField("graph") else "the graph has no nodes and no outputs",
             path=path,
             rule=_RULE,
             fix=_EXPORT,
         )
-    _check_texts(model, path)
+    _check_strings(model, path)
     return model
 
 
-def _check_texts(model: ModelProto, path: str) -> None:
-    """Refuse names that are no UTF-8: they would come as bytes."""
-    waiting: list[Any] = [model]
+def _check_strings(model: ModelProto, path: str) -> None:
+    """Raise FileError for strings that are not UTF-8, which protocol buffers return as bytes."""
+    pending: list[Any] = [model]
     kinds: dict[FieldDescriptor, int] = {}
-    """type of each field: asking a descriptor takes longer than looking at the value"""
-    while waiting:
-        message = waiting.pop()
+    """type of each field, cached because reading a descriptor is slower than reading the value"""
+    while pending:
+        message = pending.pop()
         if isinstance(message, TensorProto):  # its other fields may be large
             fields = [(TensorProto.DESCRIPTOR.fields_by_name["name"], message.name)]
-            waiting.extend(message.external_data)
+            pending.extend(message.external_data)
         else:
             fields = message.ListFields()
         for field, value in fields:
@@ -69,9 +69,12 @@ def _check_texts(model: ModelProto, path: str) -> None:
                 continue
             values = [value] if isinstance(value, bytes) or not hasattr(value, "__len__") else value
             if kind == FieldDescriptor.TYPE_MESSAGE:
-                waiting.extend(values)
+                pending.extend(values)
             elif bytes in map(type, values):
                 wrong = next(text for text in values if isinstance(text, bytes))
                 raise FileError(
-                    f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts must be UTF-8", fix=_EXPORT
+                    f"{field.full_name} is {wrong[:80]!r}",
+                    path=path,
+                    rule="names and strings must be UTF-8",
+                    fix=_EXPORT,
                 )

@@ -1,7 +1,7 @@
-"""Values of an ONNX file's operands, as other runtimes compute them: ONNX Runtime, and the onnx package's evaluator.
+"""Values of an ONNX file's operands, computed by ONNX Runtime or by the onnx package's evaluator.
 
-ONNX Runtime runs without its own rewriting and hands out each operand, so that values are compared operator by
-operator; otherwise an operator that differs would be hidden in a fused one.
+ONNX Runtime runs without graph optimizations and returns each operand, so that values are compared operator by
+operator; otherwise a differing operator could be hidden in a fused one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from explorer.core.types.tensor_type import Array
 from explorer.net import Net
 
 Run: TypeAlias = Callable[[str, Mapping[str, Array]], dict[str, Any]]
-"""path of a file, values of its inputs → values of its operands"""
+"""(file path, values of its inputs) → values of its operands"""
 
 
 def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
-    """Return the name of a runtime, and what it computes for inputs, by operand; a session hands out outputs alone.
+    """Return the name of a runtime and the values that it computes, keyed by operand; a session returns only outputs.
 
-    Raises OperandError for what is no runtime, and where the runtime refuses the file; StateError without it.
+    Raise OperandError for an unknown runtime or if the runtime rejects the file, StateError if it is not installed.
     """
     runtime, run = _runtime(net, reference)
     try:
@@ -37,14 +37,14 @@ def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> t
         raise OperandError(
             f"{runtime} does not run this file: {str(error).strip()[:300]}",
             rule="a reference must run the file for these inputs",
-            fix=f"compare with another one: {' or '.join(map(repr, RUNTIMES))}, or a net",
+            fix=f"compare with another reference: {' or '.join(map(repr, RUNTIMES))}, or a net",
         ) from error
     # A result may also be a sequence of arrays, or nothing.
     return runtime, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
 
 
 def check_runtime(net: Net, name: str) -> None:
-    """Raise OperandError for a net whose file a runtime does not read, StateError for one that is not installed."""
+    """Raise OperandError if a runtime cannot read a net's file, StateError if it is not installed."""
     _runtime(net, name)
     if find_spec(name.partition(".")[0]) is None:
         raise _missing(name)
@@ -53,13 +53,13 @@ def check_runtime(net: Net, name: str) -> None:
 def _missing(runtime: str) -> StateError:
     return StateError(
         f"{runtime} is not installed",
-        rule=f"{runtime} must be there to be compared with",
+        rule=f"comparing with {runtime} requires the package",
         fix=f"pip install {runtime}",
     )
 
 
 def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
-    """Return a runtime with its name; raises OperandError for what is none, or for a net of another format."""
+    """Return a runtime with its name; raise OperandError for an unknown one, or for a net of another format."""
     if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
         names = [output.name for output in reference.get_outputs()]
         return "onnxruntime", lambda path, inputs: dict(zip(names, reference.run(names, dict(inputs)), strict=True))
@@ -80,7 +80,7 @@ def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
 
 
 def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Run ONNX Runtime without its own rewriting, with each operand handed out."""
+    """Run ONNX Runtime without graph optimizations, and return each operand."""
     runtime: Any = import_module("onnxruntime")
     model = onnx.load(path)
     known = {value.name for value in model.graph.output}
@@ -89,16 +89,16 @@ def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    # for no names it returns the outputs
+    # without names, `run` returns the outputs
     return dict(zip(names, session.run(names, dict(inputs)), strict=True)) if names else {}
 
 
 def _evaluator(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Run the onnx package's evaluator, which keeps each operand."""
-    from onnx.reference import ReferenceEvaluator  # it imports every operator's evaluation, which takes its time
+    """Run the onnx package's evaluator, and return each operand."""
+    from onnx.reference import ReferenceEvaluator  # slow to import, because it imports every operator
 
     with warnings.catch_warnings():
-        # The evaluator provokes NumPy's warnings for numbers that NumPy's own functions pass silently.
+        # The evaluator triggers NumPy warnings for numbers that NumPy functions handle silently.
         warnings.simplefilter("ignore")
         values: Any = ReferenceEvaluator(path).run(None, dict(inputs), intermediate=True)
     return dict(values)
@@ -108,4 +108,4 @@ RUNTIMES: dict[str, Run] = {
     "onnxruntime": _session,
     "onnx.reference": _evaluator,
 }
-"""runtimes by the names that ``net.compare`` knows them by"""
+"""name in ``net.compare`` → runtime"""

@@ -1,9 +1,9 @@
-"""Signatures of ONNX operators: whether an opset can be read, and what its words mean.
+"""Types and arguments of ONNX operators across opsets.
 
-ONNX versions operators by opset: a number that a file imports, for all operators at once. From opset 11 on, changes are
-additions (an attribute became an input, more dtypes), which the builders read by name; what Softmax's
-axis meant before opset 13 is written out as an argument. Older types that mean something else keep their opset in the
-type's name, so that they are shown, and not run wrongly.
+A file imports an opset, a version number for all operators. From opset 11 on, changes are additions (an attribute
+became an input, more dtypes), which builders read by name. The meaning of Softmax's axis before opset 13 becomes an
+explicit argument. Older types with another meaning keep their opset in the type's name, so that they are shown, but not
+run incorrectly.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
-"""operator types whose opset before the oldest one that is read says the same in other words → that opset"""
-_SAMPLINGS = {"bilinear": "linear", "bicubic": "cubic"}
-"""words of GridSample before opset 20 → those that it has since"""
+"""operator type → version before the oldest supported opset whose signature differs, but not its meaning"""
+_GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+"""GridSample's mode before opset 20 → its mode since then"""
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
-    """Return the operator type of a node: its name, after its domain where that is not ONNX's own.
+    """Return a node's operator type: its name, with the domain as a prefix unless it is ONNX's own.
 
-    A type of an opset that means something else than the ones that are read carries it: ``Upsample (opset 7)``.
+    If the opset gives the operator an unsupported meaning, the type includes the opset: ``Upsample (opset 7)``.
     """
     if domain_of(domain):
         return f"{domain}.{name}"
@@ -48,15 +48,15 @@ def _since(name: str, opset: int) -> int | None:
         return None
 
 
-def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
-    """Return a node's arguments; another meaning of its opset is written out."""
+def upgraded_arguments(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
+    """Return a node's arguments, with defaults and meanings of older opsets as explicit arguments."""
     is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:
-        return {"axis": 1, **arguments, FLATTENS: True}  # axis is 1 by default there, −1 from opset 13 on
+        return {"axis": 1, **arguments, FLATTENS: True}  # the default axis is 1 before opset 13, −1 since then
     if placed.node.op_type == "GridSample" and not placed.node.domain and "mode" in arguments:
         mode = arguments["mode"]
-        return {**arguments, "mode": _SAMPLINGS.get(mode, mode) if isinstance(mode, str) else mode}
+        return {**arguments, "mode": _GRID_SAMPLE_MODES.get(mode, mode) if isinstance(mode, str) else mode}
     if placed.node.op_type == "RoiAlign" and not placed.node.domain and placed.opsets.get("", 0) < 16:
-        # the attribute came with opset 16, whose default is another meaning
+        # opset 16 added the attribute, with a default that differs from the previous behaviour
         return {"coordinate_transformation_mode": "output_half_pixel", **arguments}
     return arguments

@@ -1,8 +1,8 @@
-"""Lines of the program that a file was exported from, as torch's exporter notes them with each node.
+"""Source lines of the program that a file was exported from, as torch's exporter records them in each node.
 
-A note is a traceback: the lines that called one another, the innermost last. The line shown is the innermost outside
-torch, the user's ``x = self.conv(x)`` and not the line of ``nn.Conv2d`` behind it. The text of a foreign file is taken
-from its note alone: no file is read because a model names it.
+The record is a traceback, innermost line last. The line shown is the innermost one outside torch: the user's
+``x = self.conv(x)``, not the line in ``nn.Conv2d``. The source code of a foreign file comes only from its record: no
+file is read because a model names it.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from explorer.core.ir.source_location import CodePlace, Place
 from explorer.formats.common.onnx_words import STACK_TRACE
 from explorer.record.escape import visible
 
-_LONGEST = 20_000
-"""characters of a traceback that are read, from its end, where the innermost lines are"""
-_SHOWN = 400
-"""characters of a line that are kept"""
-_NAME = 200
-"""characters of a file's name that are kept"""
+_TRACEBACK_LENGTH = 20_000
+"""maximum number of characters of a traceback that are read, from its end with the innermost lines"""
+_LINE_LENGTH = 400
+"""maximum number of characters of a line"""
+_FILE_NAME_LENGTH = 200
+"""maximum number of characters of a file name"""
 _FRAME = re.compile(r'[ \t]*File "([^"\n]+)", line ([0-9]{1,9})(?:, in [^\n]*)?(?:\n(?![ \t]*File ")([^\n]*))?')
 _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|[/\\]torch[/\\](?:nn|fx|utils|_[a-z_]+)[/\\]")
-"""folders of torch's own code"""
+"""folders of torch's code"""
 
 
-def written_at(node: NodeProto, local: bool = False) -> Place | None:
-    """Return the line that a node was exported from; None where nothing is noted.
+def source_place(node: NodeProto, local: bool = False) -> Place | None:
+    """Return the source line that a node was exported from; None if the node has no record.
 
-    ``local`` says that the note was made in this process, so that its file, or cell, can be shown whole.
+    ``local`` states that this process exported the node, so that its complete file or cell can be shown.
     """
     if not node.metadata_props:
         return None
-    note = next((entry.value for entry in node.metadata_props if entry.key == STACK_TRACE), "")
-    return innermost(note, local)
+    traceback = next((entry.value for entry in node.metadata_props if entry.key == STACK_TRACE), "")
+    return innermost(traceback, local)
 
 
-def innermost(note: str, local: bool) -> Place | None:
-    """Return the innermost line outside torch of a traceback's text; of a torch line alone, that one."""
-    frames = _FRAME.findall(note[-_LONGEST:])
+def innermost(traceback: str, local: bool) -> Place | None:
+    """Return the innermost line of a traceback outside torch, or the innermost line if all are in torch."""
+    frames = _FRAME.findall(traceback[-_TRACEBACK_LENGTH:])
     if not frames:
         return None
-    filename, line, text = next((frame for frame in reversed(frames) if not _TORCH.search(frame[0])), frames[-1])
-    shown = text.strip()[:_SHOWN]
+    filename, line, source = next((frame for frame in reversed(frames) if not _TORCH.search(frame[0])), frames[-1])
+    stripped = source.strip()[:_LINE_LENGTH]
     if local:
-        return CodePlace.of(filename, int(line), shown)
-    return Place(visible(re.split(r"[/\\]", filename)[-1][:_NAME]), int(line), shown)
+        return CodePlace.of(filename, int(line), stripped)
+    return Place(visible(re.split(r"[/\\]", filename)[-1][:_FILE_NAME_LENGTH]), int(line), stripped)

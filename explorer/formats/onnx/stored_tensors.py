@@ -1,8 +1,7 @@
-"""Stored tensors: initializers and constants of a file, checked when it is opened, read when they are asked for.
+"""Tensors stored in a file, initializers and constants, checked on opening and read on first access.
 
-The reader keeps what the file states (name, shape, dtype, place); arrays are made from it at the first look. Lengths
-are compared with the bytes that are there before anything is allocated by a claimed shape, and files beside the model
-are opened below its folder only.
+The reader keeps the name, shape, dtype and location stated in the file. Lengths are compared with the available bytes
+before memory is allocated for a declared shape, and external files are opened only below the model's folder.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from explorer.formats.onnx.large_elements import Elements
 from explorer.net.definition.definition import Plain, WeightReference
 from explorer.net.definition.operator_definition import NARROW, STRING, memory_dtype
 
-_FIELDS = {
+_ELEMENT_FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
     "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
 }  # fmt: skip
-"""dtype → the field of elements that are not stored as raw bytes; other dtypes have theirs in int32_data"""
-_NAMES = {
+"""dtype → the field with elements that are not stored as raw bytes; other dtypes use int32_data"""
+_DTYPE_NAMES = {
     "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
     "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",
     "float4e2m1": "float4_e2m1fn",
@@ -44,18 +43,18 @@ _SUPPORTED = NARROW | frozenset((
 ))  # fmt: skip
 _AGAIN = "export the model again, or give the file that the exporter wrote"
 _DIGITS = 30
-"""digits of an offset or a length that are read; no file is as long"""
-_SHOWN = 64
-"""elements of a whole-number constant that are written among an operator's arguments"""
+"""maximum number of digits of an offset or a length, more than any file needs"""
+_ARGUMENT_ELEMENTS = 64
+"""maximum number of elements of an integer constant that becomes an operator's argument"""
 
 
 def dtype_name(code: int) -> str:
-    """Return the dtype of ONNX's number for it: NumPy's name, else ONNX's (``int4``, ``string``)."""
+    """Return the name of a dtype code: NumPy's, otherwise ONNX's (``int4``, ``string``)."""
     try:
         name = str(TensorProto.DataType.Name(code)).lower()
     except ValueError:
         return f"data type {code}"
-    return _NAMES.get(name, name)
+    return _DTYPE_NAMES.get(name, name)
 
 
 def is_supported(dtype: str) -> bool:
@@ -65,7 +64,7 @@ def is_supported(dtype: str) -> bool:
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a file: bytes or elements as they are stored, or where they are found in a file beside it."""
+    """A tensor in a file: its stored bytes or elements, or their location in an external file."""
 
     name: str
     shape: tuple[int, ...]
@@ -75,7 +74,7 @@ class StoredTensor:
 
     @property
     def reference(self) -> WeightReference:
-        """Return the reference that a definition has of it."""
+        """Return the reference to this tensor for a definition."""
         return WeightReference(self.name, self.shape, self.dtype)
 
     @property
@@ -91,29 +90,32 @@ class StoredTensor:
         elif isinstance(self.data, SparseElements):
             array = self.data.dense()
         elif isinstance(self.data, tuple):
-            # each takes the memory of the longest one: not before somebody asks for it, who claims that memory
+            # each string needs the memory of the longest one, so the array is built on demand, after the caller claims
+            # it
             array = np.array(self.data, memory_dtype(self.dtype))
         else:
             raw = self.data if isinstance(self.data, bytes) else self.data.read()
             array = decode(np.frombuffer(raw, np.uint8), self.dtype)
-        # the last byte of narrow elements may have more than the shape says
+        # the last byte of narrow elements may contain more elements than the shape has
         array = array.reshape(-1)[: self.size].reshape(self.shape)
         array.setflags(write=False)
         return array
 
     def check(self) -> None:
-        """Raise FileError where elements that are not in memory cannot be read from their file any more."""
+        """Raise FileError if elements outside memory can no longer be read from their file."""
         if isinstance(self.data, (Elements, External, SparseElements)):
             self.data.check()
 
     @property
     def plain(self) -> Plain:
-        """A number, or a few whole ones, as an operator's arguments hold them; None for other tensors."""
+        """A number or a few integers as an operator's argument; None for other tensors."""
         if isinstance(self.data, (Elements, External, SparseElements)) or self.data is None:
             return None
         if 0 in self.shape[:-1]:
-            return None  # nested lists have no axes behind one without elements
-        if (self.dtype == "int64" and self.size <= _SHOWN) or (self.dtype in ("float32", "bool") and not self.shape):
+            return None  # nested lists cannot represent axes after an empty one
+        if (self.dtype == "int64" and self.size <= _ARGUMENT_ELEMENTS) or (
+            self.dtype in ("float32", "bool") and not self.shape
+        ):
             return _tuples(self.array().tolist())
         return None
 
@@ -124,18 +126,18 @@ def _tuples(value: Any) -> Plain:
 
 @dataclass(frozen=True)
 class External:
-    """Bytes in a file beside the model's: ``length`` of them from ``offset``."""
+    """Bytes in an external file: ``length`` bytes from ``offset``."""
 
     tensor: str
     file: Path
     offset: int
     length: int
     folder: Path
-    """the model's, in which the file lies"""
+    """the model's folder, which must contain the file"""
 
     def opened(self) -> IO[bytes]:
-        """Open the file where the bytes begin; raises FileError if it has fewer, or lies elsewhere by now."""
-        fix = "put the file of the same export beside the model"
+        """Open the file at the first byte; raise FileError if it is too short or outside the folder."""
+        fix = "put the file of the same export next to the model"
         file = opened(self.file, fix, what=f"weight {self.tensor!r}", within=self.folder)
         size = os.fstat(file.fileno()).st_size
         if self.offset + self.length > size:
@@ -145,48 +147,48 @@ class External:
         return file
 
     def check(self) -> None:
-        """Raise FileError if the file has fewer bytes, or lies elsewhere by now."""
+        """Raise FileError if the file is too short or outside the folder."""
         self.opened().close()
 
     def read(self) -> bytes:
-        """Read the bytes; raises FileError if the file has fewer."""
+        """Read the bytes; raise FileError if the file is too short."""
         with self.opened() as file:
             data = file.read(self.length)
-        if len(data) != self.length:  # it became shorter
+        if len(data) != self.length:  # the file was truncated in the meantime
             raise self._short(self.offset + len(data))
         return data
 
     def _short(self, size: int) -> FileError:
         available = max(0, size - self.offset)
         return FileError(
-            f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {available} there",
+            f"weight {self.tensor!r} needs {self.length} bytes from {self.offset}, but the file has {available} there",
             path=str(self.file),
-            rule="a file of weights must be whole, and of the same export as its model",
+            rule="a file of weights must be complete, and from the same export as its model",
             fix=_AGAIN,
         )
 
 
 class StoredWeights(KeyedWeights[StoredTensor]):
-    """The weights of a file by key; every look-up gives a read-only array."""
+    """Mapping of keys to a file's weights; each lookup returns a read-only array."""
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         return self._entry(key).array()
 
     def verify(self, key: str) -> None:
-        """Raise FileError where a weight that is not in memory cannot be read from its file any more."""
+        """Raise FileError if a weight outside memory can no longer be read from its file."""
         self._entry(key).check()
 
 
-def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
-    """Return a tensor of a file, with its dimensions, its number of bytes or elements and their place checked.
+def dense_tensor(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
+    """Return a file's tensor after checking its dimensions, the number of its bytes or elements, and their location.
 
-    ``elements`` are raw elements that were left in the file, by the marks that stand for them in messages.
+    ``elements`` maps placeholders in messages to raw elements that were left in the file.
     """
     shape, dtype = _shape(name, tensor.dims, path), dtype_name(tensor.data_type)
     if not is_supported(dtype):
         return StoredTensor(name, shape, dtype, None)
     if dtype == STRING:
-        return texts(name, tensor.string_data, shape, path)
+        return string_tensor(name, tensor.string_data, shape, path)
     count = math.prod(shape)
     size = stored_bytes(dtype, count)
     _check_addressable(name, shape, dtype, path)
@@ -195,7 +197,10 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
     # No exporter is known to write segments, and the onnx package does not read them either.
     if tensor.HasField("segment"):
         raise FileError(
-            f"tensor {name!r} is stored in segments", path=str(path), rule="a tensor must be stored whole", fix=_AGAIN
+            f"tensor {name!r} is stored in segments",
+            path=str(path),
+            rule="a tensor must be stored in one piece",
+            fix=_AGAIN,
         )
     if tensor.HasField("raw_data"):
         raw = elements.get(tensor.raw_data, tensor.raw_data)
@@ -203,19 +208,19 @@ def stored(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, 
         return StoredTensor(name, shape, dtype, raw)
     # real and imaginary parts alternate
     numbers = 2 if dtype.startswith("complex") else 1
-    held = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+    actual = len(getattr(tensor, _ELEMENT_FIELDS.get(dtype, "int32_data")))
     expected = size if dtype in NARROW_BITS else count * numbers
-    _check_length(name, shape, dtype, held, expected, "numbers", path)
+    _check_length(name, shape, dtype, actual, expected, "numbers", path)
     _check_range(tensor, name, dtype, path)
     array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
 
 
-def sparse(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
-    """Return a sparse tensor of a file, with the shapes of its elements and their places checked."""
+def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
+    """Return a file's sparse tensor after checking the shapes of its elements and indices."""
     shape = _shape(name, tensor.dims, path)
-    values = stored(tensor.values, f"{name}.values", path, elements)
-    indices = stored(tensor.indices, f"{name}.indices", path, elements)
+    values = dense_tensor(tensor.values, f"{name}.values", path, elements)
+    indices = dense_tensor(tensor.indices, f"{name}.indices", path, elements)
     if (
         len(values.shape) != 1
         or indices.dtype != "int64"
@@ -223,9 +228,9 @@ def sparse(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[b
     ):
         raise FileError(
             f"sparse tensor {name!r} of shape {shape} has elements of shape {values.shape} "
-            f"at places of {indices.dtype}, shape {indices.shape}",
+            f"at indices of {indices.dtype}, shape {indices.shape}",
             path=str(path),
-            rule="a sparse tensor must have one axis of elements, and a place (int64), or one an axis, for each",
+            rule="a sparse tensor must have one axis of elements, and for each an int64 index, or one index per axis",
             fix=_AGAIN,
         )
     if values.data is None:
@@ -234,20 +239,20 @@ def sparse(tensor: SparseTensorProto, name: str, path: Path, elements: Mapping[b
     return StoredTensor(name, shape, values.dtype, SparseElements(name, shape, values, indices, path))
 
 
-def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
-    """Return a tensor of texts, whose dtype has the length of the longest; raises FileError for other bytes."""
-    _check_length(name, shape, STRING, len(data), math.prod(shape), "texts", path)
+def string_tensor(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
+    """Return a tensor of strings, whose dtype has the length of the longest; raise FileError unless UTF-8."""
+    _check_length(name, shape, STRING, len(data), math.prod(shape), "strings", path)
     try:
         decoded = [text.decode() for text in data]
     except UnicodeDecodeError as error:
         raise FileError(
-            f"tensor {name!r}: {error}", path=str(path), rule="texts must be encoded as UTF-8", fix=_AGAIN
+            f"tensor {name!r}: {error}", path=str(path), rule="strings must be encoded as UTF-8", fix=_AGAIN
         ) from None
     if any(text.endswith("\0") for text in decoded):
         raise FileError(
-            f"tensor {name!r} has a text that ends with the character 0",
+            f"tensor {name!r} has a string that ends with the character 0",
             path=str(path),
-            rule="NumPy pads texts with that character, so that none can end with it",
+            rule="a string must not end with the character 0, with which NumPy pads strings",
             fix=_AGAIN,
         )
     longest = max(map(len, decoded), default=0)
@@ -255,7 +260,7 @@ def texts(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) 
 
 
 def _shape(name: str, dims: Sequence[int], path: Path) -> tuple[int, ...]:
-    """Return the dimensions of a tensor, which are signed in the message; raises FileError for negative ones."""
+    """Return a tensor's dimensions; raise FileError for negative ones, which the message's signed fields allow."""
     if any(size < 0 for size in dims):
         raise FileError(
             f"tensor {name!r} has shape {tuple(dims)}", path=str(path), rule="sizes must not be negative", fix=_AGAIN
@@ -268,7 +273,7 @@ def _check_addressable(name: str, shape: tuple[int, ...], dtype: str, path: Path
         raise FileError(
             f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
             path=str(path),
-            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes without its empty axes",
             fix=_AGAIN,
         )
 
@@ -278,30 +283,30 @@ def _check_length(
 ) -> None:
     if actual != expected:
         raise FileError(
-            f"tensor {name!r} has {actual} {unit}, {shape} of {dtype} takes {expected}",
+            f"tensor {name!r} has {actual} {unit}, but {shape} of {dtype} needs {expected}",
             path=str(path),
-            rule="a tensor must hold as many elements as its shape says",
+            rule="a tensor must have as many elements as its shape",
             fix=_AGAIN,
         )
 
 
 def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
-    """Refuse numbers that are stored wider than their dtype and do not fit it."""
+    """Raise FileError for numbers that are stored in a wider field and exceed their dtype's range."""
     wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
     # dtypes that are as wide as their field need no check
     if not wide or dtype in ("int32", "uint64", "float32"):
         return
-    # Halves are stored as their bits, in the low half of an int32.
+    # float16 elements are stored as bits, in the low half of an int32.
     bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
     bits = "uint8" if dtype in NARROW else bits
-    if np.dtype(bits).kind not in "iu":  # its elements stand in another field, and this one is not read
+    if np.dtype(bits).kind not in "iu":  # the elements are in another field, and this one is not read
         return
     low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)
     if min(wide) < low or max(wide) > high:
         raise FileError(
-            f"tensor {name!r} of {dtype} holds {min(wide)} to {max(wide)}",
+            f"tensor {name!r} of {dtype} has elements from {min(wide)} to {max(wide)}",
             path=str(path),
-            rule=f"its elements must lie in {low} … {high}",
+            rule=f"its elements must be in {low} … {high}",
             fix=_AGAIN,
         )
 
@@ -310,14 +315,14 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     folder = Path(os.path.realpath(path)).parent
-    # realpath resolves links first, so that a link in the folder cannot lead out of it.
+    # realpath resolves links first, so that a link in the folder cannot point outside it.
     file = Path(os.path.realpath(folder / location)) if "\0" not in location else folder
     if not location or file == folder or not file.is_relative_to(folder):
         raise FileError(
             f"tensor {name!r} is stored in {location!r}",
             path=str(path),
-            rule="weights outside the model's file must be in files below its folder",
-            fix="put the file of weights beside the model, and name it so in the model",
+            rule="external weights must be in files below the model's folder",
+            fix="put the file of weights next to the model, and store its relative path in the model",
         )
     try:
         offset, length = (
@@ -332,7 +337,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
         raise FileError(
             f"tensor {name!r} is stored with {position}",
             path=str(path),
-            rule=f"an offset must not be negative, and length must be {expected}, the bytes of {tuple(tensor.dims)}",
+            rule=f"offset must not be negative, and length must be {expected}, the bytes of {tuple(tensor.dims)}",
             fix=_AGAIN,
         )
     return External(name, file, offset, length, folder)
@@ -345,7 +350,7 @@ class _Stored(Protocol):
 
 @dataclass(frozen=True)
 class SparseElements:
-    """The elements of a tensor that are not zero, as a file has them; all others are zero, or empty texts."""
+    """The stored elements of a sparse tensor; all others are zeros or empty strings."""
 
     tensor: str
     shape: tuple[int, ...]
@@ -354,34 +359,35 @@ class SparseElements:
     path: Path
 
     def check(self) -> None:
-        """Raise FileError where elements or places cannot be read from their file any more."""
+        """Raise FileError if elements or indices can no longer be read from their file."""
         self.values.check()
         self.indices.check()
 
     def dense(self) -> NDArray[Any]:
-        """Return the whole tensor.
+        """Return the dense tensor.
 
-        Raises FileError for a place outside it and for one with two elements, BudgetError where memory has no room.
+        Raise FileError for an index outside the tensor or a duplicate index, BudgetError if memory is insufficient.
         """
         values, indices = self.values.array(), self.indices.array()
         claim_memory(f"sparse tensor {self.tensor!r}", math.prod(self.shape) * values.itemsize)
         lengths = self.shape if indices.ndim == 2 else (math.prod(self.shape),)
-        places = indices.reshape(values.size, len(lengths))
-        outside = ((places < 0) | (places >= np.array(lengths, np.int64))).any(axis=1)
+        positions = indices.reshape(values.size, len(lengths))
+        outside = ((positions < 0) | (positions >= np.array(lengths, np.int64))).any(axis=1)
         if outside.any():
-            inside = f"places must lie in {', '.join([f'0 … {length - 1}' for length in lengths])}"
-            empty = "a sparse tensor must have no element where one of its sizes is 0"
-            raise self._error(f"an element at {places[outside][0].tolist()}", empty if 0 in lengths else inside)
-        steps = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
-        numbers = places @ np.array(steps, np.int64)
-        order = np.argsort(numbers, kind="stable")
-        twice = order[1:][numbers[order[1:]] == numbers[order[:-1]]]
-        if twice.size:
+            inside = f"indices must be in {', '.join([f'0 … {length - 1}' for length in lengths])}"
+            empty = "a sparse tensor must have no elements if one of its sizes is 0"
+            raise self._error(f"an element at {positions[outside][0].tolist()}", empty if 0 in lengths else inside)
+        strides = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+        offsets = positions @ np.array(strides, np.int64)
+        order = np.argsort(offsets, kind="stable")
+        duplicates = order[1:][offsets[order[1:]] == offsets[order[:-1]]]
+        if duplicates.size:
             raise self._error(
-                f"two elements at {places[twice[0]].tolist()}", "a sparse tensor must have one element at each place"
+                f"two elements at {positions[duplicates[0]].tolist()}",
+                "a sparse tensor must have at most one element at each index",
             )
         array = np.zeros(math.prod(self.shape), values.dtype)
-        array[numbers] = values
+        array[offsets] = values
         return array.reshape(self.shape)
 
     def _error(self, fault: str, rule: str) -> FileError:

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.core.ir.source_location import CodePlace, Place
 from explorer.formats.onnx import reader
 from explorer.formats.onnx.operators import TABLE
-from explorer.formats.onnx.source_lines import written_at
+from explorer.formats.onnx.source_lines import source_place
 from explorer.net import Net
 from explorer.record.listings import listings
 from tests.formats.onnx.models import FLOAT, model, node, opened
@@ -51,23 +51,23 @@ def test_the_line_is_the_innermost_outside_torch() -> None:
     """The user's call of a layer is shown, not the layer's own line; of torch's lines alone, the innermost."""
     outer = 'File "/home/me/net.py", line 8, in forward\n    x = self.head(x)'
     text = f'{outer}\n  File "/home/me/head.py", line 3, in forward\n    return self.fc(x)\n{TORCH}'
-    assert written_at(noted(text)) == Place("head.py", 3, "return self.fc(x)")
-    assert written_at(noted(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
-    assert written_at(noted('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
+    assert source_place(noted(text)) == Place("head.py", 3, "return self.fc(x)")
+    assert source_place(noted(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
+    assert source_place(noted('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
 
 
 @pytest.mark.parametrize("text", ["", "nothing", 'File "a.py", line x', 'File "", line 3'])
 def test_a_node_without_a_traceback_has_its_number(text: str) -> None:
     """Where nothing is noted, or no traceback, the node's number in the file stays its place."""
-    assert written_at(noted(text)) is None
-    assert written_at(NodeProto(op_type="Relu")) is None
+    assert source_place(noted(text)) is None
+    assert source_place(NodeProto(op_type="Relu")) is None
 
 
 def test_a_hostile_note_is_text() -> None:
     """A long note costs no time, names lose their control characters, lines are cut."""
-    place = written_at(noted('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
+    place = source_place(noted('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
     assert place is None or len(place.where) <= 200
-    place = written_at(noted('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
+    place = source_place(noted('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
     assert place is not None
     assert "\x1b" not in place.where
     assert len(place.text) == 400

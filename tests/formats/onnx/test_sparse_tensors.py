@@ -56,12 +56,12 @@ def test_a_number_may_be_sparse(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("places", "words"),
     [
-        (PLACES * 2, r"an element at \[2, 4\]\n.*must lie in 0 … 3, 0 … 2"),
-        (np.array([-1, 0, 5]), r"an element at \[-1\]\n.*must lie in 0 … 11"),
-        (PLACES[[0, 2, 0]], r"two elements at \[0, 1\]\n.*must have one element at each place"),
-        (np.array([7, 5, 5]), r"two elements at \[5\]\n.*must have one element at each place"),
-        (PLACES[:2], "at places of int64, shape"),
-        (PLACES[:, :, None], "one axis of elements, and a place"),
+        (PLACES * 2, r"an element at \[2, 4\]\n.*must be in 0 … 3, 0 … 2"),
+        (np.array([-1, 0, 5]), r"an element at \[-1\]\n.*must be in 0 … 11"),
+        (PLACES[[0, 2, 0]], r"two elements at \[0, 1\]\n.*must have at most one element at each index"),
+        (np.array([7, 5, 5]), r"two elements at \[5\]\n.*must have at most one element at each index"),
+        (PLACES[:2], "at indices of int64, shape"),
+        (PLACES[:, :, None], "one axis of elements, and for each an int64 index"),
     ],
 )
 def test_places_outside_a_sparse_tensor_are_refused(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_sparse_tensor_with_a_size_of_0_has_no_elements(
     places: NDArray[np.int64], shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     net = opened(product(sparse(places, shape, 1)), tmp_path)
-    with pytest.raises(ex.FileError, match=r"an element at \[0.*\n.*no element where one of its sizes is 0"):
+    with pytest.raises(ex.FileError, match=r"an element at \[0.*\n.*no elements if one of its sizes is 0"):
         net.definition.weights["w"]
     assert opened(product(sparse(places[:0], shape, 0)), tmp_path).definition.weights["w"].shape == shape
 

@@ -10,14 +10,14 @@ import pytest
 from onnx import TensorProto
 
 import explorer as ex
-from explorer.formats.onnx.stored_tensors import stored
+from explorer.formats.onnx.stored_tensors import dense_tensor
 from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 
 HALF, SHORT = TensorProto.FLOAT16, TensorProto.BFLOAT16
 
 
 def array(kind: int, shape: list[int], **fields: Any) -> Any:
-    return stored(TensorProto(data_type=kind, dims=shape, **fields), "w", Path("m.onnx"), {}).array()
+    return dense_tensor(TensorProto(data_type=kind, dims=shape, **fields), "w", Path("m.onnx"), {}).array()
 
 
 @pytest.mark.spec("I-9")
@@ -40,14 +40,16 @@ def test_elements_that_are_stored_wider_lie_within_their_dtype(kind: int, low: i
     for number in outside:
         if field == "uint64_data" and number < 0:
             continue
-        with pytest.raises(ex.FileError, match=rf"'w' of .* holds .*\n.*its elements must lie in {low} … {high}"):
+        with pytest.raises(
+            ex.FileError, match=rf"'w' of .* has elements from .*\n.*its elements must be in {low} … {high}"
+        ):
             array(kind, [2], **{field: [number, 1]})
 
 
 @pytest.mark.parametrize("kind", [HALF, SHORT, TensorProto.BOOL])
 @pytest.mark.parametrize("number", [-1, 2**16])
 def test_bits_of_halves_and_truth_values_are_those_of_their_width(kind: int, number: int) -> None:
-    with pytest.raises(ex.FileError, match="its elements must lie in 0"):
+    with pytest.raises(ex.FileError, match="its elements must be in 0"):
         array(kind, [1], int32_data=[number])
 
 
@@ -64,13 +66,13 @@ def test_halves_and_complex_numbers_are_read() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "said"),
     [
-        (TensorProto.FLOAT, {"raw_data": bytes(9)}, r"9 bytes, \(2,\) of float32 takes 8"),
+        (TensorProto.FLOAT, {"raw_data": bytes(9)}, r"9 bytes, but \(2,\) of float32 needs 8"),
         (TensorProto.FLOAT, {"raw_data": bytes(7)}, "7 bytes"),
         (TensorProto.FLOAT, {"float_data": [1, 2, 3]}, "3 numbers"),
         (TensorProto.FLOAT, {"float_data": [1]}, "1 numbers"),
         (TensorProto.FLOAT, {}, "0 numbers"),
-        (TensorProto.COMPLEX64, {"float_data": [1, 2]}, "2 numbers, .* takes 4"),
-        (SHORT, {"raw_data": bytes(8)}, "8 bytes, .* takes 4"),
+        (TensorProto.COMPLEX64, {"float_data": [1, 2]}, "2 numbers, .* needs 4"),
+        (SHORT, {"raw_data": bytes(8)}, "8 bytes, .* needs 4"),
         (TensorProto.INT8, {"int64_data": [1, 2]}, "0 numbers"),
     ],
 )

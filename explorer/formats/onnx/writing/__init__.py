@@ -1,1 +1,1 @@
-"""Writing of ONNX files: nets of ONNX's own operator types as they are, all others by their expressions."""
+"""Writing of ONNX files: nets with ONNX operator types unchanged, all other nets as their expressions."""

@@ -1,7 +1,7 @@
-"""Control flow: choices, loops and scans with inner graphs, and delegated operators as they were read.
+"""Writers of control flow (choices, loops, scans) with inner graphs, and of delegated operators.
 
-ONNX's inner graphs see the values around them by name, so that captured operands are no inputs of theirs. What inner
-graphs hand out must be values of their own: one that is only passed through gets an operator that copies it.
+ONNX's inner graphs read outer values by name, so captured operands are not inputs. Outputs of an inner graph must be
+its own values, so a value that is only passed through is copied by an operator.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from explorer.formats.onnx.writing.node_writer import GraphWriter, scalar, unwritten, written
+from explorer.formats.onnx.writing.node_writer import GraphWriter, scalar, unsupported, writes
 
 
 def _results(node: Any) -> int:
     return len(node.operation.body.outputs)
 
 
-@written("cond")
+@writes("cond")
 def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """A choice between two inner graphs, which read what they need from outside."""
+    """Write a choice between two inner graphs, which read outer values."""
     operation = node.operation
     counterpart = graph.counterpart(node).operation
     branches = {}
@@ -32,9 +32,9 @@ def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("If", names[0], outputs=_results(node), **branches)
 
 
-@written("while_loop")
+@writes("while_loop")
 def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Turns over a state as long as a condition holds."""
+    """Write iterations over a state while a condition is true."""
     operation = node.operation
     size = operation.state_size
     counterpart = graph.counterpart(node).operation
@@ -48,14 +48,14 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("Loop", "", names[0], *names[1 : 1 + size], outputs=size, body=whole)
 
 
-@written("scan", "recurrence")
+@writes("scan", "recurrence")
 def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Steps over the elements of sequences, from one state to the next."""
+    """Write steps over the elements of sequences that update a state."""
     operation = node.operation
     counterpart = graph.counterpart(node).operation
     states, sequences, captured = operation.parts(names)
     if not sequences:
-        # a scan of ONNX has a sequence; the numbers of the steps are one, which nobody reads
+        # ONNX's Scan requires a sequence; the step numbers serve as one that nothing reads
         if operation.length != counterpart.length:
             raise graph.depends(node, "the number of its steps")
         sequences = [graph.constant(np.arange(operation.length))]
@@ -83,27 +83,27 @@ def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
     )
 
 
-@written("delegated")
+@writes("delegated")
 def delegated(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """An operator that the onnx package computes: the node that was read."""
+    """Write a delegated operator as the node that was read."""
     operation = node.operation
     operands = iter(names)
     inputs = [next(operands) if there else "" for there in operation.is_given]
     return graph.node(operation.kind, *inputs, outputs=len(operation.results), **dict(operation.arguments))
 
 
-@written("opaque")
+@writes("opaque")
 def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Refuse an operator that cannot run."""
+    """Reject an operator that cannot run."""
     raise graph.refuse(node, "it cannot run")
 
 
-unwritten("what it repeats or chooses from is known, and its results are not", "opaque_call")
-unwritten("a mapped call is what a plan makes of equal calls, and is not recorded by users", "mapped_call")
-unwritten("a plan makes it of a mapped call for workers, and it is not recorded by users", "part_call")
-unwritten("ONNX keeps trees in the attributes of an operator, which a net opened from a file has", "decision_trees")
-unwritten("ONNX has it within encoders and vectorizers alone", "lookup", "ngram_counts")
-unwritten("ONNX Runtime has an operator, and the standard has none", "tokenize", "murmur_hash", "inverse")
-unwritten("TensorFlow Lite rounds it by rules of its own", "over_norm")
-unwritten("ONNX has it within support vector machines alone", "coupled_probabilities")
-unwritten("it is written with the operation that it belongs to", "call", "item", "parameter", "tensor")
+unsupported("the types of its results are not known", "opaque_call")
+unsupported("only plans create mapped calls, from equal calls", "mapped_call")
+unsupported("only plans create it, from mapped calls for workers", "part_call")
+unsupported("ONNX stores trees in an operator's attributes, which only nets opened from files have", "decision_trees")
+unsupported("in ONNX it is only a part of encoders and vectorizers", "lookup", "ngram_counts")
+unsupported("ONNX Runtime has an operator, but the standard has none", "tokenize", "murmur_hash", "inverse")
+unsupported("TensorFlow Lite has its own rounding rules for it", "over_norm")
+unsupported("in ONNX it is only a part of support vector machines", "coupled_probabilities")
+unsupported("it is written together with another operation", "call", "item", "parameter", "tensor")

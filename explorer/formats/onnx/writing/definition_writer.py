@@ -1,8 +1,8 @@
-"""From a definition of ONNX's operator types to a model: each operator is the node that it was read from.
+"""Conversion of a definition with ONNX operator types to a model with one node per operator.
 
-The reader keeps a node's inputs and attributes by name, and moves constants among the operators' arguments and weights;
-the schema tells here which of them are inputs, and which attributes. Inner graphs are written by the same rules; names
-of unknown lengths are kept. Nothing is built, so that operators that Explorer does not know are written as well.
+The reader keeps a node's inputs and attributes by name, and converts constants to arguments and weights. The schema
+determines which of them are inputs or attributes. Inner graphs are written in the same way, and names of unknown
+lengths are kept. Nothing is built, so operators that Explorer does not know are written as well.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.formats.common.onnx_words import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
-from explorer.formats.onnx.writing.written_model import Model, note_boxes, refused, schema_of, value_info
+from explorer.formats.onnx.writing.written_model import Model, record_boxes, refused, schema_of, value_info
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
 
-_OWN = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
-"""arguments that are no attributes of the standard's"""
+_EXPLORER_ARGUMENTS = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
+"""arguments that are not attributes of the standard"""
 _EXPORT = "export the model again with the framework that made it"
 
 
-def written(definition: NetDefinition) -> tuple[Model, ModelProto]:
-    """Return the model of a definition; raises OperandError for an operator that it cannot hold."""
+def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
+    """Return the model of a definition; raise OperandError for an operator that ONNX cannot represent."""
     model = Model(definition.name, _values(definition))
     nodes = _Graph(model, definition).nodes()
     inputs = [_input(definition, name) for name in definition.inputs]
-    whole = model.whole(nodes, inputs, [_noted(definition, name) for name in definition.outputs], "")
-    whole.graph.value_info.extend(_inner_types(definition))
-    return model, _with_output_types(whole, model)
+    model_proto = model.whole(nodes, inputs, [_declared_info(definition, name) for name in definition.outputs], "")
+    model_proto.graph.value_info.extend(_inner_types(definition))
+    return model, _with_output_types(model_proto, model)
 
 
 def _values(definition: NetDefinition) -> Iterator[str]:
-    """Yield the names of all values, those of inner graphs too."""
-    waiting = [definition]
-    while waiting:
-        current = waiting.pop()
+    """Yield the names of all values, including inner graphs."""
+    pending = [definition]
+    while pending:
+        current = pending.pop()
         yield from current.blobs
-        waiting += [body for operator in current.operators for body in operator.bodies.values()]
+        pending += [body for operator in current.operators for body in operator.bodies.values()]
 
 
-def _noted(definition: NetDefinition, name: str) -> ValueInfoProto:
+def _declared_info(definition: NetDefinition, name: str) -> ValueInfoProto:
     return value_info(name, definition.blobs[name].noted)
 
 
 def _inner_types(definition: NetDefinition) -> list[ValueInfoProto]:
-    """Return the noted types of a graph's values that are neither inputs nor outputs."""
+    """Return the declared types of a graph's values that are neither inputs nor outputs."""
     named = {*definition.inputs, *definition.outputs}
-    infos = [_noted(definition, name) for name in definition.blobs if name not in named]
+    infos = [_declared_info(definition, name) for name in definition.blobs if name not in named]
     return [info for info in infos if info.HasField("type")]
 
 
 def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
-    info = _noted(definition, name)
+    info = _declared_info(definition, name)
     if not info.HasField("type"):
         raise refused(
             f"the input {name!r}", "its dtype is not known", "an input must be a tensor of a known dtype", _EXPORT
@@ -74,13 +74,13 @@ def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
     return info
 
 
-def _with_output_types(whole: ModelProto, model: Model) -> ModelProto:
-    """Return the model with the outputs' types: the standard's rules infer those that nobody noted."""
-    if all(output.type.WhichOneof("value") for output in whole.graph.output):
-        return whole
-    inferred = shape_inference.infer_shapes(whole)
+def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
+    """Return the model with output types; undeclared types are inferred by the standard's rules."""
+    if all(output.type.WhichOneof("value") for output in model_proto.graph.output):
+        return model_proto
+    inferred = shape_inference.infer_shapes(model_proto)
     types = {value.name: value.type for value in (*inferred.graph.output, *inferred.graph.value_info)}
-    for output in whole.graph.output:
+    for output in model_proto.graph.output:
         output.type.CopyFrom(types.get(output.name, output.type))
         if not output.type.WhichOneof("value"):
             raise refused(
@@ -89,23 +89,23 @@ def _with_output_types(whole: ModelProto, model: Model) -> ModelProto:
                 "the standard's rules must infer its type",
                 _EXPORT,
             )
-    return whole
+    return model_proto
 
 
 class _Graph:
-    """Nodes of one graph: the net's, or an inner one of an operator."""
+    """Writer of one graph: the net's graph, or an operator's inner graph."""
 
     def __init__(self, model: Model, definition: NetDefinition) -> None:
         self.model, self.definition = model, definition
 
     def nodes(self) -> list[NodeProto]:
-        """Return the nodes of all operators, operands first."""
+        """Return the nodes of all operators in topological order."""
         return [node for operator in self.definition.topological_order for node in self._nodes(operator)]
 
     def _nodes(self, operator: OperatorDefinition) -> Iterator[NodeProto]:
-        type, opened, remark = operator.type.removesuffix(")").partition(" (")
-        if opened and not remark.startswith("of a "):
-            raise _refusal(operator, f"its type is of {remark}", "its type must be one of opset 11 or newer")
+        type, has_remark, remark = operator.type.removesuffix(")").partition(" (")
+        if has_remark and not remark.startswith("of a "):
+            raise _refusal(operator, f"its type is of {remark}", "its type must be from opset 11 or newer")
         schema = schema_of(type)
         inputs = [self._input(operator, name) for name in _formals(operator, schema)]
         while inputs and not inputs[-1]:
@@ -113,7 +113,7 @@ class _Graph:
         read = {*_formals(operator, schema)}
         attributes = []
         for name, value in operator.arguments.items():
-            if name not in read and name not in operator.bodies and name not in _OWN:
+            if name not in read and name not in operator.bodies and name not in _EXPLORER_ARGUMENTS:
                 attributes.append(_attribute(operator, schema, name, value))
         attributes += [
             helper.make_attribute(name, self._tensor(operator, name)) for name in operator.weights if name not in read
@@ -125,23 +125,23 @@ class _Graph:
             attributes.append(helper.make_attribute("num_outputs", len(operator.outputs)))
         if operator.arguments.get(SLOPES_OF_CHANNELS):
             raise _refusal(
-                operator, "its slopes are those of channels, as before opset 7", "slopes must broadcast to the input"
+                operator, "its slopes belong to channels, as before opset 7", "slopes must broadcast to the input"
             )
         if operator.arguments.get(NEAREST_BY_SCALE):
             raise _refusal(
                 operator,
-                "its nearest elements are those of opset 10, above where an axis shrinks and below elsewhere",
+                "it rounds to the nearest element as in opset 10: up on axes that shrink, down on others",
                 "all axes must have one nearest_mode",
             )
         if operator.arguments.get(FLATTENS):
             yield from self._flattened(operator, type, inputs, attributes)
             return
         node = self.model.node(type, inputs, operator.outputs, operator.name, attributes)
-        note_boxes(node, operator.boxes)
+        record_boxes(node, operator.boxes)
         yield node
 
     def _input(self, operator: OperatorDefinition, name: str) -> str:
-        """Return the name of the value of an input: a blob, or a tensor that is stored; "" for one left out."""
+        """Return the name of an input's value, a blob or a stored tensor; "" for an omitted input."""
         if name in operator.input_names:
             return operator.input_names[name]
         if name in operator.weights:
@@ -150,23 +150,24 @@ class _Graph:
         if name not in operator.arguments:
             return ""
         array = _array(operator, name, operator.arguments[name])
-        # without dots, by which readers take a tensor for the parameter of a module
+        # without dots, because readers interpret a tensor whose name has dots as a module's parameter
         return self.model.store(f"{operator.name}:{name}".replace(".", "_"), array, dtype_name(array.dtype))
 
     def _tensor(self, operator: OperatorDefinition, name: str) -> TensorProto:
         reference = operator.weights[name]
         array = self.definition.weights[reference.key]
-        holder = Model("")
-        key = holder.store(name, array, reference.dtype)
-        tensor = holder.tensors[key]
-        holder.fill(tensor)
+        container = Model("")
+        key = container.store(name, array, reference.dtype)
+        tensor = container.tensors[key]
+        container.fill(tensor)
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
-        """Return an inner graph; what it captures is no input of it, and is named after its own inputs."""
-        inputs = [_noted(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
+        """Return an inner graph; captured values follow its own inputs in ``body.inputs`` and are not inputs in
+        ONNX."""
+        inputs = [_declared_info(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
-            # ONNX Runtime refuses a number of the turn, and a condition, without their types
+            # ONNX Runtime rejects an iteration number and a condition without types
             for info, dtype in zip(inputs, ("int64", "bool"), strict=False):
                 info.CopyFrom(value_info(info.name, BlobType((), dtype)))
         with one_deeper(f"the graph {name!r} of {operator.name}"):
@@ -175,13 +176,13 @@ class _Graph:
             name=body.name or name,
             node=nodes,
             input=inputs,
-            output=[_noted(body, blob) for blob in body.outputs],
-            # ONNX Runtime sizes the results of a Scan in a body by the shapes that are noted there
+            output=[_declared_info(body, blob) for blob in body.outputs],
+            # ONNX Runtime uses the shapes declared in a body to allocate the results of a Scan
             value_info=_inner_types(body),
         )
 
     def _own_inputs(self, operator: OperatorDefinition, body: NetDefinition) -> int:
-        """Return the number of inputs that an inner graph is given, which the operator may also pass to it."""
+        """Return the number of inputs that the operator passes to an inner graph, without captured values."""
         if operator.type in ("Loop", "Scan", "SequenceMap"):
             return max(len(_formals(operator, schema_of(operator.type))), 2 * (operator.type == "Loop"))
         captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
@@ -190,7 +191,8 @@ class _Graph:
     def _flattened(
         self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]
     ) -> Iterator[NodeProto]:
-        """Yield the nodes of a softmax over all axes from one on, as it was before opset 13: of rows, shaped back."""
+        """Yield the nodes of a softmax over all axes from ``axis`` on, as before opset 13: flatten, softmax,
+        reshape."""
         (x,), (y,) = inputs, operator.outputs
         shape, rows, result = (self.model.free(f"{y}.{part}") for part in ("shape", "rows", "result"))
         axis = [attribute for attribute in attributes if attribute.name == "axis"]
@@ -202,27 +204,27 @@ class _Graph:
 
 
 def _formals(operator: OperatorDefinition, schema: defs.OpSchema | None) -> list[str]:
-    """Return the names of an operator's inputs by position, up to the last one that it has."""
-    there = [*operator.input_names, *operator.weights, *operator.arguments]
+    """Return the names of an operator's inputs in order, up to the last one present."""
+    present = [*operator.input_names, *operator.weights, *operator.arguments]
     if schema is None:
-        return _numbered(there, "input ")
+        return _numbered_names(present, "input ")
     formals = [formal.name for formal in schema.inputs]
     if schema.inputs and schema.inputs[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
-        formals += _numbered(there, formals.pop().removesuffix("_0") + ".")
-    return formals + _numbered(there, "input ")
+        formals += _numbered_names(present, formals.pop().removesuffix("_0") + ".")
+    return formals + _numbered_names(present, "input ")
 
 
-def _numbered(there: list[str], prefix: str) -> list[str]:
+def _numbered_names(present: list[str], prefix: str) -> list[str]:
     numbers = [
-        int(name.removeprefix(prefix)) for name in there if name.startswith(prefix) and name[len(prefix) :].isdigit()
+        int(name.removeprefix(prefix)) for name in present if name.startswith(prefix) and name[len(prefix) :].isdigit()
     ]
     return [f"{prefix}{number}" for number in range(max(numbers, default=-1) + 1)]
 
 
 def _array(operator: OperatorDefinition, name: str, value: Plain) -> Any:
-    """Return an input that is written as a number or a list: whole ones are int64, real ones float32."""
+    """Return a number or list as an input array: int64 for integers, float32 for real numbers."""
     if isinstance(value, str) or value is None:
-        raise _refusal(operator, f"its input {name} is {value}", "its inputs must be tensors of numbers")
+        raise _refusal(operator, f"its input {name} is {value}", "its inputs must be numeric tensors")
     array = np.asarray(value)
     if array.dtype.kind == "f":
         return array.astype(np.float32 if array.size else np.int64)
@@ -232,24 +234,22 @@ def _array(operator: OperatorDefinition, name: str, value: Plain) -> Any:
 def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name: str, value: Plain) -> AttributeProto:
     declared: Any = schema.attributes.get(name) if schema is not None else None
     if schema is not None and declared is None:
-        raise _refusal(
-            operator, f"{name}={value!r}", f"{operator.type} must have the attributes that the newest opset knows"
-        )
-    # of a custom operator the value alone tells the type, which an empty list has not
+        raise _refusal(operator, f"{name}={value!r}", f"{operator.type} must only have attributes of the newest opset")
+    # a custom operator's attribute type follows from the value, except for an empty list
     types = [*_TYPES] if declared is None else [declared.type.value]
     if types[0] not in _TYPES:
-        raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, texts, tensors or graphs")
-    fitting = next((type for type in types if _fits(value, *_TYPES[type][:2]) and (declared or value != ())), None)
-    if fitting is None:
-        words = _TYPES[types[0]][2] if declared is not None else "a number, a string, or a list of one of these"
-        raise _refusal(operator, f"its attribute {name} is {value!r:.80}", f"{name} must be {words}")
-    kind, is_list, _ = _TYPES[fitting]
+        raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, strings, tensors or graphs")
+    matching = next((type for type in types if _fits(value, *_TYPES[type][:2]) and (declared or value != ())), None)
+    if matching is None:
+        description = _TYPES[types[0]][2] if declared is not None else "a number, a string, or a list of one of these"
+        raise _refusal(operator, f"its attribute {name} is {value!r:.80}", f"{name} must be {description}")
+    kind, is_list, _ = _TYPES[matching]
     plain: Any = value
-    return helper.make_attribute(name, [*map(kind, plain)] if is_list else kind(plain), attr_type=fitting)
+    return helper.make_attribute(name, [*map(kind, plain)] if is_list else kind(plain), attr_type=matching)
 
 
 def _fits(value: Plain, kind: type, is_list: bool) -> bool:
-    """Tell whether a value, or each one of a list, can be written as a type of Python."""
+    """Whether a value, or each item of a list, can be written as a Python type."""
     if is_list:
         return isinstance(value, (tuple, list)) and all(_fits(item, kind, False) for item in value)
     if isinstance(value, int) and kind is not str:
@@ -265,7 +265,7 @@ _TYPES: dict[int, tuple[type, bool, str]] = {
     AttributeProto.FLOATS: (float, True, "a list of numbers"),
     AttributeProto.STRINGS: (str, True, "a list of strings"),
 }
-"""types of attributes: Python's type, whether they are lists, and words; the first that fits is a custom operator's"""
+"""attribute type → (Python type, whether it is a list, description); custom operators use the first match"""
 
 
 def _refusal(operator: OperatorDefinition, problem: str, rule: str) -> ExplorerError:

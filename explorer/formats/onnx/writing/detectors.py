@@ -1,4 +1,4 @@
-"""Regions and boxes of detectors."""
+"""Writers of detector operations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from explorer.formats.onnx.writing.node_writer import GraphWriter, written
+from explorer.formats.onnx.writing.node_writer import GraphWriter, writes
 
 
-@written("max_roi_pool")
+@writes("max_roi_pool")
 def max_roi_pool(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Largest elements of a grid of windows in regions."""
+    """Write the largest elements of a grid of windows in regions."""
     operation = node.operation
     return graph.node("MaxRoiPool", *names, pooled_shape=list(operation.size), spatial_scale=float(operation.scale))
 
 
-@written("roi_align")
+@writes("roi_align")
 def roi_align(graph: GraphWriter, node: Any, x: str, regions: str, numbers: str) -> Any:
-    """Bins of regions, each resampled from an image."""
+    """Write bins of regions, each resampled from an image."""
     operation, operands = node.operation, node.operands
     regions = graph.cast(regions, operands[1].dtype, operands[0].dtype)
     return graph.node(
@@ -35,9 +35,9 @@ def roi_align(graph: GraphWriter, node: Any, x: str, regions: str, numbers: str)
     )
 
 
-@written("non_max_suppression")
+@writes("non_max_suppression")
 def non_max_suppression(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Numbers of the boxes that stay; the standard has them in single precision."""
+    """Write the indices of the selected boxes, which the standard computes in single precision."""
     operation = node.operation
     operands = [graph.cast(name, operand.dtype, np.float32) for name, operand in zip(names, node.operands, strict=True)]
     limits = [graph.constant([operation.most]), graph.constant([operation.overlap], np.float32)]

@@ -1,8 +1,8 @@
-"""Functions of single elements: those that ONNX has, by the readers' own tables, and compositions of them.
+"""Writers of elementwise functions: ONNX's own, and compositions of them.
 
-The table of names that reads files writes them, too, so that what can be read is written as it was. explorer follows
-NumPy in which dtypes meet; ONNX has operands of one dtype, and few functions of booleans: casts are written where the
-two differ.
+The table of names is shared with the reader, so that functions are written as they were read. explorer promotes dtypes
+like NumPy, while ONNX requires operands of equal dtypes and has few functions of booleans, so casts are written where
+the two differ.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.formats.onnx.writing.node_writer import GraphWriter, unwritten, written
+from explorer.formats.onnx.writing.node_writer import GraphWriter, unsupported, writes
 from explorer.formats.onnx.writing.written_model import code_of
 from explorer.names.operations import BINARY, UNARY, names_in
 
@@ -20,27 +20,27 @@ _LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 _COMPARED = {"equal", "less", "less_equal", "greater", "greater_equal"}
 
 
-def _enter_unary(type: str, operation: str) -> None:
-    @written(operation)
+def _declare_unary(type: str, operation: str) -> None:
+    @writes(operation)
     def unary(graph: GraphWriter, node: Any, x: str) -> Any:
-        if node.dtype.kind == "b":  # of truth values: the function of 0 and 1
+        if node.dtype.kind == "b":  # booleans: the function of 0 and 1
             return graph.cast(graph.node(type, graph.cast(x, np.bool_, np.uint8)), np.uint8, np.bool_)
         return graph.node(type, *graph.operands(node, [x]))
 
 
 for _type, _operation in names_in("onnx", UNARY).items():
-    _enter_unary(_type, _operation)
+    _declare_unary(_type, _operation)
 
 
-def _enter_binary(type: str, operation: str) -> None:
-    @written(operation)
+def _declare_binary(type: str, operation: str) -> None:
+    @writes(operation)
     def binary(graph: GraphWriter, node: Any, *names: str) -> Any:
         dtype = np.result_type(*[operand.dtype for operand in node.operands])
         if operation in _COMPARED:
             if dtype.kind == "b" and type != "Equal":
                 dtype = np.dtype(np.uint8)
             return graph.node(type, *graph.operands(node, names, dtype))
-        if dtype.kind == "b" and operation in ("add", "multiply"):  # NumPy's sum of truth values is "or"
+        if dtype.kind == "b" and operation in ("add", "multiply"):  # NumPy's sum of booleans is "or"
             return graph.node("Or" if operation == "add" else "And", *graph.operands(node, names, np.bool_))
         if node.dtype.kind == "b":
             return graph.node(type.removeprefix("Bitwise"), *graph.operands(node, names))
@@ -49,56 +49,53 @@ def _enter_binary(type: str, operation: str) -> None:
 
 for _type, _operation in names_in("onnx", BINARY).items():
     if _operation not in _LOGICAL:
-        _enter_binary(_type, _operation)
+        _declare_binary(_type, _operation)
 
 
-@written(*_LOGICAL)
+@writes(*_LOGICAL)
 def logical(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Truth of two operands."""
+    """Write a logical operation of two operands."""
     return graph.node(_LOGICAL[node.operation.name], *graph.operands(node, names, np.bool_))
 
 
-@written("logical_not")
+@writes("logical_not")
 def logical_not(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Whether a condition does not hold."""
+    """Write the negation of a condition."""
     return graph.node("Not", *graph.operands(node, [x], np.bool_))
 
 
-@written("not_equal")
+@writes("not_equal")
 def not_equal(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Whether two elements differ."""
+    """Write whether two elements differ."""
     dtype = np.result_type(*[operand.dtype for operand in node.operands])
     return graph.node("Not", graph.node("Equal", *graph.operands(node, names, dtype)))
 
 
-@written("divide")
+@writes("divide")
 def divide(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Quotient of real numbers."""
+    """Write the quotient of real numbers."""
     return graph.node("Div", *graph.operands(node, names))
 
 
-@written("power")
+@writes("power")
 def power(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Power of real or whole numbers."""
+    """Write the power of real numbers or integers."""
     return graph.node("Pow", *graph.operands(node, names))
 
 
-@written("maximum", "minimum")
+@writes("maximum", "minimum")
 def extreme(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """The larger, or the smaller, of two elements; NaN wins."""
+    """Write the larger or the smaller of two elements; NaN takes precedence."""
     type = "Max" if node.operation.name == "maximum" else "Min"
     if node.dtype.kind == "b":
         return graph.node("Or" if type == "Max" else "And", *graph.operands(node, names))
-    result = graph.node(type, *graph.operands(node, names))
-    if node.dtype.kind != "f":
-        return result
-    # the standard leaves NaN open: its reference takes it, other evaluators do not
-    return result
+    # the standard does not define the result for NaN: its reference returns NaN, other evaluators may not
+    return graph.node(type, *graph.operands(node, names))
 
 
-@written("where")
+@writes("where")
 def select(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """One of two elements, by a condition."""
+    """Write a choice between two elements depending on a condition."""
     condition, x, y = node.operands
     return graph.node(
         "Where",
@@ -108,9 +105,9 @@ def select(graph: GraphWriter, node: Any, *names: str) -> Any:
     )
 
 
-@written("add_n")
+@writes("add_n")
 def add_n(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Sum of any number of operands."""
+    """Write the sum of any number of operands."""
     terms = graph.operands(node, names)
     if node.dtype.kind == "f":
         return graph.node("Sum", *terms)
@@ -120,38 +117,38 @@ def add_n(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("Identity", total) if len(terms) == 1 else total
 
 
-@written("interpolate")
+@writes("interpolate")
 def interpolate(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """a · weight + b · (1 − weight)."""
+    """Write a · weight + b · (1 − weight)."""
     a, b, weight = graph.operands(node, names)
     rest = graph.node("Sub", graph.constant(1, node.dtype), weight)
     return graph.node("Add", graph.node("Mul", a, weight), graph.node("Mul", b, rest))
 
 
-@written("sigmoid_gradient")
+@writes("sigmoid_gradient")
 def sigmoid_gradient(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """g · y · (1 − y)."""
+    """Write g · y · (1 − y)."""
     g, y = graph.operands(node, names)
     rest = graph.node("Sub", graph.constant(1, node.dtype), y)
     return graph.node("Mul", graph.node("Mul", g, y), rest)
 
 
-@written("positive", "stop_gradient", "dynamic")
+@writes("positive", "stop_gradient", "dynamic")
 def identity(graph: GraphWriter, node: Any, x: str) -> Any:
-    """The elements as they are."""
+    """Write a copy of the operand."""
     return graph.node("Identity", *graph.operands(node, [x]))
 
 
-@written("square")
+@writes("square")
 def square(graph: GraphWriter, node: Any, x: str) -> Any:
-    """x · x."""
+    """Write x · x."""
     (x,) = graph.operands(node, [x])
     return graph.node("Mul", x, x)
 
 
-@written("expm1")
+@writes("expm1")
 def expm1(graph: GraphWriter, node: Any, x: str) -> Any:
-    """eˣ − 1; near 0 as 2t / (1 − t) with t = tanh(x / 2), which loses no digits."""
+    """Write eˣ − 1; near 0 as 2t / (1 − t) with t = tanh(x / 2), which loses no digits."""
     (x,) = graph.operands(node, [x])
     one, half = graph.constant(1, node.dtype), graph.constant(0.5, node.dtype)
     t = graph.node("Tanh", graph.node("Mul", x, half))
@@ -160,16 +157,16 @@ def expm1(graph: GraphWriter, node: Any, x: str) -> Any:
     return graph.node("Where", graph.node("Less", graph.node("Abs", x), half), near, far)
 
 
-@written("log1mexp")
+@writes("log1mexp")
 def log1mexp(graph: GraphWriter, node: Any, x: str) -> Any:
-    """log(1 − eˣ): log1p(−eˣ), where eˣ is an ordinary number."""
+    """Write log(1 − eˣ) as log1p(−eˣ)."""
     (x,) = graph.operands(node, [x])
     return _log1p(graph, node, graph.node("Neg", graph.node("Exp", x)))
 
 
-@written("log1p")
+@writes("log1p")
 def log1p(graph: GraphWriter, node: Any, x: str) -> Any:
-    """log(1 + x); near 0 as 2 · artanh(x / (2 + x)), which loses no digits."""
+    """Write log(1 + x); near 0 as 2 · artanh(x / (2 + x)), which loses no digits."""
     (x,) = graph.operands(node, [x])
     return _log1p(graph, node, x)
 
@@ -181,40 +178,40 @@ def _log1p(graph: GraphWriter, node: Any, x: str) -> Any:
     return graph.node("Where", graph.node("Less", graph.node("Abs", x), half), near, far)
 
 
-@written("isnan", "isinf")
+@writes("isnan", "isinf")
 def is_special(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Whether an element is no number, or infinite."""
+    """Write whether an element is NaN, or infinite."""
     dtype = node.operands[0].dtype
     wide = dtype if dtype.kind == "f" else np.dtype(np.float32)
     return graph.node("IsNaN" if node.operation.name == "isnan" else "IsInf", graph.cast(x, dtype, wide))
 
 
-@written("isfinite")
+@writes("isfinite")
 def is_finite(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Whether an element is a number, and not infinite."""
+    """Write whether an element is neither NaN nor infinite."""
     dtype = node.operands[0].dtype
     x = graph.cast(x, dtype, dtype if dtype.kind == "f" else np.float32)
     return graph.node("Not", graph.node("Or", graph.node("IsNaN", x), graph.node("IsInf", x)))
 
 
-@written("trunc")
+@writes("trunc")
 def trunc(graph: GraphWriter, node: Any, x: str) -> Any:
-    """The whole number towards zero."""
+    """Write the integer part, rounded towards zero."""
     (x,) = graph.operands(node, [x])
     if node.dtype.kind != "f":
         return graph.node("Identity", x)
     return graph.node("Mul", graph.node("Sign", x), graph.node("Floor", graph.node("Abs", x)))
 
 
-@written("fmod")
+@writes("fmod")
 def fmod(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Remainder with the sign of the dividend."""
+    """Write the remainder with the sign of the dividend."""
     return graph.node("Mod", *graph.operands(node, names), fmod=1)
 
 
-@written("remainder")
+@writes("remainder")
 def remainder(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Remainder with the sign of the divisor."""
+    """Write the remainder with the sign of the divisor."""
     x, y = graph.operands(node, names)
     return _remainder(graph, node, x, y)
 
@@ -222,7 +219,7 @@ def remainder(graph: GraphWriter, node: Any, *names: str) -> Any:
 def _remainder(graph: GraphWriter, node: Any, x: str, y: str) -> Any:
     if node.dtype.kind != "f":
         return graph.node("Mod", x, y)
-    # ONNX has C's remainder of real numbers alone: where its sign is not the divisor's, the divisor is added
+    # for real numbers ONNX has only C's remainder; if its sign differs from the divisor's, the divisor is added
     zero = graph.constant(0, node.dtype)
     rest = graph.node("Mod", x, y, fmod=1)
     differs = graph.node("Xor", graph.node("Less", rest, zero), graph.node("Less", y, zero))
@@ -230,9 +227,9 @@ def _remainder(graph: GraphWriter, node: Any, x: str, y: str) -> Any:
     return graph.node("Where", wrong, graph.node("Add", rest, y), rest)
 
 
-@written("floor_divide")
+@writes("floor_divide")
 def floor_divide(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Quotient rounded down."""
+    """Write the quotient rounded down."""
     x, y = graph.operands(node, names)
     if node.dtype.kind == "u":
         return graph.node("Div", x, y)
@@ -240,15 +237,15 @@ def floor_divide(graph: GraphWriter, node: Any, *names: str) -> Any:
     return whole if node.dtype.kind == "i" else graph.node("Round", whole)
 
 
-@written("invert")
+@writes("invert")
 def invert(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Every bit the other way."""
+    """Write the inversion of all bits."""
     return graph.node("Not" if node.dtype.kind == "b" else "BitwiseNot", x)
 
 
-@written("left_shift", "right_shift")
+@writes("left_shift", "right_shift")
 def shift(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Bits moved up or down."""
+    """Write a left or right shift of bits."""
     direction = "LEFT" if node.operation.name == "left_shift" else "RIGHT"
     return graph.node("BitShift", *graph.operands(node, names), direction=direction)
 
@@ -257,38 +254,38 @@ _SCALED = {"deg2rad": math.pi / 180, "rad2deg": 180 / math.pi}
 _LOGARITHMS = {"log10": 1 / math.log(10), "log2": 1 / math.log(2)}
 
 
-@written(*_SCALED, *_LOGARITHMS)
+@writes(*_SCALED, *_LOGARITHMS)
 def scaled(graph: GraphWriter, node: Any, x: str) -> Any:
-    """A multiple of x, or of its logarithm."""
+    """Write a multiple of x or of its logarithm."""
     (x,) = graph.operands(node, [x])
     name = node.operation.name
     value = graph.node("Log", x) if name in _LOGARITHMS else x
     return graph.node("Mul", value, graph.constant({**_SCALED, **_LOGARITHMS}[name], node.dtype))
 
 
-@written("exp2")
+@writes("exp2")
 def exp2(graph: GraphWriter, node: Any, x: str) -> Any:
-    """2 to the power of x."""
+    """Write 2ˣ."""
     return graph.node("Pow", graph.constant(2, node.dtype), *graph.operands(node, [x]))
 
 
-@written("cbrt")
+@writes("cbrt")
 def cbrt(graph: GraphWriter, node: Any, x: str) -> Any:
-    """The third root, with the sign of x."""
+    """Write the cube root, with the sign of x."""
     (x,) = graph.operands(node, [x])
     root = graph.node("Pow", graph.node("Abs", x), graph.constant(1 / 3, node.dtype))
     return graph.node("Mul", graph.node("Sign", x), root)
 
 
-@written("rsqrt")
+@writes("rsqrt")
 def rsqrt(graph: GraphWriter, node: Any, x: str) -> Any:
-    """1 / √x."""
+    """Write 1 / √x."""
     return graph.node("Reciprocal", graph.node("Sqrt", *graph.operands(node, [x])))
 
 
-@written("hypot")
+@writes("hypot")
 def hypot(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """√(x² + y²), of the larger one times a root, so that no square overflows."""
+    """Write √(x² + y²) as the larger operand times a root, so that no square overflows."""
     x, y = (graph.node("Abs", name) for name in graph.operands(node, names))
     large, small = graph.node("Max", x, y), graph.node("Min", x, y)
     zero = graph.constant(0, node.dtype)
@@ -297,9 +294,9 @@ def hypot(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("Mul", large, graph.node("Sqrt", squares))
 
 
-@written("logaddexp", "logaddexp2")
+@writes("logaddexp", "logaddexp2")
 def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """log(eˣ + eʸ), or of powers of 2: the larger one plus log1p(e^−distance)."""
+    """Write log(eˣ + eʸ) as the larger operand plus log1p(e^−distance), or the same to base 2."""
     x, y = graph.operands(node, names)
     is_binary = node.operation.name == "logaddexp2"
     distance = graph.node("Neg", graph.node("Abs", graph.node("Sub", x, y)))
@@ -311,9 +308,9 @@ def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node("Add", graph.node("Max", x, y), rest)
 
 
-@written("fmax", "fmin")
+@writes("fmax", "fmin")
 def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """The larger, or the smaller, of two elements; a number wins over NaN."""
+    """Write the larger or the smaller of two elements; numbers take precedence over NaN."""
     x, y = graph.operands(node, names)
     type = "Max" if node.operation.name == "fmax" else "Min"
     if node.dtype.kind != "f":
@@ -322,27 +319,27 @@ def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
     return graph.node(type, x, y)
 
 
-@written("arctan2")
+@writes("arctan2")
 def arctan2(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Angle of a point: arctan(y / x), a half turn further for x below 0; 0 for the origin, whatever its signs."""
+    """Write a point's angle: arctan(y / x), plus or minus π for x < 0; 0 for the origin, regardless of signs."""
     y, x = graph.operands(node, names)
     zero, half = graph.constant(0, node.dtype), graph.constant(math.pi, node.dtype)
-    turn = graph.node("Where", graph.node("Less", y, zero), graph.node("Neg", half), half)
-    further = graph.node("Where", graph.node("Less", x, zero), turn, zero)
-    # 0 / 0 is no number
+    half_turn = graph.node("Where", graph.node("Less", y, zero), graph.node("Neg", half), half)
+    correction = graph.node("Where", graph.node("Less", x, zero), half_turn, zero)
+    # 0 / 0 is NaN
     divisor = graph.node("Where", graph.node("Equal", y, zero), graph.constant(1, node.dtype), x)
-    return graph.node("Add", graph.node("Atan", graph.node("Div", y, divisor)), further)
+    return graph.node("Add", graph.node("Atan", graph.node("Div", y, divisor)), correction)
 
 
-@written("cast")
+@writes("cast")
 def cast(graph: GraphWriter, node: Any, x: str) -> Any:
-    """The elements in another dtype."""
+    """Write a conversion to another dtype."""
     return graph.node("Cast", x, to=code_of(node.dtype.name))
 
 
-@written("full", "zeros")
+@writes("full", "zeros")
 def constant(graph: GraphWriter, node: Any) -> Any:
-    """A constant: one element, spread to its shape."""
+    """Write a constant as one element expanded to its shape."""
     value = getattr(node.operation, "value", 0)
     element = graph.constant(value, node.dtype)
     if not node.shape:
@@ -350,8 +347,6 @@ def constant(graph: GraphWriter, node: Any) -> Any:
     return graph.node("Expand", element, graph.shape(node, node.shape, graph.counterpart(node).shape))
 
 
-unwritten(
-    "ONNX has no function of these elements that keeps signs of zeros and NaN", "signbit", "copysign", "heaviside"
-)
-unwritten("ONNX has no common divisors and multiples", "gcd", "lcm")
-unwritten("ONNX has no random numbers that follow from a counter", "random_uniform_at")
+unsupported("ONNX has no function that preserves the signs of zeros and NaN", "signbit", "copysign", "heaviside")
+unsupported("ONNX has no greatest common divisor and least common multiple", "gcd", "lcm")
+unsupported("ONNX has no counter-based random numbers", "random_uniform_at")

@@ -1,7 +1,7 @@
-"""From expressions to a model: those of a net of another dialect, or a user's own.
+"""Conversion of expressions to a model, from a net of another dialect or from the user.
 
-Names of inputs, outputs, blobs and weights stay; boxes become the paths in nodes' names, as torch's exporter writes
-them. Nothing is written before all of it is known to have an ONNX form.
+Names of inputs, outputs, blobs and weights are kept. Boxes become paths in node names, as in torch's exporter. No file
+is written until all operations have been converted.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from explorer.formats.onnx.writing.node_writer import Counterparts, GraphWriter
 from explorer.formats.onnx.writing.written_model import Model, value_info
 
 
-def written(
+def model_of(
     name: str,
     inputs: Mapping[str, Expr],
     outputs: Mapping[str, Expr],
     wanted: Mapping[int, str] | None = None,
     counterparts: Counterparts | None = None,
 ) -> tuple[Model, ModelProto]:
-    """Return the model of expressions; raises OperandError for an operation that no file can hold.
+    """Return the model of expressions; raise OperandError for an operation that ONNX cannot represent.
 
-    ``inputs`` are parameters by the names that they get; ``wanted`` names other values, by uid.
+    ``inputs`` maps names in the file to parameters; ``wanted`` maps uids of other values to names.
     """
     counterparts = counterparts or Counterparts()
     taken = [*inputs, *outputs]
     model = Model(name, inputs)
     graph = GraphWriter(model, counterparts, {uid: each for uid, each in (wanted or {}).items() if each not in taken})
-    doubled = next((each for each in outputs if each in inputs and inputs[each].uid != outputs[each].uid), None)
-    if doubled is not None:
+    duplicate = next((each for each in outputs if each in inputs and inputs[each].uid != outputs[each].uid), None)
+    if duplicate is not None:
         raise OperandError(
-            f"{doubled!r} names an input and another output",
-            rule="an output must have the name of an input only where it is that input",
+            f"{duplicate!r} names an input and another output",
+            rule="an output may only have the name of an input if it is that input",
             fix="give the output another name",
         )
     for each, node in inputs.items():
@@ -45,22 +45,22 @@ def written(
         for axis, size in enumerate(counterparts.shape(node)):
             if isinstance(size, str):
                 graph.sources.setdefault(size, (each, axis))
-    graph.wanted = {**graph.wanted, **_of_outputs(outputs, inputs)}
+    graph.wanted = {**graph.wanted, **_output_names(outputs, inputs)}
     graph.write(reachable(outputs.values()))
     for each, node in outputs.items():
         if graph.values[node.uid] != each:
             graph.node("Identity", str(graph.values[node.uid]), wanted=each)
-    whole = model.whole(
+    model_proto = model.whole(
         graph.nodes,
         [value_info(each, graph.type(node)) for each, node in inputs.items()],
         [value_info(each, graph.type(node)) for each, node in outputs.items()],
         "",
     )
-    return model, whole
+    return model, model_proto
 
 
-def _of_outputs(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
-    """Return the names of outputs by uid, the first one of a value that is there twice; inputs keep theirs."""
+def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
+    """Return a dict of uids to output names, the first name of a value; inputs keep their names."""
     input_uids = {node.uid for node in inputs.values()}
     return {
         node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands
@@ -68,12 +68,12 @@ def _of_outputs(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict
 
 
 def parameters_of(roots: Sequence[Expr]) -> dict[str, Expr]:
-    """Return the parameters that expressions need, by their titles."""
+    """Return the parameters that expressions need, keyed by title."""
     from explorer.core.ir.function import Parameter
 
     nodes = [node for node in reachable(roots) if isinstance(node.operation, Parameter)]
     names = [node.operation.label for node in nodes]
     return {
-        name if names.count(name) == 1 else f"{name} ({names[:place].count(name) + 1})": node
-        for place, (name, node) in enumerate(zip(names, nodes, strict=True))
+        name if names.count(name) == 1 else f"{name} ({names[:index].count(name) + 1})": node
+        for index, (name, node) in enumerate(zip(names, nodes, strict=True))
     }

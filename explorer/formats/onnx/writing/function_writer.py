@@ -1,6 +1,6 @@
-"""From expressions, layers and functions of tensors to a model.
+"""Conversion of expressions, layers and functions of tensors to a model.
 
-A function is recorded for its inputs' types, and once more for other lengths where some have names only.
+A function is recorded for its inputs' types, and a second time with other lengths if some lengths are unknown.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from explorer.formats.onnx.writing.node_writer import Counterparts
 from explorer.formats.onnx.writing.written_model import Model
 
 _LENGTHS = 3, 5
-"""lengths that the first unknown one has in two recordings; the next ones are 2 longer"""
+"""values of the first unknown length in the two recordings; further unknown lengths are larger"""
 
 
-def written(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:
+def model_of(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:
     """Return the model of expressions, or of a function recorded for inputs."""
     if inputs is None:
         if callable(what) and not isinstance(what, Expr):
@@ -34,29 +34,29 @@ def written(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Mod
                 fix='ex.save(layer, "x.onnx", {"x": ("batch", 3)})',
             )
         outputs = _outputs(what)
-        return expression_writer.written(name, expression_writer.parameters_of([*outputs.values()]), outputs)
+        return expression_writer.model_of(name, expression_writer.parameters_of([*outputs.values()]), outputs)
     if not callable(what) or isinstance(what, Expr):
         raise OperandError(
             f"inputs= for {type(what).__name__}",
-            rule="inputs must be given for a layer or a function alone: expressions have theirs",
+            rule="inputs must be given only for a layer or a function, because expressions already have inputs",
             fix='ex.save(expression, "x.onnx")',
         )
     names = list(dict.fromkeys(size for each in inputs.values() for size in _shape(each) if isinstance(size, str)))
     first, second = (
-        _recorded(what, inputs, {each: length + 2 * place * length for place, each in enumerate(names)})
+        _recorded(what, inputs, {each: length + 2 * index * length for index, each in enumerate(names)})
         for length in _LENGTHS
     )
     if not names:
-        return expression_writer.written(name, *first)
-    lengths = {_pair(place): each for place, each in enumerate(names)}
+        return expression_writer.model_of(name, *first)
+    lengths = {_length_pair(index): each for index, each in enumerate(names)}
     counterparts = Counterparts(lengths)
     for expressions, others in zip(first, second, strict=True):
         counterparts.pair([*expressions.values()], [*others.values()])
-    return expression_writer.written(name, *first, counterparts=counterparts)
+    return expression_writer.model_of(name, *first, counterparts=counterparts)
 
 
-def _pair(place: int) -> tuple[int, int]:
-    return _LENGTHS[0] * (1 + 2 * place), _LENGTHS[1] * (1 + 2 * place)
+def _length_pair(index: int) -> tuple[int, int]:
+    return _LENGTHS[0] * (1 + 2 * index), _LENGTHS[1] * (1 + 2 * index)
 
 
 def _shape(each: Any) -> tuple[int | str, ...]:
@@ -66,7 +66,7 @@ def _shape(each: Any) -> tuple[int | str, ...]:
     ):
         raise OperandError(
             f"an input {each!r}",
-            rule="an input must be a shape of lengths and names of unknown ones, or a type",
+            rule="an input must be a type, or a shape of integers and names of unknown lengths",
             fix='{"x": ("batch", 3)}',
         )
     return shape
@@ -75,7 +75,7 @@ def _shape(each: Any) -> tuple[int | str, ...]:
 def _recorded(
     what: Callable[..., Any], inputs: Mapping[str, Any], lengths: Mapping[str, int]
 ) -> tuple[dict[str, Expr], dict[str, Expr]]:
-    """Return the inputs and the outputs of a function for some lengths."""
+    """Return the inputs and outputs of a function recorded with specific lengths."""
     operands = {}
     for name, each in inputs.items():
         shape = tuple([lengths[size] if isinstance(size, str) else size for size in _shape(each)])
@@ -85,15 +85,15 @@ def _recorded(
 
 
 def _outputs(what: Any) -> dict[str, Expr]:
-    """Return expressions by the names that they have in a file: keys of a dict, else numbers."""
+    """Return expressions keyed by their names in a file: keys of a dict, otherwise numbered outputs."""
     if isinstance(what, dict) and all(isinstance(name, str) and isinstance(node, Expr) for name, node in what.items()):
         return dict(what)
     leaves, _ = flatten(what)
-    strange = next((leaf for leaf in leaves if not isinstance(leaf, Expr)), None)
-    if strange is not None or not leaves:
+    invalid = next((leaf for leaf in leaves if not isinstance(leaf, Expr)), None)
+    if invalid is not None or not leaves:
         raise OperandError(
-            f"a {type(what if strange is None else strange).__name__}",
-            rule="what is written must be a net, expressions, or a layer or function that returns some",
+            f"a {type(what if invalid is None else invalid).__name__}",
+            rule="only a net, expressions, or a layer or function that returns expressions can be saved",
             fix='ex.save(ex.tanh(x), "x.onnx")',
         )
     return {"output": leaves[0]} if len(leaves) == 1 else {f"output {n}": leaf for n, leaf in enumerate(leaves, 1)}

@@ -1,4 +1,4 @@
-"""The file of a written model: one message, or for large weights a message and the file of weights beside it."""
+"""Files of a written model: one message, with large weights in a separate file next to it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from explorer.core.files.atomic_write import Replacement, replacing
 from explorer.formats.onnx.writing.written_model import Model
 
 LARGEST = (1 << 31) - (1 << 24)
-"""most bytes of weights inside the message, which protocol buffers limit to 2 GB"""
-_ALIGNED = 64
-"""offsets in the file of weights are multiples of it, so that it can be mapped into memory"""
+"""maximum number of bytes of weights in the message, because protocol buffers are limited to 2 GB"""
+_ALIGNMENT = 64
+"""alignment in bytes of offsets in the file of weights, so that it can be memory-mapped"""
 
 
-def write_model(model: Model, whole: ModelProto, path: Path) -> None:
-    """Replace a file by a model; weights of more than 2 GB are written to ``path`` + ``.data``."""
+def write_model(model: Model, model_proto: ModelProto, path: Path) -> None:
+    """Write a model to a file, replacing it; weights of more than 2 GB are written to ``path`` + ``.data``."""
     if model.nbytes <= LARGEST:
-        for tensor in whole.graph.initializer:
+        for tensor in model_proto.graph.initializer:
             model.fill(tensor)
         with replacing(path) as file:
-            file.write(whole.SerializeToString())
+            file.write(model_proto.SerializeToString())
         return
     data_path = path.with_name(f"{path.name}.data")
     with Replacement(path) as graph, Replacement(data_path) as weights:
-        for tensor in whole.graph.initializer:
-            if tensor.name not in model.elements:  # texts stay in the message
+        for tensor in model_proto.graph.initializer:
+            if tensor.name not in model.elements:  # strings stay in the message
                 continue
-            _place(tensor, data_path.name, weights.file.tell(), model.elements[tensor.name].nbytes)
+            _set_location(tensor, data_path.name, weights.file.tell(), model.elements[tensor.name].nbytes)
             weights.file.write(model.elements[tensor.name].reshape(-1).view("u1").data)
-            weights.file.write(bytes(-weights.file.tell() % _ALIGNED))
-        graph.file.write(whole.SerializeToString())
-        # both are on the disk before either takes its name
+            weights.file.write(bytes(-weights.file.tell() % _ALIGNMENT))
+        graph.file.write(model_proto.SerializeToString())
+        # both are complete on disk before either is renamed
         weights.complete()
         graph.complete()
         weights.replace()
         graph.replace()
 
 
-def _place(tensor: TensorProto, file: str, offset: int, length: int) -> None:
+def _set_location(tensor: TensorProto, file: str, offset: int, length: int) -> None:
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", file), ("offset", offset), ("length", length)):
         tensor.external_data.add(key=key, value=str(value))

@@ -1,7 +1,7 @@
-"""From a net of any dialect to a model: built for its inputs' shapes, twice where these have unknown lengths.
+"""Conversion of a net of any dialect to a model.
 
-What differs between two builds depends on an unknown length, and is written as an expression of the inputs' shapes;
-everything else is a constant.
+The net is built for its inputs' shapes, twice if these have unknown lengths. Numbers that differ between the two builds
+depend on an unknown length and are written as computations from the inputs' shapes; all others are constants.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from explorer.net.building.builder import Build
 from explorer.net.definition.declared_types import is_open
 
 _CHANGES: tuple[Callable[[int, int], int], ...] = (
-    lambda size, place: size + 1 + place,
-    lambda size, place: size * (2 + place),
+    lambda size, index: size + 1 + index,
+    lambda size, index: size * (2 + index),
 )
-"""other lengths than those of an example, different ones for each unknown length: longer ones, and multiples"""
+"""functions of an example's length and an index that give different lengths: longer ones, and multiples"""
 
 
-def written(net: Net) -> tuple[Model, ModelProto]:
-    """Return the model of a net; raises OperandError for an operation that no file can hold."""
+def model_of(net: Net) -> tuple[Model, ModelProto]:
+    """Return the model of a net; raise OperandError for an operation that ONNX cannot represent."""
     net.init()
     shapes = net.example_shapes()
-    unknown = _unknown(net)
+    unknown = _unknown_lengths(net)
     if not is_open(net.definition):
         build = net.build_for(shapes)
-        return expression_writer.written(net.name, build.inputs, build.outputs, _wanted(build))
+        return expression_writer.model_of(net.name, build.inputs, build.outputs, _value_names(build))
     first, second, lengths = _two_builds(net, shapes, unknown)
     counterparts = Counterparts(lengths)
     counterparts.pair(list(first.inputs.values()), list(second.inputs.values()))
     counterparts.pair(list(first.outputs.values()), list(second.outputs.values()))
-    return expression_writer.written(net.name, first.inputs, first.outputs, _wanted(first), counterparts)
+    return expression_writer.model_of(net.name, first.inputs, first.outputs, _value_names(first), counterparts)
 
 
-def _unknown(net: Net) -> dict[tuple[str, int], str]:
-    """Return the unknown lengths of the inputs: (input, axis) → name; one without a name gets one of its own."""
+def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
+    """Return a dict of (input, axis) to the name of the unknown length; unnamed lengths get unique names."""
     return {
         (name, axis): size if isinstance(size, str) else f"{NAMELESS}{name} {axis}"
         for name in net.definition.inputs
@@ -55,9 +55,9 @@ def _unknown(net: Net) -> dict[tuple[str, int], str]:
 def _two_builds(
     net: Net, shapes: dict[str, Shape], unknown: dict[tuple[str, int], str]
 ) -> tuple[Build, Build, dict[tuple[int, int], str]]:
-    """Return builds for two sets of lengths, and the name of each pair of lengths."""
+    """Return builds for two sets of lengths, and a dict of pairs of lengths to names."""
     names = list(dict.fromkeys(unknown.values()))
-    problem: ExplorerError | None = None
+    last_error: ExplorerError | None = None
     for own, other in _candidates(net, shapes, unknown, names):
         try:
             builds = [
@@ -72,14 +72,14 @@ def _two_builds(
                 for lengths in (own, other)
             ]
         except ExplorerError as error:
-            problem = error
+            last_error = error
             continue
         return builds[0], builds[1], {(own[name], other[name]): name for name in names}
     raise refused(
         f"net {net.name!r}",
-        f"it cannot be built for two sets of lengths: {problem}",
-        "a net whose inputs have unknown lengths must be buildable for more than one of them",
-        "note the lengths of the inputs in the net, and save it then",
+        f"it cannot be built for two sets of lengths: {last_error}",
+        "a net whose inputs have unknown lengths must be buildable for several lengths",
+        "declare the lengths of the inputs in the net before saving it",
     )
 
 
@@ -88,13 +88,13 @@ def _candidates(
 ) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
     example = {each: shapes[name][axis] for (name, axis), each in reversed([*unknown.items()])}
     for change in _CHANGES:
-        first = {name: change(example[name], 2 * place) for place, name in enumerate(names)}
-        second = {name: change(first[name], 2 * place + 1) for place, name in enumerate(names)}
+        first = {name: change(example[name], 2 * index) for index, name in enumerate(names)}
+        second = {name: change(first[name], 2 * index + 1) for index, name in enumerate(names)}
         yield first, second
 
 
-def _wanted(build: Build) -> dict[int, str]:
-    """Return the names of a net's values by uid; the first name of a value that has several."""
+def _value_names(build: Build) -> dict[int, str]:
+    """Return a dict of uids to names of a net's values, the first name if a value has several."""
     return {
         value.uid: name
         for name, value in reversed([*build.values.items()])

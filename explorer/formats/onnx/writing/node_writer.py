@@ -1,9 +1,9 @@
-"""The nodes of a graph of expressions: every operation is written by the function that is declared for it.
+"""Conversion of a graph of expressions to nodes, with a writer function for each operation.
 
-A writer is declared with ``written`` under its operation's name; it gets the graph, the expression and the names of its
-operands' values, and returns the name of its result. Calls are written in place. Of a net whose inputs have unknown
-lengths there are two builds, for different lengths: a number that differs between an expression and its counterpart in
-the other build depends on them.
+``writes`` declares the writer of an operation. The writer receives the graph, the expression and the names of its
+operands' values, and returns the name of its result. Calls are written inline. A net whose inputs have unknown lengths
+is built twice, with different lengths: a number that differs between an expression and its counterpart in the other
+build depends on these lengths.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import STRING
 
 Names: TypeAlias = "str | tuple[str, ...]"
-"""the name of a result, or the names of several"""
+"""the name of one result, or the names of several"""
 Writer: TypeAlias = "Callable[..., Names]"
 """(graph, expression, names of the operands' values…) → names of the results"""
 WRITERS: dict[str, Writer] = {}
-"""by the operation's name"""
-UNWRITTEN: dict[str, str] = {}
-"""operations that no file can hold, by name, and why"""
+"""name of an operation → its writer"""
+UNSUPPORTED: dict[str, str] = {}
+"""name of an operation that ONNX cannot represent → the reason"""
 
 
-def written(*operations: str) -> Callable[[Writer], Writer]:
-    """Decorate the function that writes operations of these names."""
+def writes(*operations: str) -> Callable[[Writer], Writer]:
+    """Return a decorator that declares the writer of operations with these names."""
 
-    def enter(writer: Writer) -> Writer:
+    def register(writer: Writer) -> Writer:
         WRITERS.update(dict.fromkeys(operations, writer))
         return writer
 
-    return enter
+    return register
 
 
-def unwritten(reason: str, *operations: str) -> None:
-    """Declare that operations have no ONNX form."""
-    UNWRITTEN.update(dict.fromkeys(operations, reason))
+def unsupported(reason: str, *operations: str) -> None:
+    """Declare that ONNX cannot represent operations with these names."""
+    UNSUPPORTED.update(dict.fromkeys(operations, reason))
 
 
 NAMELESS = "?"
-"""first character of the names that unknown lengths get where the file has none"""
+"""first character of generated names of unknown lengths"""
 
 
 class Counterparts:
-    """Expressions of a build and those of another build for other lengths, by uid; empty where lengths are known."""
+    """Pairs of expressions in two builds with different lengths; empty if all lengths are known."""
 
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
         self.lengths = dict(lengths or {})
-        """pairs of lengths that an unknown one has in the two builds → its name"""
+        """pair of values of an unknown length in the two builds → its name"""
         self.of: dict[int, Expr] = {}
 
     def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
-        """Note expressions that correspond, and all that they need."""
+        """Record pairs of corresponding expressions, and of all their operands."""
         pending = list(zip(first, second, strict=True))
         while pending:
             node, counterpart = pending.pop()
@@ -70,41 +70,41 @@ class Counterparts:
             if node.operation.name != counterpart.operation.name or len(node.operands) != len(counterpart.operands):
                 raise refused(
                     f"operation {node.operation.label!r}",
-                    "other lengths of the inputs give another graph",
+                    "other lengths of the inputs produce another graph",
                     "a net with unknown lengths must record the same operations for all of them",
-                    "note the lengths of the inputs in the net, and save it then",
+                    "declare the lengths of the inputs in the net before saving it",
                 )
             self.of[node.uid] = counterpart
             pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
-        """Return an expression's shape, with the names of unknown lengths; None for a length computed from them."""
+        """Return an expression's shape with the names of unknown lengths, or None for lengths computed from these."""
         counterpart = self.of.get(node.uid, node)
         pairs = zip(node.shape, counterpart.shape, strict=True)
         return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
 
 
 class GraphWriter:
-    """Writer of one graph: of the outermost one, or of an inner one of control flow."""
+    """Writer of one graph: the outermost graph, or an inner graph of control flow."""
 
     def __init__(self, model: Model, counterparts: Counterparts, wanted: Mapping[int, str] | None = None) -> None:
         self.model, self.counterparts = model, counterparts
         self.wanted = wanted or {}
-        """names that values should have, by uid"""
+        """uid → preferred name of the value"""
         self.nodes: list[NodeProto] = []
         self.values: dict[int, Names] = {}
-        """names of the values that are written, by the expression's uid"""
+        """uid of a written expression → names of its values"""
         self.sources: dict[str, tuple[str, int]] = {}
         """name of an unknown length → an input that has it, and its axis"""
         self._at: Expr | None = None
 
-    # -- what writers call -----------------------------------------------------------------------------------------
+    # -- for writers -----------------------------------------------------------------------------------------------
 
     def node(self, type: str, *inputs: str, outputs: int = 1, wanted: str = "", **attributes: Any) -> Any:
-        """Write a node, and return the name of its result, or the names of several."""
+        """Add a node, and return the name of its result, or the names of several results."""
         path = _path(self._at) if self._at is not None else ()
         base = wanted or "/".join((*path, type.rpartition(".")[2].lower()))
-        names = [self.model.free(base if outputs == 1 else f"{base}:{place}") for place in range(outputs)]
+        names = [self.model.free(base if outputs == 1 else f"{base}:{index}") for index in range(outputs)]
         proto_attributes = [
             helper.make_attribute(name, value) for name, value in attributes.items() if value is not None
         ]
@@ -112,24 +112,24 @@ class GraphWriter:
         return names[0] if outputs == 1 else tuple(names)
 
     def constant(self, value: Any, dtype: Any = None, wanted: str = "") -> str:
-        """Store a constant, and return its name; whole numbers are int64."""
+        """Store a constant, and return its name; the default dtype is int64."""
         array = np.asarray(value, np.int64 if dtype is None else dtype)
         return self.model.store(wanted or f"constant {array.dtype.name}", array, dtype_name(array.dtype))
 
     def cast(self, name: str, source: Any, target: Any) -> str:
-        """Convert a value of one dtype to another; the value itself where both are the same."""
+        """Convert a value to another dtype, and return the result's name; the same name for equal dtypes."""
         if np.dtype(source) == np.dtype(target):
             return name
         result: str = self.node("Cast", name, to=code_of(np.dtype(target).name))
         return result
 
     def operands(self, node: Expr, names: Sequence[str], dtype: Any = None) -> list[str]:
-        """Return the names of an expression's operands converted to a dtype, its own for None."""
+        """Return the names of an expression's operands, converted to a dtype, by default the expression's."""
         wanted = node.dtype if dtype is None else dtype
         return [self.cast(name, each.dtype, wanted) for name, each in zip(names, node.operands, strict=True)]
 
     def shape(self, node: Expr, shape: Sequence[int], other_shape: Sequence[int] | None) -> str:
-        """Return the name of a shape, part of which may be unknown: then it is put together from inputs' shapes."""
+        """Return the name of a shape; unknown lengths are read from the inputs' shapes."""
         if other_shape is None or tuple(shape) == tuple(other_shape):
             return self.constant(list(shape))
         parts = []
@@ -146,7 +146,7 @@ class GraphWriter:
         return result
 
     def counterpart(self, node: Expr) -> Any:
-        """Return the expression of the other build; itself where lengths are known."""
+        """Return the corresponding expression in the other build, or the same expression if lengths are known."""
         return self.counterparts.of.get(node.uid, node)
 
     def depends(self, node: Expr, what: str) -> Exception:
@@ -154,24 +154,24 @@ class GraphWriter:
         return refused(
             f"operation {node.operation.label!r}",
             f"it needs {what}",
-            "what an operation needs of lengths must follow from the shapes of the inputs",
-            "note the lengths of the inputs in the net, and save it then",
+            "lengths that an operation needs must be among the lengths of the inputs",
+            "declare the lengths of the inputs in the net before saving it",
         )
 
     def refuse(self, node: Expr, reason: str) -> Exception:
-        """Return the error for an operation that no file can hold."""
-        place = "/".join(_path(node))
+        """Return the error for an operation that ONNX cannot represent."""
+        index = "/".join(_path(node))
         return refused(
-            f"operation {node.operation.label!r}" + f" of {place!r}" * bool(place),
+            f"operation {node.operation.label!r}" + f" of {index!r}" * bool(index),
             reason,
-            "every operation must be one of ONNX's, or made of some",
-            "cut the net in front of it, or write x.json, which holds any net",
+            "every operation must exist in ONNX, or be a composition of ONNX operators",
+            "cut the net before the operation, or save it as x.json, which supports any net",
         )
 
     # -- graphs ----------------------------------------------------------------------------------------------------
 
     def write(self, nodes: Sequence[Expr]) -> None:
-        """Write expressions, operands first."""
+        """Write expressions in topological order."""
         for node in nodes:
             if node.uid not in self.values:
                 self.values[node.uid] = self._written(node)
@@ -190,7 +190,7 @@ class GraphWriter:
             raise self.refuse(node, "its value is not an input of what is saved")
         writer = WRITERS.get(operation.name)
         if writer is None:
-            raise self.refuse(node, UNWRITTEN.get(operation.name) or "nobody declared how it is written")
+            raise self.refuse(node, UNSUPPORTED.get(operation.name) or "the operation has no writer")
         before, self._at = self._at, node
         try:
             names = writer(self, node, *operands)
@@ -200,7 +200,7 @@ class GraphWriter:
             self._at = before
 
     def _renamed(self, name: str, wanted: str) -> str:
-        """Give the last result the name that it should have, where nobody has it."""
+        """Rename the last result to its preferred name, unless the name is in use."""
         if wanted in self.model.taken or not self.nodes or list(self.nodes[-1].output) != [name]:
             return name
         self.model.taken.discard(name)
@@ -208,7 +208,7 @@ class GraphWriter:
         return wanted
 
     def call(self, call: Call, counterpart: Any, operands: Sequence[Any]) -> Names:
-        """Write the body of a call in its place."""
+        """Write the body of a call inline."""
         body = call.body
         if counterpart is not call:
             self.counterparts.pair(body.outputs, counterpart.body.outputs)
@@ -223,7 +223,7 @@ class GraphWriter:
     def graph(
         self, name: str, body: Body, counterpart: Body, captured: Sequence[Any], *, count: int
     ) -> tuple[GraphWriter, list[str]]:
-        """Write a body as an inner graph: its first parameters are inputs, other values are read from outside."""
+        """Write a body as an inner graph; its first ``count`` parameters are inputs, other values are outer values."""
         if counterpart is not body:
             self.counterparts.pair(body.outputs, counterpart.outputs)
         inner = GraphWriter(self.model, self.counterparts)
@@ -236,7 +236,7 @@ class GraphWriter:
         return inner, inputs
 
     def proto(self, name: str, inputs: Sequence[tuple[str, Expr]], outputs: Sequence[tuple[str, Expr]]) -> GraphProto:
-        """Return what was written as an inner graph."""
+        """Return the written nodes as an inner graph."""
         return GraphProto(
             name=name,
             node=self.nodes,
@@ -245,7 +245,7 @@ class GraphWriter:
         )
 
     def owned(self, names: Sequence[str]) -> list[str]:
-        """Return the names of outputs of this graph: a value from outside, an input or a second one gets a node."""
+        """Return output names of this graph; outer values, inputs and duplicates are copied by Identity nodes."""
         produced = {name for node in self.nodes for name in node.output}
         own: list[str] = []
         for name in names:
@@ -253,7 +253,7 @@ class GraphWriter:
         return own
 
     def type(self, node: Expr) -> BlobType:
-        """Return the type that is noted of a value."""
+        """Return the declared type of a value."""
         shape = [
             None if isinstance(size, str) and size.startswith(NAMELESS) else size
             for size in self.counterparts.shape(node)
@@ -262,7 +262,7 @@ class GraphWriter:
 
 
 def scalar(name: str, dtype: Any) -> ValueInfoProto:
-    """Return the note of a value of one element."""
+    """Return the declaration of a scalar value."""
     return value_info(name, BlobType((), np.dtype(dtype).name))
 
 

@@ -1,6 +1,6 @@
-"""All writers of operations; importing this module declares them."""
+"""All writers of operations, declared by importing this module."""
 
 from explorer.formats.onnx.writing import arrays, control, detectors, elementwise, networks
-from explorer.formats.onnx.writing.node_writer import UNWRITTEN, WRITERS
+from explorer.formats.onnx.writing.node_writer import UNSUPPORTED, WRITERS
 
-__all__ = ["UNWRITTEN", "WRITERS", "arrays", "control", "detectors", "elementwise", "networks"]
+__all__ = ["UNSUPPORTED", "WRITERS", "arrays", "control", "detectors", "elementwise", "networks"]

@@ -1,7 +1,7 @@
-"""The model that is being written: nodes, stored tensors, names, and the opset that its nodes need.
+"""The model being written: nodes, stored tensors, names, and the required opset.
 
-Both writers fill it: the one of definitions, whose operators are ONNX's already, and the one of expressions. Stored
-tensors belong to the outermost graph, where every inner graph reads them by name.
+It is shared by the writer of definitions, whose operators are already ONNX's, and the writer of expressions. Stored
+tensors belong to the outermost graph, from which every inner graph reads them by name.
 """
 
 from __future__ import annotations
@@ -31,42 +31,42 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import memory_dtype
 
 OPSET = 21
-"""the opset that files are written in where no operator needs a newer one: every onnxruntime since 1.20 reads it"""
+"""default opset of written files, supported by onnxruntime since 1.20; operators may require a newer one"""
 _SMALL = 1024
-"""most bytes of a tensor that shapes may depend on"""
+"""maximum number of bytes of a tensor that shapes may depend on"""
 TEXT = TensorProto.STRING
 _CODES = {"bfloat16": TensorProto.BFLOAT16}
 
 
 class Model:
-    """Nodes and stored tensors of a file that is being written."""
+    """Nodes and stored tensors of a file being written."""
 
     def __init__(self, name: str, taken: Iterable[str] = ()) -> None:
         self.name = name
         self.taken = {*taken}
-        """names of values that are used already"""
+        """names of values in use"""
         self.tensors: dict[str, TensorProto] = {}
-        """stored tensors by name, without their elements"""
+        """name → stored tensor without its elements"""
         self.elements: dict[str, NDArray[Any]] = {}
-        """elements of the stored tensors, as they are written"""
+        """name → elements of the stored tensor in the file's format"""
         self._domains: dict[str, int] = {"": OPSET}
         self._node_names: set[str] = set()
 
     def free(self, wanted: str) -> str:
-        """Return a name of a value that is not used yet, and use it."""
-        return _free(wanted, self.taken)
+        """Reserve and return an unused name of a value."""
+        return _unused_name(wanted, self.taken)
 
     def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
-        """Store a tensor, and return its name: that of an equal one that wanted the same."""
+        """Store a tensor, and return its name; an equal tensor with the same wanted name is reused."""
         if is_text(array.dtype):
             name = self.free(wanted)
-            data = [text.encode() for text in array.flat]
+            data = [string.encode() for string in array.flat]
             self.tensors[name] = TensorProto(name=name, data_type=TEXT, dims=array.shape, string_data=data)
             return name
         raw = encode(array, dtype, wanted)
-        known = self.elements.get(wanted)
-        if known is not None and (known.dtype, known.shape) == (raw.dtype, raw.shape):  # noqa: SIM102 - the bytes last
-            if known is raw or known.tobytes() == raw.tobytes():
+        existing = self.elements.get(wanted)
+        if existing is not None and (existing.dtype, existing.shape) == (raw.dtype, raw.shape):  # noqa: SIM102 - compare bytes last
+            if existing is raw or existing.tobytes() == raw.tobytes():
                 return wanted
         name = self.free(wanted)
         self.tensors[name] = TensorProto(name=name, data_type=code_of(dtype), dims=array.shape)
@@ -76,10 +76,10 @@ class Model:
     def node(
         self, type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Sequence[AttributeProto]
     ) -> NodeProto:
-        """Return a node of a type (``domain.Type`` outside the standard's own), and note the opset that it needs."""
+        """Return a node of a type (``domain.Type`` outside the standard domain), and record the required opset."""
         domain, _, op_type = type.rpartition(".")
         node = NodeProto(
-            op_type=op_type, domain=domain, name=_free(name, self._node_names), input=inputs, output=outputs
+            op_type=op_type, domain=domain, name=_unused_name(name, self._node_names), input=inputs, output=outputs
         )
         node.attribute.extend(attributes)
         self._domains[domain] = max(self._domains.get(domain, 1), _opset_of(node))
@@ -88,7 +88,7 @@ class Model:
     def whole(
         self, nodes: Sequence[NodeProto], inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], doc: str
     ) -> ModelProto:
-        """Return the model with tensors that have no elements yet."""
+        """Return the model; its tensors have no elements yet."""
         graph = GraphProto(name=self.name or "net", node=nodes, input=inputs, output=outputs, doc_string=doc)
         graph.initializer.extend(self.tensors.values())
         model = ModelProto(producer_name="explorer", graph=graph)
@@ -100,7 +100,7 @@ class Model:
         return model
 
     def _is_valid(self, model: ModelProto, opset: int) -> bool:
-        """Whether the standard's rules infer all types in an opset; some operators take a dtype in newer ones alone."""
+        """Whether type inference succeeds in an opset; some operators accept a dtype only in newer opsets."""
         light = ModelProto()
         light.CopyFrom(model)
         _import(light, {**self._domains, "": opset})
@@ -109,18 +109,18 @@ class Model:
                 self.fill(tensor)
         try:
             shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
-        except (shape_inference.InferenceError, RuntimeError, ValueError):  # the latter for a number of no dtype
+        except (shape_inference.InferenceError, RuntimeError, ValueError):  # ValueError for an unknown dtype code
             return False
         return True
 
     def fill(self, tensor: TensorProto) -> None:
-        """Put the elements of a stored tensor into its message; texts are there already."""
+        """Copy the elements of a stored tensor into its message, which already contains strings."""
         if tensor.data_type != TEXT:
             tensor.raw_data = self.elements[tensor.name].tobytes()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all stored tensors of numbers."""
+        """Number of bytes of all stored numeric tensors."""
         return sum(array.nbytes for array in self.elements.values())
 
 
@@ -131,22 +131,22 @@ def _import(model: ModelProto, domains: Mapping[str, int]) -> None:
     model.ir_version = helper.find_min_ir_version_for(opsets, ignore_unknown=True)
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    proposals = chain([wanted], (f"{wanted} ({index})" for index in count(2)))
-    name = next(name for name in proposals if name not in taken)
+def _unused_name(wanted: str, taken: set[str]) -> str:
+    candidates = chain([wanted], (f"{wanted} ({index})" for index in count(2)))
+    name = next(name for name in candidates if name not in taken)
     taken.add(name)
     return name
 
 
 def code_of(dtype: str) -> int:
-    """Return ONNX's number of a dtype's name."""
+    """Return ONNX's code of a dtype."""
     if is_text(memory_dtype(dtype)):
         return TEXT
     return _CODES.get(dtype) or helper.np_dtype_to_tensor_dtype(memory_dtype(dtype))
 
 
 def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
-    """Return the standard's schema of a type, the newest one for None; None where it has none."""
+    """Return a type's schema in an opset, by default the newest; None if the standard has no schema."""
     domain, _, name = type.rpartition(".")
     try:
         return defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
@@ -155,12 +155,12 @@ def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
 
 
 def _opset_of(node: NodeProto) -> int:
-    """Return the oldest opset, from OPSET on, that has everything that a node uses."""
+    """Return the oldest opset from OPSET on that supports a node's inputs and attributes."""
     newest = schema_of(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     if newest is None:
         return 1 if node.domain else OPSET
     if node.domain:
-        # a type that the newest opset has given up is one of the opset before
+        # a type deprecated in the newest version needs the opset before
         return newest.since_version - newest.deprecated
     schema = schema_of(node.op_type, OPSET)
     used = {attribute.name for attribute in node.attribute}
@@ -169,14 +169,14 @@ def _opset_of(node: NodeProto) -> int:
     return max(OPSET, newest.since_version)
 
 
-def note_boxes(node: NodeProto, boxes: Sequence[str] | None) -> None:
-    """Note the boxes around a node as torch's exporter notes its modules."""
+def record_boxes(node: NodeProto, boxes: Sequence[str] | None) -> None:
+    """Record a node's boxes as torch's exporter records modules."""
     if boxes and not any("." in box for box in boxes):
         node.metadata_props.add(key=SCOPES, value=repr(["", ".".join(boxes), node.name]))
 
 
 def value_info(name: str, type_: BlobType) -> ValueInfoProto:
-    """Return the note of a value's type; one of unknown dtype has none."""
+    """Return the declaration of a value, without a type if the dtype is unknown."""
     if type_.dtype is None:
         return ValueInfoProto(name=name)
     proto = helper.make_tensor_type_proto(code_of(type_.dtype), type_.shape)
@@ -191,5 +191,5 @@ def value_info(name: str, type_: BlobType) -> ValueInfoProto:
 
 
 def refused(operator: str, problem: str, rule: str, fix: str) -> OperandError:
-    """Return the error for an operator that no ONNX file can hold."""
+    """Return the error for an operator that ONNX cannot represent."""
     return OperandError(f"{operator} cannot be written to an ONNX file: {problem}", rule=rule, fix=fix)

@@ -131,7 +131,7 @@ def test_only_expressions_are_written_and_only_to_onnx(tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match=r"must be written to a file that ends with \.onnx"):
         ex.save(ex.tanh(x), tmp_path / "x.json")
     for what in (3, [x, "x"], []):
-        with pytest.raises(ex.OperandError, match="must be a net, expressions, or a layer"):
+        with pytest.raises(ex.OperandError, match="only a net, expressions, or a layer"):
             ex.save(what, tmp_path / "y.onnx")
     with pytest.raises(ex.OperandError, match="shapes of its inputs"):
         ex.save(ex.tanh, tmp_path / "y.onnx")
