@@ -1,7 +1,6 @@
-"""Writes metann.md, caffe2.md, cdnn.md, inferframework.md: what their names are called here, with ports and defaults.
+"""Write metann.md, caffe2.md, cdnn.md and inferframework.md, which list names in these systems and their counterparts.
 
-The names are those of ``explorer/names``; the descriptions come from the code. Run it again after a change:
-``.venv/bin/python assets/names.py``.
+``explorer/names`` has the names, and docstrings have the descriptions: ``.venv/bin/python assets/names.py``.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ template library.""",
     "Caffe2": """\
 Explorer's nets, operators and devices follow [Caffe2](https://caffe2.ai), whose programs are nets of named
 operators over named blobs.""",
-    "CDNN": "Explorer's words for training follow CDNN, the specification of a small training library in C.",
+    "CDNN": "Explorer's terms for training follow CDNN, the specification of a small training library in C.",
     "InferFramework": """\
-Explorer opens the files that InferFramework runs, after [KuiperInfer](https://github.com/zjhellofss/KuiperInfer):
-those of [PNNX](https://github.com/pnnx/pnnx).""",
+Explorer opens the [PNNX](https://github.com/pnnx/pnnx) files that InferFramework runs. InferFramework follows
+[KuiperInfer](https://github.com/zjhellofss/KuiperInfer).""",
 }
 SUBLAYERS: tuple[tuple[type[Composite], dict[str, Any]], ...] = (
     (ex.layers.Weight, {"in_features": 2, "out_features": 3}),
@@ -38,11 +37,11 @@ SUBLAYERS: tuple[tuple[type[Composite], dict[str, Any]], ...] = (
     (ex.layers.GRUStep, {"in_features": 2, "out_features": 3}),
     (ex.layers.Recurrent, {"step": {"in_features": 2, "out_features": 3}}),
 )
-"""composites, and arguments with which one is made"""
+"""composites with constructor arguments"""
 
 
 def found(name: str) -> Any:
-    """What a dotted name of explorer's stands for; raises AttributeError for one that is none."""
+    """Return the object that a dotted name refers to; raise AttributeError if there is none."""
     value: Any = ex
     for part in name.split("."):
         value = getattr(value, part)
@@ -50,14 +49,15 @@ def found(name: str) -> Any:
 
 
 def sentence(value: Any) -> str:
-    """The first sentence of its docstring; what a value is, where that has none of its own."""
+    """Return the first sentence of an object's docstring, or the kind of a value without one."""
     if isinstance(value, (Policy, ex.layers.Minor)):
         return f"`{value!r}`"
     if isinstance(value, (bool, str, list, tuple)):
-        return "an attribute of a class"
-    value = type(value) if isinstance(value, ex.Operation) else value  # the class's sentences, not a page of help
-    told = " ".join((inspect.getdoc(value) or "").partition(">>>")[0].split())
-    first = re.split(r"(?<=[.;!?:]) (?=[A-Z`])|(?<=[a-z])\. |\(MetaNN", told)[0]
+        return "a class attribute"
+    value = type(value) if isinstance(value, ex.Operation) else value  # not the help page of the instance
+    text = " ".join((inspect.getdoc(value) or "").partition(">>>")[0].split())
+    text = re.sub(r" ?\((MetaNN|Caffe2|CDNN)[^)]*\)", "", text)
+    first = re.split(r"(?<=[.!?]) (?=[A-Z`])|(?<=[a-z])\. ", text)[0]
     return first.strip().rstrip(".:;").replace("|", r"\|")
 
 
@@ -66,16 +66,16 @@ def code(*names: str) -> str:
 
 
 def theirs(names: str) -> str:
-    """Their names as code; what they have no name for as it stands."""
+    """Return names of a system as code, and descriptions of nameless concepts unchanged."""
     return names if re.match(r"–|an? |the |ports of", names) else f"`{names}`"
 
 
 def ports(kind: type[Layer]) -> str:
-    return f"{code(*kind.inputs) or '–'} → {code(*kind.outputs) or '–'}" if kind.outputs else "by its topology"
+    return f"{code(*kind.inputs) or '–'} → {code(*kind.outputs) or '–'}" if kind.outputs else "defined by its topology"
 
 
 def row(name: str, entry: Entry) -> str:
-    """One row of a page."""
+    """Return one row of a page."""
     if isinstance(entry, Said):
         return f"| {theirs(name)} | – | {entry.text} |"
     ours = dotted(entry)
@@ -90,8 +90,8 @@ def layer_row(name: str, entry: Entry) -> str:
 def policy_row(name: str, entry: Entry) -> str:
     ours = dotted(str(entry))
     minors = [value for value in map(found, ours) if isinstance(value, ex.layers.Minor)]
-    told = [_values(minor) for minor in minors] or [sentence(found(ours[0]))]
-    return f"| {theirs(name)} | {code(*[f'ex.{each}' for each in ours])} | {' · '.join(told)} |"
+    texts = [_values(minor) for minor in minors] or [sentence(found(ours[0]))]
+    return f"| {theirs(name)} | {code(*[f'ex.{each}' for each in ours])} | {' · '.join(texts)} |"
 
 
 def _values(minor: Any) -> str:
@@ -100,41 +100,41 @@ def _values(minor: Any) -> str:
     named = [code(kind.__name__) for kind in kinds if kind is not None and kind is not type(None)]
     has_default = repr(minor.default) != "no default"
     default = minor.default.__name__ if isinstance(minor.default, type) else str(minor.default)
-    return f"{' or '.join(named) or values}; {f'default {code(default)}' if has_default else 'must be given'}"
+    return f"{' or '.join(named) or values}; {f'default {code(default)}' if has_default else 'required'}"
 
 
 def sublayer_rows() -> list[str]:
-    """The sublayers of each composite that there is, as it is made unless policies say otherwise."""
+    """Return a row with the default sublayers of each composite."""
     chosen = [ex.layers.PerceptronPolicy.activation(ex.layers.Tanh), ex.layers.RecurrentPolicy.step(ex.layers.GRUStep)]
     made = [kind("layer", policies=chosen, **arguments) for kind, arguments in SUBLAYERS]
     return [f"| `ex.layers.{type(layer).__name__}` | {code(*layer.sublayers)} |" for layer in made]
 
 
 SPECIAL: dict[str, tuple[str, Callable[[str, Entry], str]]] = {
-    "Layers": ("| MetaNN | explorer | ports | what it writes |", layer_row),
-    "Policies": ("| MetaNN | explorer | its values |", policy_row),
+    "Layers": ("| MetaNN | explorer | ports | result |", layer_row),
+    "Policies": ("| MetaNN | explorer | values |", policy_row),
 }
-"""sections of MetaNN's page with columns of their own"""
+"""sections of MetaNN's page with other columns"""
 
 
 def table(system: str) -> str:
-    """The whole page of a system."""
-    about = f"{ABOUT[system]} Who comes from there finds here what its names are called."
+    """Return the page of a system."""
+    about = f"{ABOUT[system]} This page lists the names of {system} with their counterparts in Explorer."
     lines = [
         f"# {system}'s names",
         "",
         *about.split("\n"),
         "",
-        "Written by `names.py`; an unknown name is answered by it too:",
+        "`names.py` writes this page. Errors for unknown names also use this list: the error for `ex.Evaluate` names",
+        "`ex.evaluate`.",
     ]
-    lines += ["`ex.Evaluate` says that it is `ex.evaluate` here."]
     for title, entries in SYSTEMS[system].items():
         head, make = SPECIAL.get(title, ("", row)) if system == "MetaNN" else ("", row)
         lines += section(
-            title, head or f"| {system} | explorer | what it is |", [make(*each) for each in entries.items()]
+            title, head or f"| {system} | explorer | description |", [make(*each) for each in entries.items()]
         )
     if system == "MetaNN":
-        lines += section("Sublayers, which `Sub` names", "| layer | its sublayers |", sublayer_rows())
+        lines += section("Names of sublayers for `Sub`", "| layer | sublayers |", sublayer_rows())
     return "\n".join(lines) + "\n"
 
 
@@ -143,13 +143,13 @@ def section(title: str, head: str, body: list[str]) -> list[str]:
 
 
 def named(system: str) -> set[str]:
-    """Every name of explorer's on a page, as it is asked of the package."""
+    """Return the names of explorer on a page, relative to the package."""
     entries: list[Mapping[str, Entry]] = [*SYSTEMS[system].values()]
     return {name for each in entries for entry in each.values() if isinstance(entry, str) for name in dotted(entry)}
 
 
 def unnamed() -> set[str]:
-    """Layers and policies that ``explorer.layers`` hands on and MetaNN's page leaves out."""
+    """Return public layers and policies of ``explorer.layers`` that are missing from MetaNN's page."""
     shown = {part for name in named("MetaNN") if name.startswith("layers.") for part in name.split(".")[1:2]}
     public = {name: getattr(ex.layers, name) for name in ex.layers.__all__}
     kinds = {name for name, value in public.items() if isinstance(value, type) and issubclass(value, Layer)}
@@ -159,7 +159,7 @@ def unnamed() -> set[str]:
 
 
 def known_ports() -> dict[str, tuple[str, str]]:
-    """MetaNN's ports, each with ours and a layer that has it."""
+    """Return MetaNN's ports, each with its counterpart and a layer that has it."""
     return PORTS
 
 
