@@ -1,5 +1,4 @@
-"""Planning context: a number that identifies everything besides the graph that a plan depends on, for use in cache
-keys.
+"""Planning context: an id of everything except the graph that a plan depends on, for cache keys.
 
 Planning is pure: equal graphs and equal options give equal plans, as long as no rule or kernel is registered or
 replaced.
@@ -20,12 +19,12 @@ _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...],
 
 
 def planning_context(options: Options) -> int:
-    """Return a number for the options, the registered rules and the kernels; equal combinations have equal numbers."""
+    """Return an id for the options, the registered rules and the kernels; equal combinations have equal ids."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
     # Read the tuple in one step: another thread may replace it.
-    before, links_before, functions_before, number = _latest
-    if options is not before or rules != links_before or functions != functions_before:
-        number = _contexts.setdefault((options, rules, functions), len(_contexts))
-        _latest = options, rules, functions, number
-    return number
+    last_options, last_rules, last_functions, context_id = _latest
+    if options is not last_options or rules != last_rules or functions != last_functions:
+        context_id = _contexts.setdefault((options, rules, functions), len(_contexts))
+        _latest = options, rules, functions, context_id
+    return context_id

@@ -65,10 +65,12 @@ class Options:
             check_pipeline(passes)
         _check_without(without, passes)
         replacements: dict[type[Pass], Pass] = {}
-        for (option, kind), given in zip(_REPLACED.items(), (batch, inline, update), strict=True):
-            if given is not None:
-                check_type(given, option, kind, f"the pass {kind.__name__}", f"{option}=ex.passes.{kind.__name__}()")
-                replacements[kind] = given
+        for (option, kind), replacement in zip(_REPLACED.items(), (batch, inline, update), strict=True):
+            if replacement is not None:
+                check_type(
+                    replacement, option, kind, f"the pass {kind.__name__}", f"{option}=ex.passes.{kind.__name__}()"
+                )
+                replacements[kind] = replacement
         if cost_model is not None:
             fix = 'costs="measured", or cost_model=ex.calibrate()'
             check_type(cost_model, "cost_model", CostModel, "a cost model", fix)
@@ -107,7 +109,7 @@ class Options:
 
     @functools.cached_property
     def of_bodies(self) -> Options:
-        """Options for bodies of closed calls, each of which is one kernel: no lanes, workers or updates inside."""
+        """Options for bodies of calls that stay closed, each of which is one kernel: no lanes, workers or updates."""
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
 
 
@@ -135,7 +137,7 @@ def _check_without(without: object, passes: tuple[Step, ...]) -> None:
 
 def _replaced(step: Step, replacements: Mapping[type[Pass], Pass]) -> Step:
     """Return the replacement for a step, or the step itself."""
-    return next((given for kind, given in replacements.items() if isinstance(step, kind)), step)
+    return next((replacement for kind, replacement in replacements.items() if isinstance(step, kind)), step)
 
 
 def _with(step: S, settings: Mapping[str, Any]) -> S:

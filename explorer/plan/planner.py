@@ -29,7 +29,7 @@ from explorer.plan.graph.kernels import BodySchedules
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.pipeline import pass_of
 from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
@@ -49,19 +49,19 @@ class Plan:
 
 
 @under({})
-def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues | None = None) -> Plan:
+def plan(roots: Sequence[Expr], options: Options | None = None, reusable: ReusableValues | None = None) -> Plan:
     """Plan the evaluation of expressions.
 
-    ``held`` are values of earlier plans that the pass `Recall` may reuse. Raises StateError if a pass reads a result of
-    a later pass, and DeclarationError if a user's rule or pass breaks its contract.
+    ``reusable`` are values of earlier plans for the pass `Recall`. Raises StateError if a pass reads a result of a
+    later pass, and DeclarationError if a user's rule or pass breaks its contract.
 
     Example: ``plan([x @ w + b], Options(without=("fuse",))).schedule.kernels``.
     """
     options = options or Options()
     started = time.perf_counter()
     graph = PlanGraph(roots, options.numerics, options.inference)
-    if held is not None:
-        graph.note(held)
+    if reusable is not None:
+        graph.note(reusable)
     purpose = (
         "The program as it was recorded. Nothing has been computed: flops and bytes written are those that it would "
         "take as it stands."
@@ -83,9 +83,9 @@ def plan(roots: Sequence[Expr], options: Options | None = None, held: HeldValues
         if planning_pass.kind == "order":
             graph.note(_schedules_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
-            # Use the stage's name, so that a step can also run after a pass that ran "again".
+            # Use the stage's name, so that a step can also depend on a pass that ran "again".
             changed.add(name)
-    graph.note(HeldValues())  # values that were not reused must not live as long as the plan
+    graph.note(ReusableValues())  # values that were not reused must not live as long as the plan
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
@@ -152,14 +152,14 @@ def _report_progress(name: str, graph: PlanGraph) -> None:
 def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
     """Run a pass and close its stage; return whether it replaced nodes, which may give other passes work."""
     _report_progress(planning_pass.name, graph)
-    began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
+    started, first, substitution_count = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     planning_pass.run(graph)
     # Refreshing is free if the pass changed nothing; otherwise the next pass would see stale lists and reader counts.
     graph.refresh()
     _close_stage(
-        graph, name, planning_pass.kind, planning_pass.purpose, first, began, dict(planning_pass.counts(graph))
+        graph, name, planning_pass.kind, planning_pass.purpose, first, started, dict(planning_pass.counts(graph))
     )
-    return len(graph.substitutions) > substituted
+    return len(graph.substitutions) > substitution_count
 
 
 def _close_stage(

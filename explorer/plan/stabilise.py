@@ -54,10 +54,10 @@ class Stable(NamedTuple):
 
 
 def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[Expr] = ()) -> Stable:
-    """Return outputs whose formulas, where a stability rule recognises them, are computed in stable form.
+    """Return outputs in which every formula that a stability rule recognises is computed in stable form.
 
-    ``inputs`` are the values with respect to which the gradient is taken: they stay the same nodes, and no rule looks
-    past them. ``border`` are the nodes at which the program starts.
+    ``inputs`` are the values with respect to which the gradient is taken: they stay the same nodes, and no rule matches
+    beyond them. ``border`` are the nodes at which the program starts.
     """
     fixed = {node.uid: node for node in (*inputs, *border)}
     nodes = reachable(outputs, stop=lambda node: node.uid in fixed)
@@ -70,7 +70,7 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
     if Call in kinds and (spread := _spread_calls(nodes, fixed)):
         roots = _opened(outputs, nodes, spread, origins)
         nodes = reachable(roots, stop=lambda node: node.uid in fixed)
-    # No rule looks past a parameter.
+    # No rule matches beyond a parameter.
     stand_ins = {
         node.uid: Parameter(node.type, node.operation.label)() for node in nodes if node.uid in fixed and node.operands
     }
@@ -83,17 +83,17 @@ def stabilise(outputs: Sequence[Expr], inputs: Iterable[Expr], border: Iterable[
                 images[node.uid] = image
     results = [images.get(root.uid, root) for root in roots]
     if stand_ins:
-        back = {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}
+        originals_of = {stand_in.uid: fixed[uid] for uid, stand_in in stand_ins.items()}
         for node in reachable(results, stop=lambda node: node.uid in fixed):
-            image = program.over(node, back)
-            if node.uid not in back and image is not node:
-                back[node.uid] = image
-        results = [back.get(root.uid, root) for root in results]
+            image = program.over(node, originals_of)
+            if node.uid not in originals_of and image is not node:
+                originals_of[node.uid] = image
+        results = [originals_of.get(root.uid, root) for root in results]
     return Stable(tuple(results), origins)
 
 
 class _Program:
-    """Program that is recorded in stable form, node by node; to rules it looks like a graph being planned."""
+    """Program that is recorded in stable form, node by node; rules use it like a graph being planned."""
 
     numerics, inference, has_parameters = "safe", False, False
 
@@ -101,7 +101,7 @@ class _Program:
         self.rules, self.origins = rules, origins
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return a node's operands; nothing is replaced below a recorded node."""
+        """Return a node's operands, none of which is replaced."""
         return node.operands
 
     def resolve(self, node: Expr) -> Expr:
@@ -128,21 +128,21 @@ class _Program:
                 answer = rule.match(node, self)  # type: ignore[arg-type]  # it asks for operands only
             if not isinstance(answer, Applied):
                 continue
-            fresh = _recorded_since(first, answer.new)
+            fresh = _nodes_since(first, answer.new)
             if not all(runs_on(each.operation, each.type.device) for each in fresh):
                 continue
             images: dict[int, Expr] = {}
             source = self.origins[original.uid].node if original.uid in self.origins else original
-            for made in fresh:
-                self.origins[made.uid] = Origin(source, (rule.name, node.operation.label))
-                image = self.settled(self.over(made, images), made)
-                if image is not made:
-                    images[made.uid] = image
+            for created in fresh:
+                self.origins[created.uid] = Origin(source, (rule.name, node.operation.label))
+                image = self.settled(self.over(created, images), created)
+                if image is not created:
+                    images[created.uid] = image
             return images.get(answer.new.uid, answer.new)
         return node
 
 
-def _recorded_since(first: int, root: Expr) -> list[Expr]:
+def _nodes_since(first: int, root: Expr) -> list[Expr]:
     """Return the root and the nodes below it that were recorded after the given uid, operands first."""
     nodes = reachable([root], stop=lambda node: node.uid < first)
     return [node for node in nodes if node.uid > first]
@@ -190,7 +190,7 @@ def _summary(body: Body) -> _Summary:
     while "stability" not in body.derived:
         current = pending[-1]
         inner = [node.operation.body for node in current.nodes if _is_call(node.operation)]  # type: ignore[attr-defined]
-        unfinished = [each for each in inner if "stability" not in each.derived]
+        unfinished = [inner_body for inner_body in inner if "stability" not in inner_body.derived]
         if unfinished:
             pending += unfinished
             continue

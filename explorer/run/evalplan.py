@@ -21,7 +21,7 @@ from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
 from explorer.plan.options import OPTIONS, Options
 from explorer.plan.passes import Inline, Order
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.pipeline import PIPELINE, PassName, pass_names
 from explorer.plan.planner import Plan, plan
 from explorer.plan.schedule.task_assignment import BANDWIDTH, LATENCY, OVERHEAD
@@ -56,7 +56,7 @@ class PlanRun(NamedTuple):
     roots: list[Expr]
     planned: Plan | None = None
     """None after a run of a cached program or with recalled results only; the plan is then built on request"""
-    recalled: HeldValues | None = None
+    recalled: ReusableValues | None = None
     """the results, if all of them were recalled"""
     reused: bool = False
     """whether the program had been planned before, for a graph of the same structure"""

@@ -26,7 +26,7 @@ from explorer.core.ir.tensor import STORED, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.data.custom_data import UserData
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Leaves, Structure
 
@@ -232,14 +232,14 @@ class Recalled:
         values = [self.values[root] for root in roots if root in self.values]
         return values if len(values) == len(roots) else None
 
-    def as_tensors(self) -> HeldValues:
+    def as_tensors(self) -> ReusableValues:
         """Return tensors for the recall pass; they share the arrays' memory but do not keep the arrays alive."""
         leaf_of: dict[int, Tensor] = {}  # keyed by array, so that equal nodes become one leaf
         tensors = {
             node.uid: leaf_of.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
             for node, value in self.values.items()
         }
-        return HeldValues(tensors, frozenset(self._equal))
+        return ReusableValues(tensors, frozenset(self._equal))
 
 
 def _find_equal(known: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:

@@ -31,7 +31,7 @@ from explorer.plan.passes.batch import Batch
 from explorer.plan.passes.buffers import Buffers
 from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.memory_format import MemoryFormat
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.passes.simplify import Simplify
 from explorer.plan.pipeline import PIPELINE
@@ -140,14 +140,14 @@ class Planned(NamedTuple):
     """A plan that is made otherwise than of roots and options, and what the program held of its values."""
 
     plan: Plan
-    held: HeldValues | None = None
+    held: ReusableValues | None = None
 
 
 def held(equal: bool = False) -> Planned:
     """A plan of a program of which a value is held, its own or that of an equal expression."""
     below = x @ w
     root = ex.tanh(below)
-    values = HeldValues({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
+    values = ReusableValues({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
     return Planned(plan([root * 2.0 + below], None, values), values)
 
 

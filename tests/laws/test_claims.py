@@ -17,7 +17,7 @@ from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
 from explorer.plan.passes import Inline
 from explorer.plan.passes.buffers import Buffers
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,
@@ -50,7 +50,7 @@ MODULES = (
 """they enter the checks"""
 
 
-def check(planned: Plan, held: HeldValues | None = None) -> None:
+def check(planned: Plan, held: ReusableValues | None = None) -> None:
     """Check each decision of a plan by its reason, and what is live at the end."""
     graph = planned.graph
     for number, decision in enumerate(graph.decisions):
@@ -155,7 +155,7 @@ def _changed(value: Any, nodes: list[ex.Expr]) -> Iterator[Any]:
         raise AssertionError(f"a fact of the kind {type(value).__name__}, of which no lie is known")
 
 
-def unnoticed(planned: Plan, held: HeldValues | None, reason: Reason) -> Iterator[str]:
+def unnoticed(planned: Plan, held: ReusableValues | None, reason: Reason) -> Iterator[str]:
     """The lies about decisions for a reason that their check does not notice."""
     graph = planned.graph
     nodes = [*graph.recorded, *[node for _, node in graph.added]]

@@ -28,20 +28,20 @@ class PartCall(Call):
     inlinable: ClassVar[bool] = False
 
 
-def divided_micros(call: MappedCall, types: Sequence[AnyType], together: float, network: Network) -> float:
+def divided_us(call: MappedCall, types: Sequence[AnyType], batched_us: float, network: Network) -> float:
     """Return the estimated µs of a mapped call that is divided among all workers, including messages.
 
-    ``types`` are the operands' types; ``together`` is the time in µs of all elements at once in one process. Operands
+    ``types`` are the operands' types; ``batched_us`` is the time in µs of all elements at once in one process. Operands
     that are not mapped are sent to every worker.
     """
     parts = part_count(call, network)
     # The largest part decides, because all parts run concurrently and the results wait for the last of them.
-    share = -(-call.size // parts) / call.size
+    fraction = -(-call.size // parts) / call.size
     pairs = zip(types, call.batched, strict=True)
-    operands = sum([type_.nbytes * (share if is_batched else 1.0) for type_, is_batched in pairs])
-    results = share * call.size * sum([output.type.nbytes for output in call.body.outputs])
+    operands = sum([type_.nbytes * (fraction if is_batched else 1.0) for type_, is_batched in pairs])
+    results = fraction * call.size * sum([output.type.nbytes for output in call.body.outputs])
     messages = 2 * network.latency + network.overhead + (operands + results) / network.bandwidth
-    return share * together + messages
+    return fraction * batched_us + messages
 
 
 def part_count(call: MappedCall, network: Network) -> int:
@@ -62,10 +62,10 @@ def divided_body(call: MappedCall, parts: int) -> Body:
 
 
 def _divided(call: MappedCall, parts: int) -> Body:
-    inside = Scope(call.label, "batch", None)
+    scope = Scope(call.label, "batch", None)
     origin = call.body.outputs[0]
-    bounds = [call.size * number // parts for number in range(parts + 1)]
-    with recording_at(inside, origin.code, origin.instruction):
+    bounds = [call.size * part // parts for part in range(parts + 1)]
+    with recording_at(scope, origin.code, origin.instruction):
         parameters = _parameters(call)
         # Part sizes differ by at most one, so that only two bodies are planned, however many workers there are.
         bodies = {size: _part_body(call, size) for size in {last - first for first, last in pairwise(bounds)}}
@@ -78,7 +78,7 @@ def _divided(call: MappedCall, parts: int) -> Body:
             ]
             columns.append(outputs_of(record(PartCall(body), tuple(rows)), len(body.outputs)))
         outputs = [concatenate(results) for results in zip(*columns, strict=True)]
-        return make_body(inside.name, parameters, (), tuple(outputs), inside)
+        return make_body(scope.name, parameters, (), tuple(outputs), scope)
 
 
 def _part_body(call: MappedCall, size: int) -> Body:

@@ -46,13 +46,13 @@ def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
 def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     """Trace the vectorized body; each node maps to its image, and whether the image has the batch axis."""
     inputs = (*body.parameters, *body.captured)
-    inside = Scope(f"{body.name} ×{size}", "batch", None)
-    scopes = {id(body.scope): inside}
+    batch_scope = Scope(f"{body.name} ×{size}", "batch", None)
+    scopes = {id(body.scope): batch_scope}
     images: dict[int, tuple[Expr, bool]] = {}
     parameters = []
     for node, is_batched in zip(inputs, batched, strict=True):
         type_ = batched_type(node.tensor_type, size) if is_batched else node.type
-        with recording_at(inside, node.code, node.instruction):
+        with recording_at(batch_scope, node.code, node.instruction):
             parameter = Parameter(type_, node.operation.label)()
         images[node.uid] = parameter, is_batched
         parameters.append(parameter)
@@ -67,7 +67,7 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
             images[node.uid] = node, False
             continue
         operands, flags = zip(*[images[operand.uid] for operand in node.operands], strict=True)
-        scope = rescope(node.scope, scopes, inside)
+        scope = rescope(node.scope, scopes, batch_scope)
         if not any(flags):
             images[node.uid] = make_replacement(node.operation, operands, node, scope), False
         elif isinstance(node.operation, Item):
@@ -80,10 +80,10 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     outputs = []
     for output in body.outputs:
         node, is_batched = images[output.uid]
-        with recording_at(inside, output.code, output.instruction):
+        with recording_at(batch_scope, output.code, output.instruction):
             # an output that depends on no batched operand is the same row for all
             outputs.append(node if is_batched else broadcast_to(node, (size, *node.shape)))
-    vectorized = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
+    vectorized = make_body(batch_scope.name, tuple(parameters), (), tuple(outputs), batch_scope)
     # A recording uses this to find the node of the vectorized body that computes a node of the function.
     vectorized.derived["members"] = {uid: node.uid for uid, (node, _) in images.items()}
     return vectorized
@@ -106,18 +106,18 @@ def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operan
     to the front in the results.
     """
     body = batch_body(call.body, size, batched)
-    inside = Scope(call.label, "batch", state.scope)
-    with recording_at(inside, *(state.origin or (None, 0))):
-        parameters = tuple([Parameter(node.type, f"x{place}")() for place, node in enumerate(operands)])
-        turned = [
+    batch_scope = Scope(call.label, "batch", state.scope)
+    with recording_at(batch_scope, *(state.origin or (None, 0))):
+        parameters = tuple([Parameter(node.type, f"x{index}")() for index, node in enumerate(operands)])
+        swapped = [
             _swapped(node) if is_batched and has_rows else node
             for node, is_batched, has_rows in zip(parameters, batched, call.batched, strict=True)
         ]
-        result = record(MappedCall(body, call.size, call.batched), tuple(turned))
+        result = record(MappedCall(body, call.size, call.batched), tuple(swapped))
         parts = result.type.parts if isinstance(result.type, TupleType) else ()
         outputs = [_swapped(record(item(index), (result,))) for index in range(len(parts))] or [_swapped(result)]
-        around = make_body(call.label, parameters, (), tuple(outputs), inside)
-    return record(Call(around), operands)
+        body_of_call = make_body(call.label, parameters, (), tuple(outputs), batch_scope)
+    return record(Call(body_of_call), operands)
 
 
 def _swapped(node: Expr) -> Expr:

@@ -47,14 +47,14 @@ def prepared(graph: PlanGraph) -> list[Expr]:
     """
     if not graph.has_parameters:
         return []
-    given_away = {root.uid for root in graph.roots}
+    returned = {root.uid for root in graph.roots}
     available = graph.available_before_run()
     constants: list[Expr] = []
     for node in graph.live:
         if node.uid in available:
             continue
-        if node.uid in given_away or any(operand.uid in given_away for operand in graph.inputs[node.uid]):
-            given_away.add(node.uid)
+        if node.uid in returned or any(operand.uid in returned for operand in graph.inputs[node.uid]):
+            returned.add(node.uid)
         elif is_constant(node, graph):
             constants.append(node)
     return constants

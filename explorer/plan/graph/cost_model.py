@@ -1,4 +1,4 @@
-"""Cost model: kernel times in µs, estimated from one reference table so that plans are the same on every machine.
+"""Cost model: kernel times in µs, estimated from one reference table, so that plans are the same on every machine.
 
 A kernel costs its start-up time plus the larger of arithmetic and memory traffic (the roofline model). This is crude
 but sufficient: the prices decide whether a thousand small kernels become one, where the alternatives differ by large
@@ -18,7 +18,7 @@ from explorer.core.recursion_limit import one_deeper
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """Prices of a machine; the defaults are those of the reference machine (two cores, NumPy, float32)."""
+    """Prices of a machine; the defaults are for the reference machine (two cores, NumPy, float32)."""
 
     call: float = 0.9
     """µs to start one kernel, which includes reading operands and NumPy's dispatch"""
@@ -53,10 +53,10 @@ def kernel_cost(
         return call_cost(operation, cost_model)
     # Every operand counts as read from memory: which of them are still cached depends on the order, which is chosen
     # later, from these prices.
-    moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
+    traffic = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
-    return (cost_model.call if call else 0.0) + max(work, moved / cost_model.bandwidth)
+    return (cost_model.call if call else 0.0) + max(work, traffic / cost_model.bandwidth)
 
 
 def call_cost(operation: Call, cost_model: CostModel) -> float:
@@ -72,11 +72,11 @@ def body_cost(body: Body, cost_model: CostModel) -> float:
     with measured and with reference prices may share a body.
     """
     key = "cost", cost_model
-    known: float | None = body.derived.get(key)
-    if known is None:
+    cached: float | None = body.derived.get(key)
+    if cached is None:
         with one_deeper(f"a price of {body.name}"):
-            known = body.derived[key] = sum([_price_inside(node, cost_model) for node in body.nodes])
-    return known
+            cached = body.derived[key] = sum([_price_inside(node, cost_model) for node in body.nodes])
+    return cached
 
 
 def _price_inside(node: Expr, cost_model: CostModel) -> float:
@@ -100,13 +100,17 @@ def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_CO
         return 0.0
     # Separate operations each wait for the slower of arithmetic and memory; in one kernel, the arithmetic of one
     # overlaps the memory traffic of the other.
-    work = moved = apart = 0.0
+    arithmetic = traffic = separate = 0.0
     for node in (operand, reader):
         rate = cost_model.product_flops if node.operation.name in PRODUCTS else cost_model.flops
-        alone = node.operation.flops(node.type, *[below.type for below in node.operands]) / rate
-        carried = (node.type.nbytes + sum([below.type.nbytes for below in node.operands])) / cost_model.bandwidth
-        work, moved, apart = work + alone, moved + carried, apart + max(alone, carried)
-    return max(0.0, apart - max(work, moved - 2 * operand.type.nbytes / cost_model.bandwidth))
+        arithmetic_us = node.operation.flops(node.type, *[source.type for source in node.operands]) / rate
+        traffic_us = (node.type.nbytes + sum([source.type.nbytes for source in node.operands])) / cost_model.bandwidth
+        arithmetic, traffic, separate = (
+            arithmetic + arithmetic_us,
+            traffic + traffic_us,
+            separate + max(arithmetic_us, traffic_us),
+        )
+    return max(0.0, separate - max(arithmetic, traffic - 2 * operand.type.nbytes / cost_model.bandwidth))
 
 
 def result_bytes(node: Expr) -> int:

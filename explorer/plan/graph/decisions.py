@@ -30,13 +30,13 @@ class PlanDecision:
     reason: Reason
     facts: Facts
     subjects: list[Expr]
-    """the nodes that it is about"""
+    """nodes that the decision concerns"""
     produced: tuple[Expr, ...] = ()
-    """the nodes that replace them"""
+    """nodes that replace the subjects"""
     rule_index: int = 0
     """the rule's position in its chain"""
     estimated_cost_us: float | None = None
-    """estimated cost in µs of a declined decision, as its rule reports it; None: see `cost_us`"""
+    """estimated cost in µs of a declined decision, if its rule reports one; see `cost_us`"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
     """(operand, reader) for a decision not to fuse: values that are written to memory and read again"""
 
@@ -64,9 +64,9 @@ class PlanDecision:
         facts = self.facts
         if self.estimated_cost_us is not None:
             return self.estimated_cost_us
-        for dear, cheap in (("separate_us", "together_us"), ("before_us", "after_us")):
-            if dear in facts and cheap in facts:
-                return max(0.0, float(facts[dear] - facts[cheap]))
+        for slower, faster in (("separate_us", "together_us"), ("before_us", "after_us")):
+            if slower in facts and faster in facts:
+                return max(0.0, float(facts[slower] - facts[faster]))
         if self.unfused_edges:
             return sum([split_cost(operand, reader) for operand, reader in self.unfused_edges])
         return sum([kernel_cost(node, node.operands) for node in self.subjects])

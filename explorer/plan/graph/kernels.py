@@ -80,13 +80,14 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
-    """Price an operation that is its own kernel: a view, a call that was not inlined, or any other."""
+    """Return the cost of an operation that is its own kernel: a view, a call that was not inlined, or any other
+    operation."""
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # one kernel runs its body, with working memory for the body
-        known = graph.notes(BodySchedules)
-        schedules = [known[id(body)] for body in node.operation.planned_bodies]
+        body_schedules = graph.notes(BodySchedules)
+        schedules = [body_schedules[id(body)] for body in node.operation.planned_bodies]
         # The body's peak includes its outputs, which are the call's result; a mapped call copies them into its own.
         # Only one body runs at a time.
         outputs = 0 if isinstance(node.operation, MappedCall) else size
@@ -98,10 +99,10 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
 
 
 def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: CostModel, patterns: _Patterns) -> Kernel:
-    """Return the kernel of a group; its pattern refers to operands by index, members from 0 up, inputs from −1 down."""
+    """Return the kernel of a group. Its pattern refers to operands by index: members from 0 up, inputs from −1 down."""
     inputs = graph.inputs
     # Refer to operands by index, not by node: kernels with one pattern differ only in their nodes.
-    places: dict[int, int] = {}
+    index_of: dict[int, int] = {}
     reads: list[Expr] = []
     key: list[Any] = []
     # The key linearizes the tree: two groups have the same key exactly if the same operations read operands of the same
@@ -109,13 +110,13 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
     for index, member in enumerate(members):
         key.append(member.operation)
         for operand in inputs[member.uid]:
-            place = places.get(operand.uid)
-            if place is None:
+            index_in_key = index_of.get(operand.uid)
+            if index_in_key is None:
                 reads.append(operand)
-                places[operand.uid] = place = -len(reads)
+                index_of[operand.uid] = index_in_key = -len(reads)
                 key.append(operand.type)
-            key.append(place)
-        places[member.uid] = index
+            key.append(index_in_key)
+        index_of[member.uid] = index
     pattern = patterns.get(tuple(key))
     if pattern is None:
         pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
@@ -128,7 +129,8 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
 def _cost_of_fused(
     members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel
 ) -> tuple[KernelCost, Blocks]:
-    """Price a group: each operation costs a call, but memory traffic is counted only for the inputs and the result."""
+    """Return cost and blocks of a group: each operation costs a call, but only inputs and result count as memory
+    traffic."""
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = temporaries = 0
     for member in members:
@@ -136,12 +138,12 @@ def _cost_of_fused(
         flops += member.operation.flops(member.type, *types)
         # Steps run one after another, so only the largest temporary exists at a time.
         temporaries = max(temporaries, workspace_of(member.operation, *types))
-    moved = sum([read.type.nbytes for read in reads]) + size
+    traffic = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + temporaries
     # Count one start for each operation, because NumPy's function is still called for each of them on every block.
-    estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
+    estimate = cost_model.call * len(members) + max(flops / rate, traffic / cost_model.bandwidth)
     return KernelCost(flops, size, estimate, workspace, blocks.scratch), blocks
 
 

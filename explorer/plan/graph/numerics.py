@@ -6,13 +6,13 @@ single switch; here each rewrite is its own decision, and the default level appl
 The classes, the strictest first:
 
 - ``exact``: the same bits, with the signs of zero, NaN and infinities.
-- ``rounding``: the same terms in the same order. The error is a few units in the last place of the result, or that of
-  operands that differ in their last place; a zero may have the other sign. Nothing overflows, underflows or cancels
-  that did not do so before. Most of these rules are more accurate than what was written.
-- ``reordering``: terms are added in another order where no user wrote one: inside a reduction or a product, in the
-  accumulation of a gradient, in the contraction of a batch. The error is at most n · eps · Σ|terms|.
+- ``rounding``: the same terms in the same order. The error is a few units in the last place of the result, or the error
+  caused by operands that differ in their last place. A zero may have the other sign. No value overflows, underflows or
+  cancels unless it did before. Most of these rules are more accurate than what was written.
+- ``reordering``: terms are added in another order if the program specifies none: inside a reduction or a product, in
+  the accumulation of a gradient, in the contraction of a batch. The error is at most n · eps · Σ|terms|.
 - ``reassociating``: anything else, such as (x @ W) · s computed as x @ (W · s). It may overflow, underflow or cancel
-  where the program as written does not.
+  although the program as written does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Numerics: TypeAlias = Literal["exact", "rounding", "reordering", "reassociating"
 """class of changes that a rewrite makes to numbers"""
 CLASSES: tuple[Numerics, ...] = get_args(Numerics)
 Level: TypeAlias = Literal["safe", "fast"]
-"""what a plan allows: "safe" is all classes except reassociating, "fast" is all of them"""
+"""changes that a plan allows: "safe" is all classes except reassociating, "fast" is all of them"""
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 EFFECTS: dict[str, str] = {

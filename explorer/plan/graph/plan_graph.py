@@ -1,8 +1,8 @@
 """The graph that passes work on: its live nodes, the substitutions made so far, and the decisions that explain them.
 
 Nothing is rebuilt when a node is replaced, because operands are read through the substitutions. A replacement deep in a
-graph therefore costs nothing above it, a user's expressions never change, and every substitution carries the number of
-its decision. From these numbers the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
+graph therefore costs nothing above it, a user's expressions never change, and every substitution stores the index of
+its decision. From these indices the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
 
 Every pass and every rule reads and writes this graph. Between two refreshes its tables may be stale: ``live`` and
 ``inputs`` come from the last walk, and ``users`` may overcount the readers of a node but never undercounts them.
@@ -51,7 +51,7 @@ class PlanGraph:
         self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
         """(stage, rule, reason, facts) → the decision, and the uids of its subjects"""
         self.numerics, self.inference = numerics, inference
-        """what rules may do to numbers, and whether weights are known and constant, so that rules may read them"""
+        """permitted changes to numbers; whether weights are known and constant, so that rules may read them"""
         self.recorded_roots = tuple(roots)
         self.replaced: dict[int, Expr] = {}
         """uid → the node that replaces it, which may itself have been replaced: see `resolve`"""
@@ -78,9 +78,9 @@ class PlanGraph:
         """uid → whether the node depends on no parameter; filled in on demand (plan/graph/constancy.py)"""
         self._notes: dict[type, Any] = {}
         self.current_node: Expr | None = None
-        """the node at which a rule is being asked"""
+        """the node that rules are currently matched against"""
         self.consumer_queries: set[int] = set()
-        """uids of nodes at which rules asked for the number of readers of a value"""
+        """uids of nodes at which rules counted the readers of a value"""
         self.fused: dict[int, int] = {}
         """uid of a node in a kernel → the decision that placed it there"""
         self._dead: set[int] = set()
@@ -94,7 +94,7 @@ class PlanGraph:
         self.introduced.update(self.inputs)
         kinds = {type(node.operation) for node in self.live}
         self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
-        """whether some values are passed at each run; values that depend on none of them are computed once for all runs
+        """whether some values are passed at each run; values that depend on no parameter are computed once for all runs
         """
         self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
@@ -136,9 +136,9 @@ class PlanGraph:
             found = self._notes[kind] = kind()
         return found
 
-    def note(self, made: object) -> None:
+    def note(self, notes: object) -> None:
         """Store an object as the notes of its class."""
-        self._notes[type(made)] = made
+        self._notes[type(notes)] = notes
 
     def resolve(self, node: Expr) -> Expr:
         """Return the node that currently replaces another one, or the node itself if it was not replaced.
@@ -172,7 +172,8 @@ class PlanGraph:
     def consumers(self, node: Expr) -> int:
         """Return the number of operand slots and roots that read a node; exact after a refresh, else an upper bound.
 
-        The pass `Simplify` records where a rule asked, because only there can the answer change in the next sweep.
+        The pass `Simplify` records the nodes at which a rule calls this, because only their answers can change in the
+        next sweep.
         """
         if self.current_node is not None:
             self.consumer_queries.add(self.current_node.uid)
@@ -216,10 +217,9 @@ class PlanGraph:
         for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
         # Reuse the operands of the last walk: only nodes replaced since then have to be resolved.
-        before, replaced, resolve = self.inputs, self.replaced, self.resolve
-        # Resolve all of them to the end first, so that two replacements of one node since the last walk take one
-        # look-up.
-        since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
+        last_inputs, replaced, resolve = self.inputs, self.replaced, self.resolve
+        # Resolve them completely first, so that two replacements of one node since the last walk need one look-up.
+        replaced_since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
         finished: set[int] = set()
         pop, push, finish, count, mark = pending.pop, pending.append, live.append, users.get, finished.add
@@ -233,28 +233,28 @@ class PlanGraph:
             uid = node.uid
             if uid in inputs:
                 continue
-            operands, changed = before.get(uid), since
+            operands, replacements = last_inputs.get(uid), replaced_since
             if operands is None:
-                operands, changed = node.operands, replaced
+                operands, replacements = node.operands, replaced
             if not operands:
                 inputs[uid] = operands
                 finish(node)
                 mark(uid)
                 continue
-            if changed:
+            if replacements:
                 for operand in operands:
-                    if operand.uid in changed:
+                    if operand.uid in replacements:
                         operands = tuple([resolve(operand) for operand in operands])
                         break
             inputs[uid] = operands
             push(node)
             push(None)
             for operand in reversed(operands):
-                other = operand.uid
-                users[other] = count(other, 0) + 1
-                if other not in inputs:
+                operand_uid = operand.uid
+                users[operand_uid] = count(operand_uid, 0) + 1
+                if operand_uid not in inputs:
                     push(operand)
-                elif other not in finished:
+                elif operand_uid not in finished:
                     raise _cycle(self, node, operand)
         self.inputs, self.users, self.live, self._readers = inputs, users, live, None
         self._refreshed = len(self.substitutions)
@@ -269,12 +269,12 @@ class PlanGraph:
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
     ) -> int:
-        """Record an applied decision; return its number, which `substitute` and `add_nodes` expect.
+        """Record an applied decision; return its index, which `substitute` and `add_nodes` expect.
 
         ``rule`` is the rule, the pass or its RuleInfo; ``facts`` fill in the reason's sentence; ``produced`` are the
         nodes that replace the subjects.
         """
-        self._enter(rule, True, reason, facts, list(subjects), produced)
+        self._add_decision(rule, True, reason, facts, list(subjects), produced)
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
@@ -301,18 +301,18 @@ class PlanGraph:
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:
-            entry = self._declined[key] = self._enter(rule, False, reason, facts, []), set()
-        decision, known = entry
-        # A sweep may ask again at the same node, whose cost counts once.
-        if estimated_cost_us is not None and subjects[0].uid not in known:
+            entry = self._declined[key] = self._add_decision(rule, False, reason, facts, []), set()
+        decision, subject_uids = entry
+        # A sweep may visit a node twice, whose cost counts once.
+        if estimated_cost_us is not None and subjects[0].uid not in subject_uids:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         for subject in subjects:
-            if subject.uid not in known:
-                known.add(subject.uid)
+            if subject.uid not in subject_uids:
+                subject_uids.add(subject.uid)
                 decision.subjects.append(subject)
         return decision
 
-    def _enter(
+    def _add_decision(
         self,
         rule: Decider,
         applied: bool,
@@ -354,9 +354,9 @@ class PlanGraph:
         """
         _check_substitution(self, decision, old, new)
         if new.uid not in self.introduced:
-            known = self.introduced
-            fresh = reachable([new], stop=lambda node: node.uid in known)
-            self.add_nodes(decision, [node for node in fresh if node.uid not in known], old)
+            introduced = self.introduced
+            fresh = reachable([new], stop=lambda node: node.uid in introduced)
+            self.add_nodes(decision, [node for node in fresh if node.uid not in introduced], old)
         self._changed = True
         self.replaced[old.uid] = new
         # `replaced` returns the current replacement and loses intermediate steps when paths are compressed; this list
@@ -380,8 +380,8 @@ class PlanGraph:
             for operand in self.operands(pending.pop()):
                 # Stop at nodes that are still read, so that each node is visited once in its life, when its last reader
                 # disappears.
-                left = users[operand.uid] = users.get(operand.uid, 1) - 1
-                if left == 0 and operand.uid not in dead:
+                remaining = users[operand.uid] = users.get(operand.uid, 1) - 1
+                if remaining == 0 and operand.uid not in dead:
                     dead.add(operand.uid)
                     pending.append(operand)
 
@@ -395,15 +395,15 @@ class PlanGraph:
         pairs = [*pairs]
         for old, new in pairs:
             _check_substitution(self, decision, old, new)
-        before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
-        self.introduced.update(after)
+        old_uids, new_uids = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
+        self.introduced.update(new_uids)
         self.added += [(decision, new) for _, new in pairs]
         self.removed += [(decision, old) for old, _ in pairs]
         self.substitutions += [(decision, old, new) for old, new in pairs]
-        self.replaced.update(zip(before, [new for _, new in pairs], strict=True))
-        ranks.update(zip(after, [ranks.get(uid, uid) for uid in before], strict=True))
-        users.update(zip(after, [users.pop(uid, 0) for uid in before], strict=True))
-        self._dead.update(before)
+        self.replaced.update(zip(old_uids, [new for _, new in pairs], strict=True))
+        ranks.update(zip(new_uids, [ranks.get(uid, uid) for uid in old_uids], strict=True))
+        users.update(zip(new_uids, [users.pop(uid, 0) for uid in old_uids], strict=True))
+        self._dead.update(old_uids)
 
     def fuse(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
         """Make live nodes, producers first, run as one kernel, whose result is the value of the last node.
@@ -485,25 +485,25 @@ def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> N
 
 def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
     """Return the rule that a kernel of some nodes would break, and a fix; "" if it breaks none."""
-    inputs, inside = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
+    inputs, member_uids = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
     for node in members:
         if not isinstance(node, Expr) or node.uid not in inputs or node.uid in graph.replaced:
             return f"members must be live nodes, and {node!r:.80} is none", "take them from graph.live"
         if node.uid in graph.fused:
-            other = graph.decider(graph.fused[node.uid])
+            other_pass = graph.decider(graph.fused[node.uid])
             fix = "let one pass fuse: yours in the place of ex.passes.Fuse()"
-            return f"a node must be in one kernel, and {node.label} is in one of {other}", fix
-    if len(inside) < max(2, len(members)):
+            return f"a node must be in one kernel, and {node.label} is in one of {other_pass}", fix
+    if len(member_uids) < max(2, len(members)):
         return "a kernel must have two operations or more, each once", "fuse members only if there are several"
     reads: dict[int, int] = {}
-    before: set[int] = set()
+    visited: set[int] = set()
     for node in members:
         for operand in inputs[node.uid]:
-            if operand.uid in inside:
+            if operand.uid in member_uids:
                 reads[operand.uid] = reads.get(operand.uid, 0) + 1
-                if operand.uid not in before:
+                if operand.uid not in visited:
                     return f"operands must come first, and {node.label} reads {operand.label}", "sort the members"
-        before.add(node.uid)
+        visited.add(node.uid)
     for node in members[:-1]:
         # More readers than within the kernel: one is outside, or the node is a root.
         if reads.get(node.uid, 0) < graph.users[node.uid]:

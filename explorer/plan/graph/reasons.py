@@ -101,14 +101,14 @@ class Reason:
     change: str = ""
     """the change to the program that would lead to another decision; "" if there is none"""
     numerics: Numerics | None = None
-    """what the rewrite does to numbers in this case; None: as its rule or pass declares"""
+    """effect of the rewrite on numbers in this case; None: the class that its rule or pass declares"""
     owner: type | None = field(default=None, init=False, repr=False)
     """the class that declares it, and the attribute's name"""
     attribute: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
-        rest = FIELD.sub("", self.sentence)
-        if "{" in rest or "}" in rest:
+        text_between_fields = FIELD.sub("", self.sentence)
+        if "{" in text_between_fields or "}" in text_between_fields:
             raise DeclarationError(
                 f"the reason {self.code!r} with the sentence {self.sentence!r}",
                 rule="a field of a sentence must be {fact}, {count:noun} or {count:singular|plural}",
@@ -208,7 +208,7 @@ class Applied:
 @named_methods
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Answer of a rule that recognises the structure but keeps it, for a coded reason. Example: see ``ex.Rule``."""
+    """Answer of a rule that recognises its structure but keeps it, with a coded reason. Example: see ``ex.Rule``."""
 
     code: str
     reason: str | Reason

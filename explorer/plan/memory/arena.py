@@ -13,7 +13,7 @@ from typing import NamedTuple
 from explorer.plan.memory.buffer_assignment import BufferAssignment
 from explorer.plan.schedule.schedule import OrderedKernels, align_up
 
-_MEETINGS = 200_000
+_MAX_OVERLAPS = 200_000
 """number of pairs of simultaneously live results, in addition to eight per kernel, up to which results are packed;
 beyond it, finding gaps takes too long"""
 
@@ -38,10 +38,11 @@ def side_by_side(assignment: BufferAssignment) -> Offsets:
     return Offsets(assignment.buffers, results, scratch, tuple(sizes), starts[-1])
 
 
-def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) -> Offsets | None:
-    """Place results and scratch memory wherever they fit; None if that takes at least ``below`` bytes, or too long.
+def packed(ordered: OrderedKernels, assignment: BufferAssignment, limit_bytes: int) -> Offsets | None:
+    """Place results and scratch memory wherever they fit; return None if that takes at least ``limit_bytes``, or too
+    long.
 
-    Results at the same offset share a buffer, which has the number of the first of them.
+    Results at the same offset share a buffer, numbered by the first of them.
     """
     spans: list[list[int]] = []
     span_of_kernel: list[tuple[int, int]] = []
@@ -65,17 +66,17 @@ def packed(ordered: OrderedKernels, assignment: BufferAssignment, below: int) ->
         for node in assignment.frees[index]:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index
-    packing = pack([Span(*span) for span in spans], _MEETINGS + 8 * len(ordered.kernels))
+    packing = pack([Span(*span) for span in spans], _MAX_OVERLAPS + 8 * len(ordered.kernels))
     # Side-by-side buffers are easier to follow, so packing must save something.
-    if packing is None or packing[1] >= below:
+    if packing is None or packing[1] >= limit_bytes:
         return None
     offsets, arena = packing
     buffers, results, scratch = [[-1] * len(ordered.kernels) for _ in range(3)]
-    numbers: dict[int, int] = {}
+    buffer_at: dict[int, int] = {}
     sizes: list[int] = []
     for index, span in span_of_kernel:
         results[index] = offsets[span]
-        buffer = buffers[index] = numbers.setdefault(offsets[span], len(numbers))
+        buffer = buffers[index] = buffer_at.setdefault(offsets[span], len(buffer_at))
         if buffer == len(sizes):
             sizes.append(0)
         sizes[buffer] = max(sizes[buffer], spans[span][0])
@@ -92,7 +93,7 @@ class Span(NamedTuple):
     last: int
 
 
-_QUICK, _NEAR = 20_000, 1.05
+_MAX_EXHAUSTIVE, _TOLERANCE = 20_000, 1.05
 """number of pairs of overlapping spans up to which all orders are tried; beyond it, the search stops at an arena of at
 most 1.05 times the lower bound"""
 
@@ -108,35 +109,35 @@ def pack(spans: Sequence[Span], limit: int) -> tuple[list[int], int] | None:
 
     Example: ``pack([Span(64, 0, 1), Span(128, 1, 2), Span(64, 2, 3)], 100)`` is ``([128, 0, 128], 192)``.
     """
-    meeting = _meetings(spans, limit)
-    if meeting is None:
+    overlaps = _overlaps(spans, limit)
+    if overlaps is None:
         return None
     # Each pair appears in two lists.
-    quick = sum(map(len, meeting)) <= 2 * _QUICK
-    enough = most_alive(spans) * (1.0 if quick else _NEAR)
+    is_exhaustive = sum(map(len, overlaps)) <= 2 * _MAX_EXHAUSTIVE
+    target_size = peak_bytes(spans) * (1.0 if is_exhaustive else _TOLERANCE)
     best: tuple[list[int], int] | None = None
     for key in _ORDERS:
         keys = [key(span) for span in spans]
-        offsets, size = _greedy(spans, sorted(range(len(spans)), key=keys.__getitem__), meeting)
+        offsets, size = _greedy(spans, sorted(range(len(spans)), key=keys.__getitem__), overlaps)
         if best is None or size < best[1]:
             best = offsets, size
-        if size <= enough:
+        if size <= target_size:
             break
     return best
 
 
-def most_alive(spans: Iterable[Span]) -> int:
+def peak_bytes(spans: Iterable[Span]) -> int:
     """Return the peak of bytes in use, a lower bound for any layout."""
-    change: dict[int, int] = {}
+    change_at: dict[int, int] = {}
     for span in spans:
-        change[span.first] = change.get(span.first, 0) + span.size
+        change_at[span.first] = change_at.get(span.first, 0) + span.size
         # The interval includes both ends, so the span ends one moment later.
-        change[span.last + 1] = change.get(span.last + 1, 0) - span.size
-    alive = most = 0
-    for moment in sorted(change):
-        alive += change[moment]
-        most = max(most, alive)
-    return most
+        change_at[span.last + 1] = change_at.get(span.last + 1, 0) - span.size
+    live = peak = 0
+    for moment in sorted(change_at):
+        live += change_at[moment]
+        peak = max(peak, live)
+    return peak
 
 
 def _by_size(span: Span) -> tuple[int, ...]:
@@ -154,9 +155,9 @@ def _by_length(span: Span) -> tuple[int, ...]:
 _ORDERS: tuple[Callable[[Span], tuple[int, ...]], ...] = (_by_size, _by_area, _by_length)
 
 
-def _meetings(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
-    """Return for each span those whose times overlap it; None if there are more than ``limit`` pairs."""
-    meeting: list[list[int]] = [[] for _ in spans]
+def _overlaps(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
+    """Return for each span the spans whose lifetimes overlap it; None if there are more than ``limit`` pairs."""
+    overlaps: list[list[int]] = [[] for _ in spans]
     alive: list[int] = []
     pairs = 0
     # Sweep over the start times, so that only spans that overlap in time are compared, not all pairs.
@@ -167,27 +168,27 @@ def _meetings(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
         if pairs > limit:
             return None
         for other in alive:
-            meeting[other].append(index)
-        meeting[index].extend(alive)
+            overlaps[other].append(index)
+        overlaps[index].extend(alive)
         alive.append(index)
-    return meeting
+    return overlaps
 
 
-def _greedy(spans: Sequence[Span], order: Sequence[int], meeting: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+def _greedy(spans: Sequence[Span], order: Sequence[int], overlaps: Sequence[Sequence[int]]) -> tuple[list[int], int]:
     """Place spans one after another, each into the smallest gap that fits; return offsets and the arena's bytes."""
     offsets = [-1] * len(spans)
     end = 0
     for index in order:
         size = spans[index].size
         # Gaps between placed spans in use at the same time, in offset order; there is always space after the last one.
-        taken = sorted([(offsets[other], spans[other].size) for other in meeting[index] if offsets[other] >= 0])
-        at, place, smallest = 0, -1, 0
-        for start, length in taken:
+        occupied = sorted([(offsets[other], spans[other].size) for other in overlaps[index] if offsets[other] >= 0])
+        gap_start, chosen_start, smallest_gap = 0, -1, 0
+        for start, length in occupied:
             # Negative if placed spans overlap in offsets, as those not in use simultaneously may.
-            gap = start - at
-            if gap >= size and (place < 0 or gap < smallest):
-                place, smallest = at, gap
-            at = max(at, start + length)
-        offsets[index] = place if place >= 0 else at
+            gap = start - gap_start
+            if gap >= size and (chosen_start < 0 or gap < smallest_gap):
+                chosen_start, smallest_gap = gap_start, gap
+            gap_start = max(gap_start, start + length)
+        offsets[index] = chosen_start if chosen_start >= 0 else gap_start
         end = max(end, offsets[index] + size)
     return offsets, end

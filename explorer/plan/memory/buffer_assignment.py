@@ -1,4 +1,4 @@
-"""Buffer assignment: a result overwrites a dying operand, or takes the smallest free buffer that fits.
+"""Buffer assignment: a result overwrites an operand in its last use, or uses the smallest free buffer that fits.
 
 The algorithm is best fit in one pass over the ordered kernels: the buffer of a dead value returns to a sorted list of
 free buffers. Buffers are numbered before offsets are chosen (plan/memory/arena.py), because a plan is easier to follow
@@ -37,21 +37,21 @@ class BufferAssignment(NamedTuple):
 
 
 def assign_buffers(
-    ordered: OrderedKernels, number_of: Mapping[int, int], updates: Mapping[int, Expr]
+    ordered: OrderedKernels, kernel_of: Mapping[int, int], updates: Mapping[int, Expr]
 ) -> BufferAssignment:
     """Assign results to buffers and scratch memory to slots.
 
-    ``number_of`` maps the uids of results that own memory to the numbers of their kernels. It contains no views, no
+    ``kernel_of`` maps the uids of results that own memory to the numbers of their kernels. It contains no views, no
     constants, whose results are kept outside the arena, and no ``updates``, which overwrite a parameter.
     """
     kernels, runs_until = ordered.kernels, ordered.runs_until
     # Reading a view counts as reading its owner: a buffer is free once the last view of it has been read.
-    owner_of, last_uses, kept = live_ranges(ordered)
-    ending: dict[int, list[tuple[Expr, LastUse]]] = {}
+    owner_of, last_uses, returned = live_ranges(ordered)
+    last_reads: dict[int, list[tuple[Expr, LastUse]]] = {}
     """kernel → memory that it is the last to read"""
     for uid, use in last_uses.items():
-        if uid in number_of and uid not in kept:
-            ending.setdefault(use.reader, []).append((kernels[number_of[uid]].result, use))
+        if uid in kernel_of and uid not in returned:
+            last_reads.setdefault(use.reader, []).append((kernels[kernel_of[uid]].result, use))
     dying: dict[int, list[Expr]] = {}
     """kernel → memory that is dead once it has ended"""
     buffers = [-1] * len(kernels)
@@ -64,32 +64,32 @@ def assign_buffers(
     """chain → the buffer that it freed last; if several chains run concurrently, reusing it waits for no other chain"""
     is_parallel = runs_until != tuple(range(len(kernels)))
     for index, kernel in enumerate(kernels):
-        result, last = kernel.nodes[-1], ending.get(index, ())
+        result, last = kernel.nodes[-1], last_reads.get(index, ())
         uid, overwritten = result.uid, None
         reuses[index] = updates.get(uid)
-        may_die = uid in number_of and uid not in kept
-        if may_die:
+        is_temporary = uid in kernel_of and uid not in returned
+        if is_temporary:
             if last:
                 # All other readers of the operand must have ended, not only begun, before this kernel begins.
-                dead = [read for read, use in last if use.before < index]
-                overwritten = _in_place(kernel, dead, owner_of, kernels, buffers, number_of)
+                overwritable = [read for read, use in last if use.before < index]
+                overwritten = _in_place(kernel, overwritable, owner_of, kernels, buffers, kernel_of)
             if overwritten is not None:
                 reuses[index] = overwritten
-                buffers[index] = buffers[number_of[overwritten.uid]]
+                buffers[index] = buffers[kernel_of[overwritten.uid]]
                 needs[uid] = needs[overwritten.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
                 # Exclude calls, which return results of their body, and devices, which have their own memory.
                 size = needs[uid] = aligned_size(result.type)
-                buffers[index] = _take(size, sizes, free, freed_by.get(ordered.chains[index], -1))
+                buffers[index] = _take_buffer(size, sizes, free, freed_by.get(ordered.chains[index], -1))
         # An overwritten operand is dead at once: its buffer becomes the result's, and is not freed below.
         for read, use in last:
             dying.setdefault(index if read is overwritten else use.dead, []).append(read)
-        if may_die and uid not in last_uses:
+        if is_temporary and uid not in last_uses:
             dying.setdefault(runs_until[index], []).append(result)
         freed = tuple(dying.pop(index, ()))
         frees.append(freed)
         for node in freed:
-            buffer = buffers[number_of[node.uid]]
+            buffer = buffers[kernel_of[node.uid]]
             if node is not overwritten and buffer >= 0:
                 # Sorted by size, then by number, because the choice must not depend on the order in which buffers
                 # became free.
@@ -122,33 +122,33 @@ def _in_place(
     owner_of: Mapping[int, Expr],
     kernels: Sequence[Kernel],
     buffers: Sequence[int],
-    number_of: Mapping[int, int],
+    kernel_of: Mapping[int, int],
 ) -> Expr | None:
     """Return a dying operand that the result can overwrite, of which no other operand is a view."""
     result = kernel.result
     if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
         return None
     for read in dying:
-        number = number_of[read.uid]
-        is_same_format = kernels[number].channels_last == kernel.channels_last
+        kernel_index = kernel_of[read.uid]
+        is_same_format = kernels[kernel_index].channels_last == kernel.channels_last
         # With equal types both have the same size, and each element is read before it is overwritten.
-        if read.type is result.type and buffers[number] >= 0 and is_same_format:
-            readers = [other for other in kernel.reads if owner_of.get(other.uid, other) is read]
+        if read.type is result.type and buffers[kernel_index] >= 0 and is_same_format:
+            readers = [operand for operand in kernel.reads if owner_of.get(operand.uid, operand) is read]
             if len(readers) == 1 and readers[0] is read:
                 return read
     return None
 
 
-def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: int) -> int:
-    """Take the smallest free buffer that fits, if tied the ``preferred`` one, or add one. Return its number."""
-    at = bisect.bisect_left(free, (size, -1))
-    if at < len(free):
+def _take_buffer(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: int) -> int:
+    """Return the smallest free buffer that fits (the ``preferred`` one among equal sizes), or a new buffer."""
+    best = bisect.bisect_left(free, (size, -1))
+    if best < len(free):
         # Among equal buffers prefer the one that this chain freed itself: reusing it waits for no other chain.
-        if preferred >= 0 and sizes[preferred] == free[at][0]:
-            place = bisect.bisect_left(free, (sizes[preferred], preferred))
-            if place < len(free) and free[place][1] == preferred:
-                at = place
-        return free.pop(at)[1]
+        if preferred >= 0 and sizes[preferred] == free[best][0]:
+            preferred_index = bisect.bisect_left(free, (sizes[preferred], preferred))
+            if preferred_index < len(free) and free[preferred_index][1] == preferred:
+                best = preferred_index
+        return free.pop(best)[1]
     sizes.append(size)
     return len(sizes) - 1
 
@@ -175,8 +175,8 @@ class LiveRanges(NamedTuple):
     """uid of a result → the node that owns its memory: itself, or for a view the viewed node"""
     last_uses: dict[int, LastUse]
     """uid of an owner → the end of its live range; nodes without readers are absent"""
-    kept: set[int]
-    """uids of owners whose memory holds a requested result, which is returned to the caller and never dies"""
+    returned: set[int]
+    """uids of owners whose memory contains a requested result, which is returned to the caller and stays live"""
 
 
 def live_ranges(ordered: OrderedKernels) -> LiveRanges:
@@ -197,5 +197,5 @@ def live_ranges(ordered: OrderedKernels) -> LiveRanges:
                 # A kernel that reads two views of one value is one reader and not its own predecessor.
                 before = use.before if use.reader == index else use.dead
                 last_uses[uid] = LastUse(index, max(use.dead, runs_until), before)
-    kept = {owner_of[root.uid].uid for root in ordered.roots if root.uid in owner_of}
-    return LiveRanges(owner_of, last_uses, kept)
+    returned = {owner_of[root.uid].uid for root in ordered.roots if root.uid in owner_of}
+    return LiveRanges(owner_of, last_uses, returned)

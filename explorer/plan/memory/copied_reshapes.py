@@ -21,7 +21,7 @@ from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.schedule.schedule import Kernel
 
 _VIEWS = (Reshape, Transpose, BroadcastTo, Slice, Index0, StopGradient)
-"""views whose strides NumPy can compute; those of custom views are known only in a run"""
+"""views whose strides NumPy can compute; strides of custom views are known only in a run"""
 
 
 class _Layout(NamedTuple):

@@ -38,7 +38,7 @@ _METHOD = (
 
 @dataclass(frozen=True)
 class Algorithms(Pass):
-    """Compute 3×3 convolutions with fewer products (Winograd), where that is faster; the last bits differ.
+    """Compute 3×3 convolutions with fewer multiplications (Winograd) if that is faster; the last bits may differ.
 
     A NaN or ∞ among the pixels affects every result of its tile, while the direct algorithm affects only results whose
     window contains it.
@@ -104,28 +104,28 @@ class Algorithms(Pass):
         return any(isinstance(node.operation, Conv2d) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace the convolutions for which Winograd pays off; those of one shape share a decision."""
-        chosen: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
+        """Replace the convolutions for which Winograd pays off; convolutions of one shape share a decision."""
+        alike_convolutions: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
         for node in graph.live:
             operation = node.operation
             # Compare the class itself: WinogradConv2d and custom convolutions are subclasses with their own kernels.
             if type(operation) is Conv2d and self._fits(node, operation, graph):
                 images, filters = graph.inputs[node.uid]
-                chosen[operation, images.type, filters.type].append(node)
-        for nodes in chosen.values():
+                alike_convolutions[operation, images.type, filters.type].append(node)
+        for nodes in alike_convolutions.values():
             self._replace(nodes, graph)
 
     def _fits(self, node: Expr, operation: Conv2d, graph: PlanGraph) -> bool:
-        """Whether Winograd pays off for a convolution; if it is possible but does not, decline with a reason."""
+        """Whether Winograd pays off for a convolution; if it is possible but slower, decline with a reason."""
         images, filters = graph.inputs[node.uid]
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
-        better = WinogradConv2d(*operation.options)
+        winograd = WinogradConv2d(*operation.options)
         facts: Facts
-        rule = better.unfit(images.shape, filters.shape)
-        n, _, rows, across = node.shape
+        rule = winograd.unfit(images.shape, filters.shape)
+        n, _, rows, columns = node.shape
         # Rounded up: with odd sizes, tiles extend past the edge and cost as much as whole ones.
-        tiles = n * -(-rows // 2) * -(-across // 2)
+        tiles = n * -(-rows // 2) * -(-columns // 2)
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
             reason, facts = self.grouped, {"rule": rule, "groups": operation.groups}

@@ -48,7 +48,7 @@ _ROW = 0.12
 
 @dataclass(frozen=True)
 class Batch(Pass):
-    """Run many calls of one function, or many equal operations, as one over many rows, where that is faster.
+    """Run many calls of one function, or many equal operations, as one batched call or operation if that is faster.
 
     Batch elements have equal call depth, and operations also equal level, so none can depend on another.
     """
@@ -167,8 +167,8 @@ class _Batching:
     def consider(self, bucket: Bucket) -> None:
         """Batch the nodes of a bucket if the estimated cost is lower; otherwise decline with a reason.
 
-        The price of a batch is that of the vectorized body, of stacking the operands that no earlier batch has stacked,
-        and of a view for each result that is read separately.
+        The price of a batch includes the vectorized body, stacking the operands that no earlier batch has stacked, and
+        a view for each result that is read separately.
         """
         members, rows, inputs = bucket.members, self.rows, self.graph.inputs
         # Calls on the same values must stack them in the same order, however they were recorded: the backward pass
@@ -190,27 +190,27 @@ class _Batching:
                 bucket,
                 self.rule.not_batchable_calls,
                 self.rule.not_batchable_operations,
-                more={"inner": error.given, "why": error.rule},
+                extra_facts={"inner": error.given, "why": error.rule},
             )
             return
         missing = _without_kernel(vectorized)
         if missing is not None:
-            self._keep(bucket, self.rule.device_calls, None, more=missing)
+            self._keep(bucket, self.rule.device_calls, None, extra_facts=missing)
             return
-        separate = count * body_cost(bucket.body, self.prices)
+        separate_us = count * body_cost(bucket.body, self.prices)
         # Each result is read as a row, which is a view.
         results = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
-        together = body_cost(vectorized, self.prices) + results * self.prices.view
+        batched_us = body_cost(vectorized, self.prices) + results * self.prices.view
         for column, is_batched in zip(columns, batched, strict=True):
             if is_batched and rows.as_whole(column) is None:
-                stacked = column[0].type.nbytes * count
-                together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
+                stacked_bytes = column[0].type.nbytes * count
+                batched_us += self.prices.call + _ROW * count + stacked_bytes / self.prices.bandwidth
         # Strict comparison: at equal prices the program stays as written, which is easier to follow.
-        if together < separate:
-            prices = {"separate_us": round(separate, 2), "together_us": round(together, 2)}
+        if batched_us < separate_us:
+            prices = {"separate_us": round(separate_us, 2), "together_us": round(batched_us, 2)}
             self._batch(members, columns, batched, vectorized, {"name": bucket.body.name, "count": count, **prices})
         else:
-            self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (together, separate))
+            self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (batched_us, separate_us))
 
     def close(self) -> None:
         """Replace batched nodes that are read outside of batches by rows; decline the nodes kept separate."""
@@ -224,18 +224,18 @@ class _Batching:
         of_calls: Reason,
         of_operations: Reason | None,
         prices: tuple[float, ...] = (),
-        more: Facts | None = None,
+        extra_facts: Facts | None = None,
     ) -> None:
         """Keep a bucket separate: decline calls at once, and operations with one name together with the sum of prices.
 
         ``prices`` are the µs of the stacked and of the separate form. Operations without a reason are left to fusion.
         """
         if bucket.called:
-            self._refuse(bucket.members, bucket.body.name, of_calls, prices, more)
+            self._refuse(bucket.members, bucket.body.name, of_calls, prices, extra_facts)
         elif of_operations is not None:
-            members, before = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
+            members, totals = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
             members.extend(bucket.members)
-            before[:] = [total + price for total, price in zip(before, prices, strict=True)]
+            totals[:] = [total + price for total, price in zip(totals, prices, strict=True)]
 
     def _refuse(
         self,
@@ -243,13 +243,13 @@ class _Batching:
         name: str,
         reason: Reason,
         prices: Sequence[float],
-        more: Facts | None = None,
+        extra_facts: Facts | None = None,
     ) -> None:
-        """Decline to batch nodes of one function or operation; ``more`` are additional facts of the reason."""
-        facts: Facts = {"name": name, "count": len(members), **(more or {})}
+        """Decline to batch nodes of one function or operation; ``extra_facts`` are additional facts of the reason."""
+        facts: Facts = {"name": name, "count": len(members), **(extra_facts or {})}
         if prices:
-            together, alone = prices
-            facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
+            batched, separate = prices
+            facts |= {"separate_us": round(separate, 2), "together_us": round(batched, 2)}
         for node in members:
             self.graph.decline(self.rule, reason, facts, node)
 
@@ -261,7 +261,7 @@ class _Batching:
         body: Body,
         facts: Facts,
     ) -> None:
-        """Record the batch of some nodes and replace them by its rows; ``body`` is the vectorized one.
+        """Record the batch of some nodes and replace them by its rows; ``body`` is the vectorized body.
 
         All nodes recorded in between (stacks, the batch, its outputs) belong to one decision; they are recognised by
         their uids, which are newer.
@@ -279,9 +279,9 @@ class _Batching:
                 result = record(Call(body), tuple(operands))
             else:
                 result = first.operation.batch(len(members), batched, *operands)
-            parts = result.type.parts if isinstance(result.type, TupleType) else ()
+            output_types = result.type.parts if isinstance(result.type, TupleType) else ()
             # A body with one output returns it directly, with several a tuple: from here on both are lists of values.
-            wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
+            batched_outputs = [record(Item(index), (result,)) for index in range(len(output_types))] or [result]
         facts |= {
             "shapes_before": _shapes([column[0] for column in columns], first),
             "shapes_after": _shapes(operands, result),
@@ -297,15 +297,15 @@ class _Batching:
         graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > last_old]
         # A batch rule may record several operations between the operands and the result.
-        between = [
+        intermediates = [
             node for node in reachable([result], stop=lambda node: node.uid < last_operand) if node.uid > last_operand
         ]
-        graph.add_nodes(decision, [*stacks, *between, *(wholes if parts else ())], first)
+        graph.add_nodes(decision, [*stacks, *intermediates, *(batched_outputs if output_types else ())], first)
         for index, node in enumerate(members):
-            if parts:
+            if output_types:
                 for item in self.items.get(node.uid, ()):
                     assert isinstance(item.operation, Item)
-                    rows.add(item, wholes[item.operation.index], index, decision)
+                    rows.add(item, batched_outputs[item.operation.index], index, decision)
                 # Its outputs are now rows; the call itself needs no replacement.
                 graph.removed.append((decision, node))
             else:
@@ -315,8 +315,8 @@ class _Batching:
 def _shapes(operands: Sequence[Expr], result: Expr) -> str:
     """Return the shapes of operands and results: ``(64, 64×10) → 10``."""
     types = result.type.parts if isinstance(result.type, TupleType) else (result.type,)
-    shown = [shape_text(operand.shape) for operand in operands[:_SHOWN]] + ["…"] * (len(operands) > _SHOWN)
-    return f"({', '.join(shown)}) → {', '.join([shape_text(type_.shape) for type_ in types])}"
+    texts = [shape_text(operand.shape) for operand in operands[:_SHOWN]] + ["…"] * (len(operands) > _SHOWN)
+    return f"({', '.join(texts)}) → {', '.join([shape_text(type_.shape) for type_ in types])}"
 
 
 def _without_kernel(body: Body) -> Facts | None:
@@ -325,9 +325,9 @@ def _without_kernel(body: Body) -> Facts | None:
     A batch stacks its operands, computes the vectorized body, and returns rows.
     """
     devices = dict.fromkeys([node.type.device for node in body.nodes])
-    needed = [(node.operation, node.type.device) for node in body.nodes]
-    needed += [(operation, device) for device in devices for operation in (Stack(), Index0(0))]
-    for operation, device in needed:
+    required = [(node.operation, node.type.device) for node in body.nodes]
+    required += [(operation, device) for device in devices for operation in (Stack(), Index0(0))]
+    for operation, device in required:
         if device is not cpu and not isinstance(operation, (Parameter, Call, Item)) and not runs_on(operation, device):
             return {"operation": operation.name, "device": device.name}
     return None
@@ -336,34 +336,34 @@ def _without_kernel(body: Body) -> Facts | None:
 def record_unbatched(
     rule: RuleInfo, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
-    """Decline every call without a decision since ``first``, if there are other calls of its function.
+    """Decline every call that has no decision since index ``first``, if there are other calls of its function.
 
     A bucket contains the calls of one body at one call depth. Batching could have saved the start of a call's kernels,
     which all calls of a batch share.
     """
     explained = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
-    named: dict[str, list[Sequence[Expr]]] = {}
+    buckets_by_name: dict[str, list[Sequence[Expr]]] = {}
     for bucket in buckets:
-        named.setdefault(bucket[0].operation.label, []).append(bucket)
-    for name, same_name in named.items():
+        buckets_by_name.setdefault(bucket[0].operation.label, []).append(bucket)
+    for name, function_buckets in buckets_by_name.items():
         depths: dict[int, list[Sequence[Expr]]] = {}
-        for bucket in same_name:
+        for bucket in function_buckets:
             depths.setdefault(id(bucket[0].operation), []).append(bucket)
         # A function that is called once has nothing to be batched with.
-        if len(same_name) == 1 and len(same_name[0]) == 1:
+        if len(function_buckets) == 1 and len(function_buckets[0]) == 1:
             continue
-        counts = {body: sum(map(len, same_body)) for body, same_body in depths.items()}
-        for bucket in same_name:
+        counts = {body: sum(map(len, body_buckets)) for body, body_buckets in depths.items()}
+        for bucket in function_buckets:
             if bucket[0].uid in explained:
                 continue
             body = id(bucket[0].operation)
-            same_body, count = depths[body], counts[body]
+            body_buckets, count = depths[body], counts[body]
             if len(bucket) > 1:
                 reason = Batch.same_operands
                 facts: Facts = {"name": name, "count": len(bucket)}
-            elif len(same_body) > 1:
+            elif len(body_buckets) > 1:
                 reason = Batch.depth
-                facts = {"name": name, "count": count, "depths": len(same_body)}
+                facts = {"name": name, "count": count, "depths": len(body_buckets)}
             else:
                 reason = Batch.other_body
                 facts = {"name": name, "bodies": len(depths)}
@@ -383,7 +383,7 @@ _reader = functools.cache(Index0)
 
 
 class UnreadMembers(dict[int, tuple[Expr, int]]):
-    """uid of a node that was replaced by a row of a batch → the batched value, its index"""
+    """uid of a node that was replaced by a row of a batch → the batched value and the row's index"""
 
 
 class BatchMembers:
@@ -392,24 +392,24 @@ class BatchMembers:
     def __init__(self, graph: PlanGraph) -> None:
         self._graph = graph
         self._members: dict[int, tuple[Expr, int]] = {}
-        """uid → the value of which the node is a row, and the index"""
-        self._entered: dict[int, list[Expr]] = {}
+        """uid of a node → the batched value, and the index of the node's row"""
+        self._nodes_by_decision: dict[int, list[Expr]] = {}
         """decision → the nodes that it batched"""
-        self._wanted: set[int] = set()
+        self._read_individually: set[int] = set()
         """uids of rows that a batch reads individually"""
 
-    def add(self, node: Expr, whole: Expr, index: int, decision: int) -> None:
-        """Make the node a row of a batched value, by a decision."""
-        self._members[node.uid] = whole, index
-        self._entered.setdefault(decision, []).append(node)
+    def add(self, node: Expr, batched_value: Expr, index: int, decision: int) -> None:
+        """Make a node a row of a batched value, as part of a decision."""
+        self._members[node.uid] = batched_value, index
+        self._nodes_by_decision.setdefault(decision, []).append(node)
 
     def sort_key(self, node: Expr) -> tuple[int, int]:
-        """Return a key that sorts nodes by the value of which they are rows, then by index."""
+        """Return a key that sorts nodes by batched value, then by row."""
         entry = self._members.get(node.uid)
         return (node.uid, -1) if entry is None else (entry[0].uid, entry[1])
 
     def as_whole(self, column: Sequence[Expr]) -> Expr | None:
-        """Return the value of which the nodes are all rows in order; None if there is none."""
+        """Return the value whose rows, all of them and in order, are the nodes; None if there is none."""
         first = self._member(column[0])
         if first is None or first[0].shape[0] != len(column):
             return None
@@ -422,19 +422,19 @@ class BatchMembers:
 
     def stack(self, column: Sequence[Expr]) -> Expr:
         """Return a value whose rows are the nodes: an existing one, else a gather of rows or a stack."""
-        whole = self.as_whole(column)
-        if whole is not None:
-            return whole
+        batched_value = self.as_whole(column)
+        if batched_value is not None:
+            return batched_value
         members = [self._member(node) for node in column]
         # No node is a row of any value: use a plain stack, without the look-ups of a gather.
         if not any(members):
             return Stack()(*column)
-        return GatherStack.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])
+        return GatherStack.of([(node, None) if row is None else row for node, row in zip(column, members, strict=True)])
 
     def shared(self, node: Expr) -> Expr:
         """Return a node that every element of a batch reads, and note that it is needed individually."""
         if node.uid in self._members:
-            self._wanted.add(node.uid)
+            self._read_individually.add(node.uid)
         return node
 
     def finish(self) -> None:
@@ -442,13 +442,13 @@ class BatchMembers:
         members, graph = self._members, self._graph
         if not members:
             return
-        needed = self._wanted.union([root.uid for root in graph.roots])
+        needed = self._read_individually.union([root.uid for root in graph.roots])
         removed = {node.uid for _, node in graph.removed}
         # Readers outside of batches are roots, and nodes that were not batched.
         for node in graph.live:
             if node.uid not in members and node.uid not in removed:
                 needed.update([operand.uid for operand in graph.inputs[node.uid]])
-        for decision, nodes in self._entered.items():
+        for decision, nodes in self._nodes_by_decision.items():
             unread = [node for node in nodes if node.uid not in needed]
             graph.removed += [(decision, node) for node in unread]
             graph.notes(UnreadMembers).update({node.uid: members[node.uid] for node in unread})
@@ -456,11 +456,11 @@ class BatchMembers:
 
     def _row(self, node: Expr) -> Expr:
         """Record the row that replaces a node, in the node's scope and at its line."""
-        whole, index = self._members[node.uid]
-        return make_replacement(_reader(index), (whole,), node, node.scope, node.type)
+        batched_value, index = self._members[node.uid]
+        return make_replacement(_reader(index), (batched_value,), node, node.scope, node.type)
 
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
-        """Return the value and the index of which a node is the row, by batching or as the program wrote it."""
+        """Return value and index if a node is a row of a value, by batching or as written in the program; else None."""
         entry = self._members.get(node.uid)
         return member(node, self._graph) if entry is None else entry
 
@@ -469,7 +469,7 @@ class BatchMembers:
 def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> Body:
     """Return the body of a function with a single operation, so that calls and operations share a code path."""
     with recording_at(None, None):
-        parameters = tuple([Parameter(type_, f"x{place}")() for place, type_ in enumerate(types)])
+        parameters = tuple([Parameter(type_, f"x{index}")() for index, type_ in enumerate(types)])
         return make_body(operation.name, parameters, (), (record(operation, parameters),))
 
 
@@ -503,12 +503,12 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
             continue
         deepest, level = _LEAF
         for operand in operands:
-            other = depth[operand.uid]
+            operand_depth = depth[operand.uid]
             # Not max(), because this runs for each operand of each node of a graph.
-            if other[0] > deepest:
-                deepest = other[0]
-            if other[1] > level:
-                level = other[1]
+            if operand_depth[0] > deepest:
+                deepest = operand_depth[0]
+            if operand_depth[1] > level:
+                level = operand_depth[1]
         operation = node.operation
         level += 1
         if isinstance(operation, Call) and operation.inlinable:
@@ -523,16 +523,16 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level
     buckets: list[tuple[tuple[int, ...], Bucket]] = []
-    for (deep, _), members in calls.items():
+    for (call_depth, _), members in calls.items():
         call = members[0].operation
         assert isinstance(call, Call)
-        buckets.append(((deep, 0, 0), Bucket(members, call.body, True)))
-    for (deep, level), nodes in operations.items():
-        buckets += [((deep, 1, level), bucket) for bucket in _alike(nodes, inputs, fewest)]
+        buckets.append(((call_depth, 0, 0), Bucket(members, call.body, True)))
+    for (call_depth, level), nodes in operations.items():
+        buckets += [((call_depth, 1, level), bucket) for bucket in _equal_operations(nodes, inputs, fewest)]
     return [bucket for _, bucket in sorted(buckets, key=lambda pair: pair[0])], items
 
 
-def _alike(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
+def _equal_operations(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
     """Yield groups of at least ``fewest`` operations of one level over operands of the same types."""
     if len(nodes) < fewest:
         return

@@ -29,7 +29,7 @@ _ARENA = "All results that are not handed out lie in one piece of memory, the ar
 
 @dataclass(frozen=True)
 class Buffers(Pass):
-    """Assign memory: results share space unless both are needed at one time; outputs have memory of their own.
+    """Assign memory: results that are not needed at the same time share memory; outputs have their own memory.
 
     The arena is in cpu memory: a result on another device has its own memory, which is freed after the last read.
     """
@@ -82,11 +82,15 @@ class Buffers(Pass):
     )
 
     name = "buffers"
-    reuse = RuleInfo("Reuse", "A buffer whose value is read for the last time takes the next result that fits.")
-    over = RuleInfo("InPlace", "An elementwise result is written over an operand of its type that nothing else reads.")
-    pack = RuleInfo("Pack", "Results are placed in one piece of memory, where separate buffers would take more.")
-    view = RuleInfo("View", "A reshape shows its operand in another shape, without a copy, where strides allow one.")
-    blocks = RuleInfo("BlockMemory", "Fused operations may need more working memory than the same operations apart.")
+    reuse = RuleInfo(
+        "Reuse", "A buffer is reused for the next result that fits after its value has been read for the last time."
+    )
+    over = RuleInfo("InPlace", "An elementwise result overwrites an operand of the same type that nothing else reads.")
+    pack = RuleInfo("Pack", "Results are packed into one allocation if separate buffers would take more memory.")
+    view = RuleInfo("View", "A reshape is a view of its operand, without a copy, if strides allow it.")
+    blocks = RuleInfo(
+        "BlockMemory", "Fused operations may need more working memory than the same operations run separately."
+    )
     kind = "memory"
     required = True
 
@@ -98,20 +102,20 @@ class Buffers(Pass):
         updates = graph.notes(Updates).parameters
         ordered = replace(graph.ordered, kernels=kernels)
         # Views own nothing. Constants outlive the run, and updates overwrite parameters: neither is in the arena.
-        number_of = {
-            kernel.nodes[-1].uid: number
-            for number, kernel in enumerate(kernels)
+        kernel_of = {
+            kernel.nodes[-1].uid: index
+            for index, kernel in enumerate(kernels)
             if kernel.cost.bytes and not kernel.constant and kernel.nodes[-1].uid not in updates
         }
-        assignment = assign_buffers(ordered, number_of, updates)
-        most = live_bytes(ordered, number_of, assignment)
+        assignment = assign_buffers(ordered, kernel_of, updates)
+        usage = live_bytes(ordered, kernel_of, assignment)
         scratch_bytes = sum(assignment.scratch_sizes)
         # Size of the arena without packing: the figure that packing has to beat.
         separate = sum(assignment.sizes) + scratch_bytes
         # If all buffers are in use at the peak, packing cannot help.
-        layout = None if separate == most.most_in_arena else packed(ordered, assignment, separate)
+        layout = None if separate == usage.peak_in_arena else packed(ordered, assignment, separate)
         layout = layout or side_by_side(assignment)
-        places = layout.buffers, layout.results, layout.scratch, assignment.reuses, assignment.frees, most.alive
+        columns = layout.buffers, layout.results, layout.scratch, assignment.reuses, assignment.frees, usage.alive
         schedule = graph.schedule = Schedule(
             ordered.roots,
             ordered.leaves,
@@ -120,17 +124,17 @@ class Buffers(Pass):
             ordered.levels,
             ordered.chains,
             ordered.runs_until,
-            placements=tuple(map(Placement, *places)),
+            placements=tuple(map(Placement, *columns)),
             buffers=layout.sizes,
             arena=layout.arena,
-            results=most.most_results,
-            working=most.most_working,
-            peak_lower_bound=most.most,
-            peak_without_reuse=sum(assignment.needs.values()) + scratch_bytes + most.all_results + most.most_working,
+            results=usage.peak_results,
+            working=usage.peak_working,
+            peak_lower_bound=usage.most,
+            peak_without_reuse=sum(assignment.needs.values()) + scratch_bytes + usage.all_results + usage.peak_working,
         )
         self._record_copies(graph, kernels)
-        self._record(graph, schedule, separate, most.most_in_arena)
-        record_blocks(self.blocks, graph, schedule, number_of)
+        self._record(graph, schedule, separate, usage.peak_in_arena)
+        record_blocks(self.blocks, graph, schedule, kernel_of)
 
     def _record_copies(self, graph: PlanGraph, kernels: Sequence[Kernel]) -> None:
         """Record which reshapes copy."""
@@ -140,10 +144,10 @@ class Buffers(Pass):
                 cost = kernel.cost.estimate - self.cost_model.view
                 graph.decline(self.view, self.copied, facts, kernel.result, estimated_cost_us=cost)
 
-    def _record(self, graph: PlanGraph, schedule: Schedule, separate: int, most_in_arena: int) -> None:
+    def _record(self, graph: PlanGraph, schedule: Schedule, separate: int, peak_in_arena: int) -> None:
         """Record the decisions: packed results, reused buffers, overwritten operands.
 
-        ``separate`` is the size in bytes of side-by-side buffers, ``most_in_arena`` the peak of live bytes in the
+        ``separate`` is the size in bytes of side-by-side buffers, ``peak_in_arena`` the peak of live bytes in the
         arena.
         """
         results_of: list[list[Expr]] = [[] for _ in schedule.buffers]
@@ -162,7 +166,7 @@ class Buffers(Pass):
             facts = {
                 "count": len(results),
                 "arena_bytes": schedule.arena,
-                "live_bytes": most_in_arena,
+                "live_bytes": peak_in_arena,
                 "beside_bytes": separate,
             }
             has_scratch = any(kernel.cost.scratch for kernel in schedule.kernels)
@@ -172,13 +176,13 @@ class Buffers(Pass):
                 facts = {"buffer": buffer, "size_bytes": size, "count": len(nodes)}
                 graph.decide(self.reuse, self.reused, facts, nodes)
         if overwriting:
-            over: Facts = {
+            overwrite_facts: Facts = {
                 "count": len(overwriting),
                 "written": shortened(overwriting),
                 "operands": shortened(overwritten),
                 "saved_bytes": saved_bytes,
             }
-            graph.decide(self.over, self.in_place, over, overwriting)
+            graph.decide(self.over, self.in_place, overwrite_facts, overwriting)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return memory statistics, in bytes except for the number of buffers."""
@@ -203,33 +207,33 @@ class LiveBytes(NamedTuple):
     """indexed by kernel: results and working memory, in any location"""
     most: int
     """maximum of these"""
-    most_in_arena: int
+    peak_in_arena: int
     """results and scratch memory in the arena, as aligned sizes"""
-    most_results: int
+    peak_results: int
     """results with their own memory"""
-    most_working: int
+    peak_working: int
     """working memory, scratch memory excluded"""
     all_results: int
     """results with their own memory, if none of them were freed"""
 
 
-def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
-    """Count the live bytes at each kernel; ``number_of`` maps the results that own memory, as in `assign_buffers`."""
+def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment: BufferAssignment) -> LiveBytes:
+    """Count the live bytes at each kernel; ``kernel_of`` maps the results that own memory, as in `assign_buffers`."""
     kernels, buffers, needs = ordered.kernels, assignment.buffers, assignment.needs
-    alive: list[int] = []
-    live = in_arena = own = all_results = working = 0
-    most = most_in_arena = most_own = most_working = 0
+    live_at: list[int] = []
+    live = in_arena = own_results = all_results = working = 0
+    peak = peak_in_arena = peak_results = peak_working = 0
     ending: dict[int, list[Kernel]] = {}
     """kernels with working memory, keyed by the last kernel that begins before they end"""
     for index, kernel in enumerate(kernels):
         uid, cost, reuses = kernel.nodes[-1].uid, kernel.cost, assignment.reuses[index]
         # A result that overwrites an operand takes no additional memory.
-        if reuses is None and uid in number_of:
+        if reuses is None and uid in kernel_of:
             live += cost.bytes
             if buffers[index] >= 0:
                 in_arena += needs[uid]
             else:
-                own += cost.bytes
+                own_results += cost.bytes
                 all_results += cost.bytes
         if cost.workspace or cost.scratch:
             # If kernels overlap, this one's working memory counts until the last kernel has begun that begins before
@@ -239,22 +243,22 @@ def live_bytes(ordered: OrderedKernels, number_of: Mapping[int, int], assignment
             in_arena += align_up(cost.scratch)
             working += cost.workspace - cost.scratch
         # Before anything is freed, since operands are live while the kernel reads them.
-        alive.append(live)
-        most, most_in_arena = max(most, live), max(most_in_arena, in_arena)
-        most_own, most_working = max(most_own, own), max(most_working, working)
-        for ended in ending.pop(index, ()):
-            live -= ended.cost.workspace
-            in_arena -= align_up(ended.cost.scratch)
-            working -= ended.cost.workspace - ended.cost.scratch
+        live_at.append(live)
+        peak, peak_in_arena = max(peak, live), max(peak_in_arena, in_arena)
+        peak_results, peak_working = max(peak_results, own_results), max(peak_working, working)
+        for ended_kernel in ending.pop(index, ()):
+            live -= ended_kernel.cost.workspace
+            in_arena -= align_up(ended_kernel.cost.scratch)
+            working -= ended_kernel.cost.workspace - ended_kernel.cost.scratch
         for node in assignment.frees[index]:
             if node is not reuses:
-                number = number_of[node.uid]
-                live -= kernels[number].cost.bytes
-                if buffers[number] >= 0:
+                kernel_index = kernel_of[node.uid]
+                live -= kernels[kernel_index].cost.bytes
+                if buffers[kernel_index] >= 0:
                     in_arena -= needs[node.uid]
                 else:
-                    own -= kernels[number].cost.bytes
-    return LiveBytes(alive, most, most_in_arena, most_own, most_working, all_results)
+                    own_results -= kernels[kernel_index].cost.bytes
+    return LiveBytes(live_at, peak, peak_in_arena, peak_results, peak_working, all_results)
 
 
 _WORTH = 0.9
@@ -262,23 +266,23 @@ _WORTH = 0.9
 tenth is within the effect of other block shapes"""
 
 
-def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> None:
+def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> None:
     """Record a decision if the peak is in fused kernels whose operations would need less memory separately.
 
-    ``number_of`` maps the uids of results that own memory to the numbers of their kernels.
+    ``kernel_of`` maps the uids of results that own memory to the numbers of their kernels.
     """
     bound = schedule.peak_lower_bound
-    worst = [number for number, placement in enumerate(schedule.placements) if placement.live == bound]
-    kernels = [schedule.kernels[number] for number in worst]
+    peak_kernels = [index for index, placement in enumerate(schedule.placements) if placement.live == bound]
+    kernels = [schedule.kernels[index] for index in peak_kernels]
     # One peak not caused by fusion is enough: running operations separately would not lower the maximum.
-    if not worst or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
+    if not peak_kernels or any(len(kernel.nodes) < 2 or not kernel.cost.workspace for kernel in kernels):
         return
-    known: dict[tuple[Any, ...], int] = {}
-    for number in worst:
-        case = _case(schedule.kernels[number], schedule.placements[number])
-        if case not in known:
-            known[case] = _one_by_one(number, graph, schedule, number_of)
-            if known[case] > _WORTH * bound:
+    separate_peaks: dict[tuple[Any, ...], int] = {}
+    for index in peak_kernels:
+        key = _peak_key(schedule.kernels[index], schedule.placements[index])
+        if key not in separate_peaks:
+            separate_peaks[key] = _separate_peak(index, graph, schedule, kernel_of)
+            if separate_peaks[key] > _WORTH * bound:
                 return
     graph.decide(
         rule,
@@ -287,14 +291,14 @@ def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, number_o
             "live_bytes": bound,
             "result": kernels[0].result,
             "working_bytes": kernels[0].cost.workspace,
-            "apart_bytes": max(known.values()),
+            "apart_bytes": max(separate_peaks.values()),
         },
         [node for kernel in kernels for node in kernel.nodes],
     )
 
 
-def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
-    """Return everything that ``_one_by_one`` depends on, for fused kernels with equally many live bytes.
+def _peak_key(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
+    """Return everything that ``_separate_peak`` depends on, for fused kernels with equally many live bytes.
 
     Kernels with one pattern share their cost record.
     """
@@ -304,39 +308,39 @@ def _case(kernel: Kernel, placement: Placement) -> tuple[Any, ...]:
     return id(kernel.cost), tiling, placement.buffer < 0, placement.reuses is None, dying
 
 
-def _one_by_one(number: int, graph: PlanGraph, schedule: Schedule, number_of: Mapping[int, int]) -> int:
+def _separate_peak(index: int, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> int:
     """Return the maximum of live bytes if each operation of a kernel were a separate kernel, in place where possible.
 
-    Operations are visited from last to first, so the first encounter of an operand is its last read; ``alive`` is
+    Operations are visited from last to first, so the first encounter of an operand is its last read; ``live`` is
     counted back from the live bytes at the end.
     """
-    kernel, placement = schedule.kernels[number], schedule.placements[number]
+    kernel, placement = schedule.kernels[index], schedule.placements[index]
     inputs, result, cost = graph.inputs, kernel.result, kernel.cost
     has_temporaries = kernel.blocks is None or cost.workspace > kernel.blocks.workspace
     # Operands from outside count only if their memory is freed here; others stay live and are in `placement.live`.
-    unmet = {node.uid: node.type.nbytes for node in kernel.nodes}
+    unread_bytes = {node.uid: node.type.nbytes for node in kernel.nodes}
     for node in placement.frees:
-        unmet[node.uid] = schedule.kernels[number_of[node.uid]].cost.bytes
-    alive = most = 0
+        unread_bytes[node.uid] = schedule.kernels[kernel_of[node.uid]].cost.bytes
+    live = peak = 0
     # In reverse the last reader of an operand is encountered first, so no table of last uses is needed.
     for node in reversed(kernel.nodes):
         type_, operands = node.type, inputs[node.uid]
-        needed = size = type_.nbytes
-        alive -= size
+        required = size = type_.nbytes
+        live -= size
         for operand in operands:
-            dying = unmet.pop(operand.uid, 0)
+            dying = unread_bytes.pop(operand.uid, 0)
             if dying:
-                alive += dying
+                live += dying
                 # Types are interned. A returned result has its own memory and overwrites no operand.
                 if operand.type is type_ and (node is not result or placement.buffer >= 0) and _writes_over(node):
-                    needed = 0
+                    required = 0
         if has_temporaries:
-            needed += workspace_of(node.operation, *[operand.type for operand in operands])
-        if alive + needed > most:
-            most = alive + needed
+            required += workspace_of(node.operation, *[operand.type for operand in operands])
+        if live + required > peak:
+            peak = live + required
     # The schedule already counts the result and the working memory: subtract them, and the count at the end.
-    own = cost.bytes if placement.reuses is None and result.uid in number_of else 0
-    return most + placement.live - cost.workspace - own - alive
+    result_bytes = cost.bytes if placement.reuses is None and result.uid in kernel_of else 0
+    return peak + placement.live - cost.workspace - result_bytes - live
 
 
 def _writes_over(node: Expr) -> bool:

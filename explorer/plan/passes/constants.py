@@ -17,7 +17,7 @@ from explorer.plan.graph.reasons import Reason
 
 @dataclass(frozen=True)
 class Constants(Pass):
-    """Find the values that are the same in every run: they are computed once and kept."""
+    """Find the values that are the same in every run, which are computed once and kept."""
 
     name = "constants"
     prepared_once = Reason(
@@ -41,29 +41,33 @@ class Constants(Pass):
         computed = [node for node in prepared_nodes if not node.operation.view]
         if not computed:
             return
-        kept = _kept(prepared_nodes, graph)
+        kept_nodes = _kept_results(prepared_nodes, graph)
         graph.decide(
             self,
             self.prepared_once,
-            {"count": len(computed), "kept": len(kept), "kept_bytes": sum([node.type.nbytes for node in kept])},
+            {
+                "count": len(computed),
+                "kept": len(kept_nodes),
+                "kept_bytes": sum([node.type.nbytes for node in kept_nodes]),
+            },
             computed,
         )
 
 
-def _kept(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
-    """Return the results to keep: those that nodes of each run read, directly or through views."""
+def _kept_results(prepared_nodes: list[Expr], graph: PlanGraph) -> list[Expr]:
+    """Return the results to keep: the ones that nodes of each run read, directly or through views."""
     base: dict[int, Expr] = {}
     for node in prepared_nodes:
         operands = graph.inputs[node.uid]
         # Operands come first, so one step resolves any number of views.
         base[node.uid] = base.get(operands[0].uid, operands[0]) if node.operation.view and operands else node
-    kept: dict[int, Expr] = {}
-    marked = graph.notes(Prepared)
+    results: dict[int, Expr] = {}
+    prepared_uids = graph.notes(Prepared)
     for node in graph.live:
-        if node.uid not in marked:
+        if node.uid not in prepared_uids:
             for operand in graph.inputs[node.uid]:
-                source = base.get(operand.uid)
+                viewed = base.get(operand.uid)
                 # A view of a parameter's value, or of a tensor, needs no additional memory.
-                if source is not None and source.uid in marked:
-                    kept[source.uid] = source
-    return list(kept.values())
+                if viewed is not None and viewed.uid in prepared_uids:
+                    results[viewed.uid] = viewed
+    return list(results.values())

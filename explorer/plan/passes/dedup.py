@@ -72,10 +72,10 @@ class Dedup(Pass):
         Value numbering takes one walk: operands have their numbers when a node is reached, so equal subgraphs of any
         depth are found by one look-up per node. Operations are interned and therefore compared by identity.
         """
-        numbers: dict[Any, Expr] = {}
+        first_of: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
         merged: dict[int, list[Expr]] = {}
-        turned: list[tuple[Expr, int, int]] = []
+        swapped: list[tuple[Expr, int, int]] = []
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
@@ -90,7 +90,7 @@ class Dedup(Pass):
                     if _commutes(node.operation):
                         left, right = right, left
                     else:
-                        turned.append((node, left, right))
+                        swapped.append((node, left, right))
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
@@ -101,30 +101,30 @@ class Dedup(Pass):
                 key = node.uid if node.operation.name == "parameter" else node.operation
             # The first in topological order survives, so that a substitution never points to a node that depends on the
             # copy.
-            first = numbers.setdefault(key, node)
+            first = first_of.setdefault(key, node)
             survivor[node.uid] = first.uid
             if first is not node:
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)
-        if turned:
-            self._explain_turned(turned, numbers, survivor, graph)
-        self._augment(numbers, survivor, graph)
+        if swapped:
+            self._explain_swapped(swapped, first_of, survivor, graph)
+        self._augment(first_of, survivor, graph)
 
-    def _explain_turned(
+    def _explain_swapped(
         self,
-        turned: Sequence[tuple[Expr, int, int]],
-        numbers: Mapping[Any, Expr],
+        swapped: Sequence[tuple[Expr, int, int]],
+        first_of: Mapping[Any, Expr],
         survivor: Mapping[int, int],
         graph: PlanGraph,
     ) -> None:
         """Record why operations are kept that have another operation's operands in a different order."""
         explained = {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
         # A decision about 0.0 and −0.0 is only useful if an operation with swapped operands exists.
-        for node, left, right in turned:
-            other = numbers.get((node.operation, right, left))
-            if other is not None and survivor[node.uid] == node.uid and node.uid not in explained:
-                facts = {"node": node, "other": other, "operation": node.operation.name}
+        for node, left, right in swapped:
+            counterpart = first_of.get((node.operation, right, left))
+            if counterpart is not None and survivor[node.uid] == node.uid and node.uid not in explained:
+                facts = {"node": node, "other": counterpart, "operation": node.operation.name}
                 graph.decline(self, self.order_of_zeros, facts, node)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
@@ -147,10 +147,10 @@ class Dedup(Pass):
                 "saved_flops": flops_of(first, graph.inputs[uid]) * len(copies),
                 "saved_bytes": result_bytes(first) * len(copies),
             }
-            turned = _turned(first, copies, survivor, graph) if _commutes(first.operation) else 0
-            if turned:
-                facts |= {"turned": turned, "operation": first.operation.name}
-            decision = graph.decide(self, self.commuted if turned else self.merged, facts, copies, (first,))
+            swapped_count = _swapped_count(first, copies, survivor, graph) if _commutes(first.operation) else 0
+            if swapped_count:
+                facts |= {"turned": swapped_count, "operation": first.operation.name}
+            decision = graph.decide(self, self.commuted if swapped_count else self.merged, facts, copies, (first,))
             for copy in copies:
                 graph.substitute(decision, copy, first)
         if constants:
@@ -166,7 +166,7 @@ class Dedup(Pass):
                 for copy in copies_of_one:
                     graph.substitute(decision, copy, first)
 
-    def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
+    def _augment(self, first_of: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
         """Replace calls that are also differentiated by the calls that return both value and residuals.
 
         A gradient needs intermediate results (residuals) of the forward call, and records the call a second time with
@@ -183,7 +183,11 @@ class Dedup(Pass):
             if isinstance(operation, Call)
         }
         # A derived body may belong to another program: count only calls in this graph.
-        augmented_of = {call: others for call, others in augmented_of.items() if not operations.isdisjoint(others)}
+        augmented_of = {
+            call: augmented_calls
+            for call, augmented_calls in augmented_of.items()
+            if not operations.isdisjoint(augmented_calls)
+        }
         if not augmented_of:
             return
         items: dict[int, list[Expr]] = {}
@@ -198,15 +202,15 @@ class Dedup(Pass):
             elif isinstance(operation, Call) and operation in augmented_of:
                 operands = [survivor[operand.uid] for operand in graph.inputs[node.uid]]
                 for augmented in augmented_of[operation]:
-                    other = numbers.get((augmented, *operands))
-                    if other is not None:
-                        pairs.setdefault(id(operation), []).append((node, other))
+                    augmented_node = first_of.get((augmented, *operands))
+                    if augmented_node is not None:
+                        pairs.setdefault(id(operation), []).append((node, augmented_node))
                         break
         for call_pairs in pairs.values():
-            self._read_from(call_pairs, items, numbers, graph)
+            self._read_from(call_pairs, items, first_of, graph)
 
     def _read_from(
-        self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: PlanGraph
+        self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], first_of: dict[Any, Expr], graph: PlanGraph
     ) -> None:
         """Make the readers of the first call of each pair read the second one; ``items`` maps calls to outputs."""
         decision = graph.decide(
@@ -214,20 +218,20 @@ class Dedup(Pass):
             self.augmented,
             {"count": len(pairs), "name": pairs[0][0].operation.label},
             [node for node, _ in pairs],
-            tuple([other for _, other in pairs]),
+            tuple([augmented_node for _, augmented_node in pairs]),
         )
-        for node, other in pairs:
+        for node, augmented_node in pairs:
             for reader in items.get(node.uid, ()) if isinstance(node.type, TupleType) else (node,):
-                replacement = other
-                if isinstance(other.type, TupleType):
+                replacement = augmented_node
+                if isinstance(augmented_node.type, TupleType):
                     output = Item(
                         reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
                     )
                     # The gradient may already read the same output; reuse its Item.
-                    item = numbers.get((output, other.uid))
+                    item = first_of.get((output, augmented_node.uid))
                     if item is None:
                         with recording_at(reader.scope, reader.code, reader.instruction):
-                            item = numbers[output, other.uid] = record(output, (other,))
+                            item = first_of[output, augmented_node.uid] = record(output, (augmented_node,))
                         graph.add_nodes(decision, [item], reader)
                     replacement = item
                 graph.substitute(decision, reader, graph.resolve(replacement))
@@ -243,7 +247,7 @@ def _commutes(operation: Operation) -> bool:
     return operation.commutative and not operation.idempotent
 
 
-def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
+def _swapped_count(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
     """Return how many copies have the first node's operands in another order."""
 
     def order(node: Expr) -> list[int]:

@@ -226,7 +226,7 @@ class Fuse(Pass):
         "ElementwiseChain", "Elementwise operations of one shape run block by block, without temporaries between them."
     )
     prologue = RuleInfo(
-        "Prologue", "Elementwise operations run block by block into the reduction that reads them, in the cache."
+        "Prologue", "Elementwise operations run block by block with the reduction that reads them, in the cache."
     )
 
     def run(self, graph: PlanGraph) -> None:
@@ -263,23 +263,25 @@ class Fuse(Pass):
             operands = inputs[uid]
             base: FusionGroup | None = None
             for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
-                source = operand.uid
-                other = groups.get(source)
+                operand_uid = operand.uid
+                other = groups.get(operand_uid)
                 if other is None:
-                    # A leaf is no operation that could be fused, so it needs no decision.
-                    if source not in available and (operand.operands or not operand.operation.view):
+                    # A leaf cannot be fused, so it needs no decision.
+                    if operand_uid not in available and (operand.operands or not operand.operation.view):
                         self._decline_producer(node, operand, graph)
                     continue
                 # A kernel runs either once or in every run. In one kernel with its reader, a constant would be computed
                 # each time.
-                if source in prepared and uid not in prepared:
+                if operand_uid in prepared and uid not in prepared:
                     facts = {"operand": operand, "reader": operation.label}
                     declined = graph.decline(self.chain, self.computed_once, facts, node)
                     declined.unfused_edges.append((operand, node))
                     continue
                 # The usual case without a call: no other reader, one type, and no earlier operand has a group.
-                alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
-                if alone or self._joins(node, operand, base, other, roots, graph):
+                joins_directly = (
+                    users[operand_uid] == 1 and operand.type is node.type and operand_uid not in roots and base is None
+                )
+                if joins_directly or self._joins(node, operand, base, other, roots, graph):
                     # Merge the groups of two operands: neither can depend on the other, since each has only this
                     # reader.
                     base = other if base is None else merged(base, other, larger)
@@ -296,18 +298,18 @@ class Fuse(Pass):
                 record_reduction(self.prologue, group, group.tiling, graph)
             else:
                 record_elementwise(self.chain if group.product is None else self.epilogue, group, graph)
-        self._decline_lonely([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
+        self._decline_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
 
     def _joins(
         self,
         node: Expr,
         operand: Expr,
         base: FusionGroup | None,
-        other: FusionGroup,
+        group: FusionGroup,
         roots: set[int],
         graph: PlanGraph,
     ) -> bool:
-        """Whether an elementwise node joins the group ``other`` of an operand; if not, decline with a reason.
+        """Whether an elementwise node joins the ``group`` of an operand; if not, decline with a reason.
 
         ``base`` is the group of earlier operands that the node has already joined.
         """
@@ -321,12 +323,12 @@ class Fuse(Pass):
             reason = self.shape
             facts = {"before": shape_text(operand.shape), "after": shape_text(node.shape)}
             facts |= {"operand": operand.operation.label, "reader": node.operation.label}
-        elif base is not None and base.product is not None and other.product is not None:
-            reason = self.second_product if operand is other.product else self.from_second_product
-            facts |= {"first": base.product, "second": other.product}
+        elif base is not None and base.product is not None and group.product is not None:
+            reason = self.second_product if operand is group.product else self.from_second_product
+            facts |= {"first": base.product, "second": group.product}
         else:
             return True
-        rule = self.chain if other.product is None else self.epilogue
+        rule = self.chain if group.product is None else self.epilogue
         graph.decline(rule, reason, facts, node, operand).unfused_edges.append((operand, node))
         return False
 
@@ -348,14 +350,14 @@ class Fuse(Pass):
         for operand in dict.fromkeys(inputs[node.uid]):
             group = groups.get(operand.uid)
             if group is None:
-                below = operand
+                viewed = operand
                 # Decline if only a view separates the reduction from operations that it could join.
-                while below.operation.view and below.operands:
-                    below = inputs[below.uid][0]
-                if below.operation.elementwise and below.uid in groups:
-                    facts = {"operand": operand, "below": below, "reader": node.operation.label}
-                    declined = graph.decline(self.prologue, self.view_between, facts, node, below)
-                    declined.unfused_edges.append((below, node))
+                while viewed.operation.view and viewed.operands:
+                    viewed = inputs[viewed.uid][0]
+                if viewed.operation.elementwise and viewed.uid in groups:
+                    facts = {"operand": operand, "below": viewed, "reader": node.operation.label}
+                    declined = graph.decline(self.prologue, self.view_between, facts, node, viewed)
+                    declined.unfused_edges.append((viewed, node))
                 continue
             members = group.members if base is None else [*base.members, *group.members]
             joint = self._tiling_with(node, operand, group, members, roots, graph)
@@ -407,7 +409,7 @@ class Fuse(Pass):
             reason, facts["call"] = self.output_of_call, graph.inputs[operand.uid][0].operation.label
         graph.decline(self.chain, reason, facts, node).unfused_edges.append((operand, node))
 
-    def _decline_lonely(self, nodes: list[Expr], graph: PlanGraph) -> None:
+    def _decline_unfused(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Decline elementwise operations that joined no kernel and have no decision yet."""
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
         explained = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
@@ -437,8 +439,8 @@ class Fuse(Pass):
 
 def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
     """Whether other nodes also read an operand, which the node itself may read more than once."""
-    places = graph.users[operand.uid]
-    return places > 1 and places > sum([other is operand for other in graph.inputs[node.uid]])
+    slots = graph.users[operand.uid]
+    return slots > 1 and slots > sum([read is operand for read in graph.inputs[node.uid]])
 
 
 def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
@@ -476,7 +478,7 @@ class FusionGroup:
 def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> FusionGroup:
     """Merge two independent groups, the shorter into the longer one.
 
-    A chain that many short groups join thus costs their lengths, and is not copied again and again.
+    Joining many short groups to a long chain thus costs only the lengths of the short groups.
     """
     longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
     longer.members.extend(shorter.members)
@@ -517,7 +519,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
 def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> None:
     """Record the decision that a reduction and its inputs are one kernel, and whether its bits stay the same."""
     members, last, in_parts = group.members, group.members[-1], tiling.in_parts
-    same_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
+    keeps_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
     reason = Fuse.reduced_whole
     if in_parts:
         if last.operation.idempotent:
@@ -525,7 +527,7 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
         elif last.dtype.kind in _ORDERLESS:
             reason = Fuse.reduced_integers
         else:
-            reason = Fuse.reduced_halved if same_bits else Fuse.reduced_joined
+            reason = Fuse.reduced_halved if keeps_bits else Fuse.reduced_joined
     label = _label(members)
     facts = {
         "operations": label.replace(" · ", " → "),
@@ -537,7 +539,7 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
         "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
         "blocks": tiling.blocks,
         "parts": in_parts,
-        "same_bits": same_bits,
+        "same_bits": keeps_bits,
     }
     decision = graph.decide(rule, reason, facts, members)
     graph.fuse(decision, members, label)
@@ -560,7 +562,7 @@ def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
     tilings = [tiling]
     if len(tiling.shape) == 4:
         tilings.append(tiling.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
-    return all(not laid.in_parts or (laid.halvings > 0 and is_pairwise) for laid in tilings)
+    return all(not reordered.in_parts or (reordered.halvings > 0 and is_pairwise) for reordered in tilings)
 
 
 def _label(members: list[Expr]) -> str:

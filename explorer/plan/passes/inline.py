@@ -19,7 +19,7 @@ from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.mapped_call import MappedCall
 from explorer.core.ir.recording_context import Scope
 from explorer.core.ir.traversal import rebuild, rescope
-from explorer.plan.batching.divided_calls import divided_body, divided_micros, part_count
+from explorer.plan.batching.divided_calls import divided_body, divided_us, part_count
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost, call_cost
 from explorer.plan.graph.decisions import NodeGroup
@@ -124,7 +124,7 @@ class Inline(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are calls."""
-        return any(_is_open(node.operation) for node in graph.live)
+        return any(_is_inlinable(node.operation) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
         """Walk from the operands up; calls inside an inlined body are inlined next.
@@ -134,19 +134,19 @@ class Inline(Pass):
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
         """uid of a call with several outputs → the Item nodes that read them"""
-        _enter_items(graph.live, items, graph)
-        opened, decisions = graph.notes(InlinedCalls), dict[int, tuple[int, NodeGroup]]()
+        _index_items(graph.live, items, graph)
+        inlined_calls, decisions = graph.notes(InlinedCalls), dict[int, tuple[int, NodeGroup]]()
         total = len(pending)
         while pending:
             node = pending.popleft()
             operation = node.operation
-            if not _is_open(operation):
+            if not _is_inlinable(operation):
                 continue
             assert isinstance(operation, Call)
             body, reason, facts = operation.body, self.inlined, {"name": operation.body.name, "count": 0}
             if body.name in self.whole:
-                border = _border(node, graph)
-                graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=border)
+                boundary_us = _boundary_us(node, graph)
+                graph.decline(self, self.kept_whole, {"name": body.name}, node, estimated_cost_us=boundary_us)
                 continue
             # Calls of one function share a decision; a mapped call, which represents many calls, has its own.
             key = -id(operation)
@@ -162,34 +162,34 @@ class Inline(Pass):
                     self.too_large,
                     {"name": body.name, "limit": self.limit},
                     node,
-                    estimated_cost_us=_border(node, graph),
+                    estimated_cost_us=_boundary_us(node, graph),
                 )
                 continue
-            inside, outputs = inline(body, node, graph.operands(node))
-            opened[node.uid] = body, inside
-            total += len(inside)
+            copies, outputs = inline(body, node, graph.operands(node))
+            inlined_calls[node.uid] = body, copies
+            total += len(copies)
             if key not in decisions:
-                number = graph.decide(self, reason, facts, [], outputs)
-                group = NodeGroup(number, "function", body.name, [])
+                decision_index = graph.decide(self, reason, facts, [], outputs)
+                group = NodeGroup(decision_index, "function", body.name, [])
                 graph.groups.append(group)
-                decisions[key] = number, group
-            number, group = decisions[key]
-            decision = graph.decisions[number]
+                decisions[key] = decision_index, group
+            decision_index, group = decisions[key]
+            decision = graph.decisions[decision_index]
             decision.subjects.append(node)
             if reason is self.inlined:
                 decision.facts["count"] = len(decision.subjects)
-            group.members.extend(inside)
-            graph.add_nodes(number, inside, node)
+            group.members.extend(copies)
+            graph.add_nodes(decision_index, copies, node)
             if len(outputs) == 1:
-                graph.substitute(number, node, outputs[0])
+                graph.substitute(decision_index, node, outputs[0])
             else:
-                graph.removed.append((number, node))
+                graph.removed.append((decision_index, node))
                 for item in items.pop(node.uid, ()):
                     assert isinstance(item.operation, Item)
-                    graph.substitute(number, item, outputs[item.operation.index])
-            _enter_items(inside, items, graph)
+                    graph.substitute(decision_index, item, outputs[item.operation.index])
+            _index_items(copies, items, graph)
             # Visit the body's nodes next, in order, so that nested calls are handled as if they had been written here.
-            pending.extendleft(reversed(inside))
+            pending.extendleft(reversed(copies))
 
     def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
         """Return the body over all elements of a mapped call, with reason and facts; or decline with a reason."""
@@ -206,25 +206,25 @@ class Inline(Pass):
         # One after another, each element's operands are views, and its results are copied.
         results = [output.type.nbytes for output in call.body.outputs]
         rows = (call.batched.count(True) + len(results)) * prices.view + sum(results) / prices.bandwidth
-        together, separate = body_cost(body, prices), call_cost(call, prices) + call.size * rows
-        facts |= {"separate_us": round(separate, 2), "together_us": round(together, 2)}
-        if together > separate:
+        batched, one_by_one = body_cost(body, prices), call_cost(call, prices) + call.size * rows
+        facts |= {"separate_us": round(one_by_one, 2), "together_us": round(batched, 2)}
+        if batched > one_by_one:
             graph.decline(self, self.dear, facts, node)
             return None
-        return self._divided(call, node, graph, together) or (self.batched, body, facts)
+        return self._divided(call, node, graph, batched) or (self.batched, body, facts)
 
     def _divided(
-        self, call: MappedCall, node: Expr, graph: PlanGraph, together: float
+        self, call: MappedCall, node: Expr, graph: PlanGraph, batched_us: float
     ) -> tuple[Reason, Body, Facts] | None:
         """Return the body that computes a mapped call in parts on workers, if there are workers and it pays off."""
         network = self.network
         if network is None or network.workers < 2 or call.size < 2 or not call.pure:
             return None
         types = [operand.type for operand in graph.operands(node)]
-        micros = divided_micros(call, types, together, network)
+        estimated_us = divided_us(call, types, batched_us, network)
         facts: Facts = {"name": call.body.name, "count": call.size}
-        facts |= {"divided_us": round(micros, 2), "together_us": round(together, 2)}
-        if micros >= together:
+        facts |= {"divided_us": round(estimated_us, 2), "together_us": round(batched_us, 2)}
+        if estimated_us >= batched_us:
             workers = network.workers
             graph.decline(self, self.undivided, {**facts, "workers": workers}, node, estimated_cost_us=0.0)
             return None
@@ -232,22 +232,22 @@ class Inline(Pass):
         return self.divided, divided_body(call, parts), {**facts, "parts": parts}
 
 
-def _is_open(operation: Operation) -> bool:
+def _is_inlinable(operation: Operation) -> bool:
     """Whether operations can replace a call: those of its body, or of its vectorized body."""
     return isinstance(operation, Call) and (operation.inlinable or isinstance(operation, MappedCall))
 
 
-def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
+def _index_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
     """Add the Item nodes among the given nodes to ``items``, keyed by the uid of their call."""
     for node in nodes:
         if isinstance(node.operation, Item):
             items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
-def _border(call: Expr, graph: PlanGraph) -> float:
+def _boundary_us(call: Expr, graph: PlanGraph) -> float:
     """Return the µs that fusion could have saved: to write and read the operands and results of a closed call."""
-    crossing = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
-    return 2 * sum(crossing) / REFERENCE_COST_MODEL.bandwidth
+    transferred = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
+    return 2 * sum(transferred) / REFERENCE_COST_MODEL.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
@@ -259,21 +259,21 @@ def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Exp
     inputs = (*body.parameters, *body.captured)
     images = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
     scope_kind = body.scope.kind if body.scope is not None else "function"
-    box = call.scope
+    enclosing = call.scope
     # In a backward pass a scope contains only the forward node (grad/gradient_scopes.py): the layer's scope encloses
     # it.
-    while box is not None and box.kind == "twin":
-        box = box.parent
-    is_layer = scope_kind == "layer" and box is not None and box.kind == "layer"
+    while enclosing is not None and enclosing.kind == "twin":
+        enclosing = enclosing.parent
+    is_layer = scope_kind == "layer" and enclosing is not None and enclosing.kind == "layer"
     inside = call.scope if is_layer and call.scope is not None else Scope(body.name, scope_kind, call.scope)
     scopes = {id(body.scope): inside}
     nodes = own(body)
     copies = rebuild(nodes, images, lambda node: rescope(node.scope, scopes, inside))
     if is_layer and inside.kind == "layer":
-        named, results = body.ports
+        input_ports, output_ports = body.ports
         inside.ports = (
-            {name: operands[place].uid for name, place in named.items()},
-            {name: copies[body.outputs[place].uid].uid for name, place in results.items()},
+            {name: operands[index].uid for name, index in input_ports.items()},
+            {name: copies[body.outputs[index].uid].uid for name, index in output_ports.items()},
         )
     return [copies[node.uid] for node in nodes], tuple([copies[node.uid] for node in body.outputs])
 

@@ -30,7 +30,7 @@ _METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
 
 @dataclass(frozen=True)
 class JoinProducts(Pass):
-    """Compute small products of one value with several weights as one, with the weights side by side."""
+    """Compute small products of one value with several weights as one product with concatenated weights."""
 
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL, repr=False)
     name, numerics = "join", "reordering"
@@ -70,19 +70,22 @@ class JoinProducts(Pass):
 
     def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Replace several products by one, or decline with a reason."""
-        left = graph.inputs[nodes[0].uid][0]
-        model = self.cost_model
-        work = max([kernel_cost(node, graph.inputs[node.uid], model, call=False) for node in nodes])
-        facts = {"count": len(nodes), "left": left}
-        if work > _SMALL * model.call:
-            prices = {"work_us": work, "start_us": model.call}
+        operand = graph.inputs[nodes[0].uid][0]
+        cost_model = self.cost_model
+        largest_us = max([kernel_cost(node, graph.inputs[node.uid], cost_model, call=False) for node in nodes])
+        facts = {"count": len(nodes), "left": operand}
+        if largest_us > _SMALL * cost_model.call:
+            prices = {"work_us": largest_us, "start_us": cost_model.call}
             graph.decline(self, self.large, {**facts, **prices}, nodes[0], estimated_cost_us=0.0)
             return
         terms = [_term(node, graph) for node in nodes]
-        ends = [node if term is None else term[0] for node, term in zip(nodes, terms, strict=True)]
+        last_nodes = [node if term is None else term[0] for node, term in zip(nodes, terms, strict=True)]
         if None in terms:
-            ends = nodes
-        reader = next((alone for end in ends if (alone := _fused_reader(end, graph)) is not None), None)
+            last_nodes = nodes
+        reader = next(
+            (only_reader for last_node in last_nodes if (only_reader := _fused_reader(last_node, graph)) is not None),
+            None,
+        )
         if reader is not None:
             graph.decline(self, self.read_alone, {**facts, "reader": reader}, nodes[0], estimated_cost_us=0.0)
             return
@@ -90,27 +93,27 @@ class JoinProducts(Pass):
         # The joined product belongs to none of the original boxes, so that they stay alike.
         with recording_at(common_scope([node.scope for node in nodes]), first.code, first.instruction):
             weights = Concatenate(1)(*[graph.inputs[node.uid][1] for node in nodes])
-            whole = product = record(first.operation, (left, weights))
-            added = [weights, product]
+            joined_value = product = record(first.operation, (operand, weights))
+            new_nodes = [weights, product]
             if None not in terms:
                 term = Concatenate(0)(*[value for _, value in [term for term in terms if term is not None]])
-                whole = product + term
-                added += [term, whole]
-        saved = sum([kernel_cost(node, graph.inputs[node.uid], model) for node in nodes])
-        saved -= kernel_cost(product, (left, weights), model)
+                joined_value = product + term
+                new_nodes += [term, joined_value]
+        saved = sum([kernel_cost(node, graph.inputs[node.uid], cost_model) for node in nodes])
+        saved -= kernel_cost(product, (operand, weights), cost_model)
         parts = []
         start = 0
-        for end in ends:
-            with recording_at(end.scope, end.code, end.instruction):
-                spans = [(0, size, 1) for size in whole.shape[:-1]]
-                parts.append(Slice((*spans, (start, start + end.shape[-1], 1)))(whole))
-            start += end.shape[-1]
+        for last_node in last_nodes:
+            with recording_at(last_node.scope, last_node.code, last_node.instruction):
+                leading = [(0, size, 1) for size in joined_value.shape[:-1]]
+                parts.append(Slice((*leading, (start, start + last_node.shape[-1], 1)))(joined_value))
+            start += last_node.shape[-1]
         facts |= {"saved_us": saved}
-        decision = graph.decide(self, self.joined, facts, [*dict.fromkeys([*nodes, *ends])], (*added, *parts))
-        graph.add_nodes(decision, added, first)
-        for end, part in zip(ends, parts, strict=True):
-            graph.add_nodes(decision, [part], end)
-            graph.substitute(decision, end, part)
+        decision = graph.decide(self, self.joined, facts, [*dict.fromkeys([*nodes, *last_nodes])], (*new_nodes, *parts))
+        graph.add_nodes(decision, new_nodes, first)
+        for last_node, part in zip(last_nodes, parts, strict=True):
+            graph.add_nodes(decision, [part], last_node)
+            graph.substitute(decision, last_node, part)
 
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
@@ -137,15 +140,15 @@ def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
     """Return the sum that is a product's only reader, and the constant vector that it adds; None if there is none."""
     if graph.users[product.uid] != 1:
         return None
-    (total,) = graph.readers(product)
-    asked_for = any(total is root for root in graph.roots)
-    if type(total.operation) is not Add or asked_for or total.type is not product.type:
+    (sum_node,) = graph.readers(product)
+    is_requested = any(sum_node is root for root in graph.roots)
+    if type(sum_node.operation) is not Add or is_requested or sum_node.type is not product.type:
         return None
-    first, second = graph.inputs[total.uid]
+    first, second = graph.inputs[sum_node.uid]
     term = second if first is product else first
     if term.shape != product.shape[-1:] or term.dtype != product.dtype or not is_constant(term, graph):
         return None
-    return total, term
+    return sum_node, term
 
 
 def _fused_reader(node: Expr, graph: PlanGraph) -> Expr | None:

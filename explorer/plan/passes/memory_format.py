@@ -21,13 +21,11 @@ from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 @dataclass(frozen=True)
 class MemoryFormat(Pass):
-    """Choose how the pixels of images lie in memory, so that kernels run fastest; values stay the same."""
+    """Choose the memory format of images so that kernels run fastest; values stay the same."""
 
     name = "memory_format"
     kind = "format"
-    rule = RuleInfo(
-        "ChannelsLast", "Images are stored pixel by pixel where that makes convolutions and poolings faster."
-    )
+    rule = RuleInfo("ChannelsLast", "Images are stored pixel by pixel if that makes convolutions and poolings faster.")
     pixel_by_pixel = Reason(
         "channels_last",
         "{count:result is|results are} stored pixel by pixel, all channels of a pixel side by side, instead of "
@@ -60,8 +58,8 @@ class MemoryFormat(Pass):
         ordered = graph.ordered
         roots = {root.uid for root in ordered.roots}
         pixel_by_pixel: set[int] = set()
-        changed: list[Expr] = []
-        asked_for: list[Expr] = []
+        reformatted: list[Expr] = []
+        requested: list[Expr] = []
         kernels: list[Kernel] = []
         for kernel in ordered.kernels:
             result = kernel.result
@@ -70,15 +68,15 @@ class MemoryFormat(Pass):
             if not (_is_image(result) and not kernel.constant and self._prefers(kernel, graph, pixel_by_pixel)):
                 continue
             if result.uid in roots:
-                asked_for.append(result)
+                requested.append(result)
                 continue
             kernels[-1] = replace(kernels[-1], channels_last=True)
             pixel_by_pixel.add(result.uid)
-            changed.append(result)
+            reformatted.append(result)
         graph.schedule = replace(ordered, kernels=tuple(kernels))
-        if changed:
-            graph.decide(self.rule, self.pixel_by_pixel, {"count": len(changed)}, changed)
-        for node in asked_for:
+        if reformatted:
+            graph.decide(self.rule, self.pixel_by_pixel, {"count": len(reformatted)}, reformatted)
+        for node in requested:
             # About the cost of a conversion: the result is read once and written once.
             cost = 2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self.rule, self.asked_for, {"operand": node}, node, estimated_cost_us=cost)
@@ -109,9 +107,9 @@ def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
     shape = blocks.tiling.shape
     if len(shape) != 4 or not any(read.uid in pixel_by_pixel and read.shape == shape for read in kernel.reads):
         return kernel
-    laid = blocks.laid(PIXEL_BY_PIXEL)
-    workspace = kernel.cost.workspace + laid.workspace - blocks.workspace
-    return replace(kernel, blocks=laid, cost=kernel.cost._replace(workspace=workspace, scratch=laid.scratch))
+    reordered = blocks.laid(PIXEL_BY_PIXEL)
+    workspace = kernel.cost.workspace + reordered.workspace - blocks.workspace
+    return replace(kernel, blocks=reordered, cost=kernel.cost._replace(workspace=workspace, scratch=reordered.scratch))
 
 
 def _is_image(node: Expr) -> bool:

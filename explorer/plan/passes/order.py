@@ -45,11 +45,11 @@ class _Queue:
         self, priorities: list[Priority], producers: Sequence[Sequence[int]], users: list[list[int]], parallel: bool
     ) -> None:
         self.priorities, self.users = priorities, users
-        self.needs = [len(before) for before in producers]
+        self.needs = [len(producers_of_kernel) for producers_of_kernel in producers]
         """for each kernel, how many of its producers have not ended"""
         self.unbegun = self.needs.copy() if parallel else None
         """for each kernel, how many of its producers have not begun"""
-        self.ready = [priority for priority, need in zip(priorities, self.needs, strict=True) if need == 0]
+        self.ready = [priority for priority, count in zip(priorities, self.needs, strict=True) if count == 0]
         heapq.heapify(self.ready)
         self.constants = sum([not priority[0] for priority in self.ready])
         self.waiting: list[Priority] = []
@@ -57,7 +57,7 @@ class _Queue:
         self.waiting_count = 0
 
     def begin(self, constant: bool, heuristic: str) -> Pick:
-        """Take the next kernel, ``constant`` or not, out of the queue; return why it precedes the others."""
+        """Remove the next kernel, which may be ``constant``, from the queue; return why it precedes the others."""
         ready = self.ready
         count, waiting_count = len(ready), self.waiting_count
         candidates = tuple(ready) if count <= _SHOWN else tuple(ready[:_SHOWN])
@@ -83,7 +83,7 @@ class _Queue:
         return Pick(reason, candidates, count, waiting, waiting_count)
 
     def end(self, index: int) -> None:
-        """End a kernel; kernels that waited only for it become ready."""
+        """Mark a kernel as ended; kernels that waited only for it become ready."""
         needs = self.needs
         for user in self.users[index]:
             needs[user] -= 1
@@ -98,7 +98,7 @@ class _Queue:
 
 @dataclass(frozen=True)
 class Order(Pass):
-    """Choose the order in which kernels run: each one after the kernels whose results it reads.
+    """Choose the order of the kernels, each after the kernels whose results it reads.
 
     A subclass that defines ``sequence`` determines its own order.
     """
@@ -110,7 +110,7 @@ class Order(Pass):
     """one of HEURISTICS: among the ready kernels, "earliest" picks the first recorded one; "depth_first" picks the
     first one in reverse depth-first order, which runs the branch whose name sorts last to its end before another one"""
     name = "order"
-    rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
+    rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
         "together",
         "The {count} kernels run on {lanes} threads, because they form {chains:chain}, and two chains of which neither "
@@ -139,45 +139,45 @@ class Order(Pass):
         """Create the kernels, and simulate a run that picks them by priority; fills in ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
         producers, users = _producers_and_users(kernels, kernel_of)
-        heuristic, places = self.heuristic, None
+        heuristic, positions = self.heuristic, None
         if type(self).sequence is not Order.sequence:
-            heuristic, places = "own_order", self._places(kernels, producers)
+            heuristic, positions = "own_order", self._positions(kernels, producers)
         elif heuristic == "depth_first":
-            places = _depth_first(leaves, kernels, users)
+            positions = _depth_first(leaves, kernels, users)
         ranks = graph.position_of
         priorities: list[Priority] = []
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             # uids increase in the order of recording, so the rank of a recorded node is its uid.
-            rank = ranks.get(uid, uid) if places is None else places[index]
+            rank = ranks.get(uid, uid) if positions is None else positions[index]
             # False sorts first: constants, which are computed once for all runs, begin before all other kernels.
             priorities.append((not kernel.constant, rank, uid, index))
-        waits, releases = _with_updates(graph, kernels, kernel_of, producers, users)
+        waits, releases = _with_update_order(graph, kernels, kernel_of, producers, users)
         queue = _Queue(priorities, waits, releases, parallel=self.lanes > 1)
         # Copies take time in a lane. With one lane the order follows the priorities, whatever kernels cost.
         priced = with_copies(kernels, self.cost_model) if self.lanes > 1 else kernels
-        began, picks, runs_until, end = self._simulate(priced, queue, heuristic)
-        levels, chains, chain_count = _levels_and_chains(began, producers, users)
+        begin_order, picks, runs_until, concurrent_us = self._simulate(priced, queue, heuristic)
+        levels, chains, chain_count = _levels_and_chains(begin_order, producers, users)
         ordered = OrderedKernels(
             graph.roots,
             tuple(leaves),
-            kernels=tuple([kernels[index] for index in began]),
+            kernels=tuple([kernels[index] for index in begin_order]),
             picks=tuple(picks),
             levels=tuple(levels),
             chains=tuple(chains),
             runs_until=tuple(runs_until),
         )
         if self.lanes > 1:
-            alone = sum([priced[index].cost.estimate for index in began])
-            self._record(graph, ordered, chain_count, end, alone)
+            sequential_us = sum([priced[index].cost.estimate for index in begin_order])
+            self._record(graph, ordered, chain_count, concurrent_us, sequential_us)
         graph.schedule = ordered
 
     def _simulate(
         self, kernels: Sequence[Kernel], queue: _Queue, heuristic: str
     ) -> tuple[list[int], list[Pick], list[int], float]:
-        """Return the kernels in start order, a pick for each, the last kernel to begin before each one's end, and the
+        """Return the kernels in start order, their picks, the last kernel that begins before each one ends, and the
         time."""
-        began: list[int] = []
+        begin_order: list[int] = []
         picks: list[Pick] = []
         runs_until: list[int] = []
         running: list[tuple[float, int, int]] = []  # end time, position in the order, kernel number
@@ -185,19 +185,19 @@ class Order(Pass):
         while queue.ready:
             index = queue.ready[0][-1]
             picks.append(queue.begin(kernels[index].constant, heuristic))
-            place = len(began)
-            runs_until.append(place)
-            began.append(index)
+            position = len(begin_order)
+            runs_until.append(position)
+            begin_order.append(index)
             if self.lanes == 1:
                 queue.end(index)
                 continue
-            heapq.heappush(running, (now + kernels[index].cost.estimate, place, index))
+            heapq.heappush(running, (now + kernels[index].cost.estimate, position, index))
             # If nothing is ready, or all lanes are busy, advance to the next end; all kernels due by then end, too.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
-                now, place, ended = heapq.heappop(running)
-                runs_until[place] = len(began) - 1
+                now, position, ended = heapq.heappop(running)
+                runs_until[position] = len(begin_order) - 1
                 queue.end(ended)
-        return began, picks, runs_until, now
+        return begin_order, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
         """Return the kernel numbers in a custom order, each after its producers; for subclasses.
@@ -207,41 +207,47 @@ class Order(Pass):
         """
         raise NotImplementedError
 
-    def _places(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
+    def _positions(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
         """Return the position of each kernel in a subclass's order; raises DeclarationError if the order is invalid."""
         sequence = [*self.sequence(kernels, producers)]
-        places = {number: place for place, number in enumerate(sequence)}
-        wrong, late = "", []
-        if sorted(places) != [*range(len(kernels))] or len(sequence) > len(places):
-            wrong = f"{sequence!r}"
+        position_of = {index: position for position, index in enumerate(sequence)}
+        fault, too_early = "", []
+        if sorted(position_of) != [*range(len(kernels))] or len(sequence) > len(position_of):
+            fault = f"{sequence!r}"
         else:
-            late = [n for n, before in enumerate(producers) if any(places[other] >= places[n] for other in before)]
-        if late:
-            wrong = f"{kernels[late[0]].result.label} before a kernel that it reads"
-        if wrong:
+            too_early = [
+                index
+                for index, required in enumerate(producers)
+                if any(position_of[producer] >= position_of[index] for producer in required)
+            ]
+        if too_early:
+            fault = f"{kernels[too_early[0]].result.label} before a kernel that it reads"
+        if fault:
             raise DeclarationError(
-                f"{type(self).__name__}.sequence with {wrong}",
+                f"{type(self).__name__}.sequence with {fault}",
                 rule=f"it must contain each number below {len(kernels)} once, and each kernel after its producers",
                 fix="return the numbers in topological order",
             )
-        return [places[number] for number in range(len(kernels))]
+        return [position_of[index] for index in range(len(kernels))]
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return the number of kernels, and the length of the longest path through them."""
         levels = graph.ordered.levels
         return {"kernels": len(levels), "levels": max(levels, default=0)}
 
-    def _record(self, graph: PlanGraph, ordered: OrderedKernels, chains: int, together: float, alone: float) -> None:
-        """Record whether kernels run concurrently; ``together`` and ``alone`` are times in µs."""
+    def _record(
+        self, graph: PlanGraph, ordered: OrderedKernels, chains: int, concurrent_us: float, sequential_us: float
+    ) -> None:
+        """Record whether kernels run concurrently; ``concurrent_us`` and ``sequential_us`` are times in µs."""
         kernels = ordered.kernels
         facts = {
             "count": len(kernels),
             "chains": chains,
             "lanes": self.lanes,
-            "together_us": round(together, 3),
-            "alone_us": round(alone, 3),
+            "together_us": round(concurrent_us, 3),
+            "alone_us": round(sequential_us, 3),
         }
-        overlapping = [kernels[place].result for place, until in enumerate(ordered.runs_until) if until > place]
+        overlapping = [kernels[index].result for index, last in enumerate(ordered.runs_until) if last > index]
         if overlapping:
             graph.decide(self.rule, self.together, facts, overlapping)
         elif kernels:
@@ -281,29 +287,29 @@ def _depth_first(leaves: Sequence[Expr], kernels: Sequence[Kernel], users: Seque
                 readers[read.uid].append(index)
     inputs = sorted([leaf for leaf in leaves if leaf.uid in readers], key=_path)
     starts: list[Iterable[int]] = [sorted(readers[leaf.uid], key=names.__getitem__) for leaf in inputs]
-    has_producers = {user for following in users for user in following}
+    has_producers = {user for readers_left in users for user in readers_left}
     # Kernels that no input reaches come last, starting with those that read no other kernel.
     starts.append(sorted(range(len(kernels)), key=lambda index: (index in has_producers, names[index])))
     finished: list[int] = []
-    seen = [False] * len(kernels)
+    visited = [False] * len(kernels)
     for start in starts:
         # −1 represents the inputs, which are no kernels. A deep net would exceed Python's own stack.
         stack = [(-1, iter(start))]
         while stack:
-            index, following = stack[-1]
-            further = next((user for user in following if not seen[user]), None)
-            if further is not None:
+            index, readers_left = stack[-1]
+            next_reader = next((user for user in readers_left if not visited[user]), None)
+            if next_reader is not None:
                 # Mark a kernel when it is entered, not when it is finished, as usual for graphs with shared readers.
-                seen[further] = True
-                stack.append((further, iter(sorted(users[further], key=names.__getitem__))))
+                visited[next_reader] = True
+                stack.append((next_reader, iter(sorted(users[next_reader], key=names.__getitem__))))
                 continue
             stack.pop()
             if index >= 0:
                 finished.append(index)
-    places = [0] * len(kernels)
-    for place, index in enumerate(reversed(finished)):
-        places[index] = place
-    return places
+    positions = [0] * len(kernels)
+    for position, index in enumerate(reversed(finished)):
+        positions[index] = position
+    return positions
 
 
 def _path(node: Expr) -> tuple[str, str]:
@@ -317,7 +323,7 @@ def _path(node: Expr) -> tuple[str, str]:
 
 
 def _is_input(leaf: Expr) -> bool:
-    """Whether a leaf is an input of the program, that is outside of layers and of a file's operators."""
+    """Whether a leaf is an input of the program, outside of layers and of a file's operators."""
     scope = leaf.scope
     while scope is not None:
         if scope.kind in ("layer", "file"):
@@ -327,31 +333,31 @@ def _is_input(leaf: Expr) -> bool:
 
 
 def _levels_and_chains(
-    began: Sequence[int], producers: Sequence[Sequence[int]], users: Sequence[Sequence[int]]
+    begin_order: Sequence[int], producers: Sequence[Sequence[int]], users: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[int], int]:
     """Return the level and the chain of each kernel, in start order, and the number of chains.
 
     A level is the length of the longest path to a kernel. A kernel continues the chain of its only producer if nothing
     else reads that producer.
     """
-    levels, chains = [0] * len(began), [0] * len(began)
+    levels, chains = [0] * len(begin_order), [0] * len(begin_order)
     chain_count = 0
-    for index in began:
-        before = producers[index]
+    for index in begin_order:
+        required = producers[index]
         # Most kernels have one producer, for which no list is needed.
-        if len(before) == 1:
-            levels[index] = levels[before[0]] + 1
+        if len(required) == 1:
+            levels[index] = levels[required[0]] + 1
         else:
-            levels[index] = 1 + max([levels[number] for number in before], default=0)
-        if len(before) == 1 and len(users[before[0]]) == 1:
-            chains[index] = chains[before[0]]
+            levels[index] = 1 + max([levels[producer] for producer in required], default=0)
+        if len(required) == 1 and len(users[required[0]]) == 1:
+            chains[index] = chains[required[0]]
         else:
             chain_count += 1
             chains[index] = chain_count
-    return [levels[index] for index in began], [chains[index] for index in began], chain_count
+    return [levels[index] for index in begin_order], [chains[index] for index in begin_order], chain_count
 
 
-def _with_updates(
+def _with_update_order(
     graph: PlanGraph,
     kernels: Sequence[Kernel],
     kernel_of: Mapping[int, int],
@@ -359,17 +365,21 @@ def _with_updates(
     users: list[list[int]],
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return each kernel's predecessors and successors, by values and by updates in place."""
-    noted = graph.notes(Updates)
-    if not noted.parameters:
+    updates_in_place = graph.notes(Updates)
+    if not updates_in_place.parameters:
         return producers, users
-    updates = {kernel_of[uid] for uid in noted.parameters}
-    waits, releases = [[*before] for before in producers], [[*after] for after in users]
-    edges = [(kernel_of[before], kernel_of[uid]) for uid, others in noted.after.items() for before in others]
+    updates = {kernel_of[uid] for uid in updates_in_place.parameters}
+    waits, releases = [[*earlier] for earlier in producers], [[*later] for later in users]
+    edges = [
+        (kernel_of[earlier], kernel_of[uid])
+        for uid, earlier_uids in updates_in_place.after.items()
+        for earlier in earlier_uids
+    ]
     # Kernels that only updates read end after all the rest.
-    last = [number for number in range(len(kernels)) if number not in updates and updates.issuperset(users[number])]
-    edges += [(before, update) for before in last for update in updates]
-    for before, after in dict.fromkeys(edges):
-        if before not in producers[after]:
-            waits[after].append(before)
-            releases[before].append(after)
+    last = [index for index in range(len(kernels)) if index not in updates and updates.issuperset(users[index])]
+    edges += [(earlier, update) for earlier in last for update in updates]
+    for earlier, later in dict.fromkeys(edges):
+        if earlier not in producers[later]:
+            waits[later].append(earlier)
+            releases[earlier].append(later)
     return waits, releases

@@ -37,16 +37,16 @@ class Prune(Pass):
 
     def run(self, graph: PlanGraph) -> None:
         """Compare all recorded and produced nodes with those that the roots reach."""
-        needed = graph.inputs
+        live_inputs = graph.inputs
         removed = {node.uid for _, node in graph.removed}
         # This includes nodes that passes created: a rule may replace what another one has just recorded.
-        everything = [*graph.recorded, *[node for _, node in graph.added]]
-        unused = [node for node in everything if node.uid not in needed and node.uid not in removed]
+        all_nodes = [*graph.recorded, *[node for _, node in graph.added]]
+        unused = [node for node in all_nodes if node.uid not in live_inputs and node.uid not in removed]
         if not unused:
             return
         replaced = {old.uid for _, old, _ in graph.substitutions}
         readers: dict[int, Expr] = {}
-        for node in everything:
+        for node in all_nodes:
             # Use the recorded operands: a replaced node's operands are no longer read through substitutions.
             if node.uid in replaced:
                 for operand in node.operands:

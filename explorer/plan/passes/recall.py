@@ -24,7 +24,7 @@ _RISKY = (*POWERS, Power, Square)
 
 
 @dataclass(frozen=True)
-class HeldValues:
+class ReusableValues:
     """Values that earlier evaluations computed and the program still holds; the planner stores them as notes of a
     graph."""
 
@@ -36,11 +36,11 @@ class HeldValues:
 
 @dataclass(frozen=True)
 class Recall(Pass):
-    """Take results that an earlier evaluation has computed.
+    """Reuse results of earlier evaluations.
 
     The pass runs first, so that nothing below a known value is planned, and again after simplify. A program's values
-    must not depend on which of them are held. Therefore, if a value that simplify would bypass may be rounded to 0 or
-    ∞, simplify runs first, and only the values that it keeps are reused.
+    must not depend on which of them are still available. Therefore, if a value that simplify would bypass may be
+    rounded to 0 or ∞, simplify runs first, and only the values that it keeps are reused.
     """
 
     simplified: bool = False
@@ -74,9 +74,9 @@ class Recall(Pass):
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in recalled]),
         }
         # Compare by identity: two tensors are two values, whatever their elements.
-        held = graph.notes(HeldValues)
-        own = {id(tensor): uid for uid, tensor in held.tensors.items()}
-        equal = sum([own[id(tensor)] in held.equal for tensor in tensors])
+        reusable = graph.notes(ReusableValues)
+        uid_of = {id(tensor): uid for uid, tensor in reusable.tensors.items()}
+        equal = sum([uid_of[id(tensor)] in reusable.equal for tensor in tensors])
         if equal:
             facts["equal"] = equal
         decision = graph.decide(
@@ -91,22 +91,22 @@ class Recall(Pass):
             graph.substitute(decision, node, tensor)
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether values are held; after simplify, whether some of the remaining ones are still computed."""
-        return bool(graph.notes(HeldValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
+        """Whether values are available; after simplify, whether some of them would still be computed."""
+        return bool(graph.notes(ReusableValues).tensors) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """Return the nodes whose values are reused before simplify: all, or none if one may overflow."""
-        # All or none: a mix of reused and simplified values would make the result depend on which values are held.
+        # All or none: a mix of reused and simplified values would make the result depend on which values are available.
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
-        held = graph.notes(HeldValues).tensors
-        return {node: held[node.uid] for node in graph.live if node.uid in held}
+        tensors = graph.notes(ReusableValues).tensors
+        return {node: tensors[node.uid] for node in graph.live if node.uid in tensors}
 
     def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """Return the nodes that currently replace evaluated ones, if they are still computed."""
-        held = graph.notes(HeldValues).tensors
-        values_now = {graph.resolve(node): held[node.uid] for node in graph.recorded if node.uid in held}
-        return {node: tensor for node, tensor in values_now.items() if node.uid in graph.inputs and node.operands}
+        tensors = graph.notes(ReusableValues).tensors
+        current = {graph.resolve(node): tensors[node.uid] for node in graph.recorded if node.uid in tensors}
+        return {node: tensor for node, tensor in current.items() if node.uid in graph.inputs and node.operands}
 
 
 def _calls_risky(node: Expr) -> bool:

@@ -28,7 +28,7 @@ class ComputedFirst(NamedTuple):
 
 @dataclass(frozen=True)
 class ShapeValues(Pass):
-    """Tell which values were computed before the plan, because shapes depend on them.
+    """Report the values that were computed before planning because shapes depend on them.
 
     A net inserts it at the start of the pipeline (net/session.py). It changes nothing.
     """

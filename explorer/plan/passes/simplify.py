@@ -1,4 +1,4 @@
-"""Simplify: at each node, the first of a chain of rules that recognises a structure replaces it.
+"""Simplify: at each node, the first applicable rule of a chain replaces the structure that it recognises.
 
 The built-in rules are in plan/rewrite/rules, and users may add others (`ex.Rule`). If no rule applies, the node is
 kept.
@@ -111,11 +111,11 @@ class Simplify(Pass):
         """
         graph.consumer_queries.clear()
         gradients: dict[str, list[Expr]] = {}
-        """notes of rewrites before differentiation → the gradient nodes"""
+        """description of a rewrite before differentiation → the gradient nodes"""
         chains, folding, inputs = applicable_rules(graph, self.rules), Folding(), graph.inputs
         constants = folding.known
-        # Rules record like a program, at the current scope and line; the planner's caller gets its own ones back.
-        outer = state.scope, state.origin
+        # Rules record at the current scope and line, like a program. Both are restored for the planner's caller.
+        outer_context = state.scope, state.origin
         try:
             for node in graph.live:
                 operation_class = type(node.operation)
@@ -129,20 +129,20 @@ class Simplify(Pass):
                         constants.add(node.uid)
                 elif operands[0].uid in constants:
                     folding.visit(node, operands)
-                is_asked = chains[operation_class] and (only is None or node.uid in only)
-                rules = chains.at(operation_class, graph.operands(node)) if is_asked else ()
+                is_candidate = chains[operation_class] and (only is None or node.uid in only)
+                rules = chains.at(operation_class, graph.operands(node)) if is_candidate else ()
                 if rules:
-                    pending = self._ask(node, rules, graph)
+                    pending = self._apply_first(node, rules, graph)
                     if pending:
                         self._settle(node, pending, chains, graph)
                 elif operation_class is Zero and node.operation.cause and node.uid not in explained:  # type: ignore[attr-defined]
                     explained.add(node.uid)
                     graph.decide(self, self.unreached, {}, [node])
         finally:
-            state.scope, state.origin = outer
+            state.scope, state.origin = outer_context
             graph.current_node = None
         stage = len(graph.stages)
-        known = {
+        explained_gradients = {
             node.uid
             for decision in graph.decisions
             if decision.reason is self.differentiated and decision.stage == stage
@@ -150,7 +150,7 @@ class Simplify(Pass):
         }
         for note, nodes in gradients.items():
             rule, written = note.split("\n")
-            if not known.isdisjoint([node.uid for node in nodes]):  # a second sweep
+            if not explained_gradients.isdisjoint([node.uid for node in nodes]):  # a second sweep
                 continue
             graph.decide(self, self.differentiated, {"rule": rule, "written": written}, nodes)
         rules_applied = len(graph.substitutions)
@@ -171,18 +171,18 @@ class Simplify(Pass):
             if current.uid not in graph.replaced:
                 rules = chains.at(type(current.operation), graph.operands(current))
                 # In topological order, and popped from the end.
-                pending.extend(reversed(self._ask(current, rules, graph)))
+                pending.extend(reversed(self._apply_first(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
             rule=f"a rule must return None at its own replacement; the last one was {graph.decisions[-1].rule}",
             fix="return None from match() where the structure is that of the replacement",
         )
 
-    def _ask(self, node: Expr, rules: _Asked, graph: PlanGraph) -> list[Expr]:
-        """Ask rules in order until one applies; return the nodes that it recorded, in topological order.
+    def _apply_first(self, node: Expr, rules: _IndexedRules, graph: PlanGraph) -> list[Expr]:
+        """Match rules in order until one applies; return the nodes that it recorded, in topological order.
 
-        A rule records its replacement like a program. The node's scope and line are set around it, so that the
-        replacement belongs to the same line of the user's code as the node.
+        A rule records its replacement like a program. The node's scope and line are current meanwhile, so that the
+        replacement belongs to the same line of the user's code.
         """
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         graph.current_node = node
@@ -218,7 +218,7 @@ class Simplify(Pass):
                 n for n in reachable([new], stop=lambda n: n.uid in graph.introduced) if n.uid not in graph.introduced
             ]
             _check(rule, node, new, fresh, graph)
-            refused = self._refused(rule, answer, node, fresh, graph)
+            refused = self._decline_forbidden(rule, answer, node, fresh, graph)
             if refused is not None:
                 refused.rule_index = index
                 continue
@@ -229,7 +229,7 @@ class Simplify(Pass):
             return fresh
         return []
 
-    def _refused(
+    def _decline_forbidden(
         self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
     ) -> PlanDecision | None:
         """Decline an answer that the device or the plan's numerics does not allow; return None if it is allowed."""
@@ -249,28 +249,28 @@ class Simplify(Pass):
 
 def _saved_us(node: Expr, fresh: Sequence[Expr], graph: PlanGraph) -> float:
     """Return the µs saved by a replacement: the cost of nodes no longer needed, minus the cost of the new ones."""
-    made = {part.uid for part in fresh}
-    read = {operand.uid for part in fresh for operand in graph.operands(part)} - made
-    needless, pending = [], [node]
+    fresh_uids = {part.uid for part in fresh}
+    read_uids = {operand.uid for part in fresh for operand in graph.operands(part)} - fresh_uids
+    removed, pending = [], [node]
     while pending:
         current = pending.pop()
-        needless.append(current)
+        removed.append(current)
         pending += [
             operand
             for operand in graph.operands(current)
-            if operand.operands and operand.uid not in read and graph.users.get(operand.uid, 0) == 1
+            if operand.operands and operand.uid not in read_uids and graph.users.get(operand.uid, 0) == 1
         ]
     varying = [part for part in fresh if not (graph.has_parameters and is_constant(part, graph))]
-    before, after = [sum([kernel_cost(part, graph.operands(part)) for part in parts]) for parts in (needless, varying)]
-    return round(max(0.0, before - after), 2)
+    old_us, new_us = [sum([kernel_cost(part, graph.operands(part)) for part in nodes]) for nodes in (removed, varying)]
+    return round(max(0.0, old_us - new_us), 2)
 
 
-_Asked: TypeAlias = list[tuple[int, Rule]]
+_IndexedRules: TypeAlias = list[tuple[int, Rule]]
 """rules with their positions in the chain"""
 
 
-class ApplicableRules(dict[type, _Asked]):
-    """Cached lists of the rules to ask, by class of operation.
+class ApplicableRules(dict[type, _IndexedRules]):
+    """Cached lists of the applicable rules, keyed by class of operation.
 
     ``kinds`` are all operation classes of a graph, ``rules`` the registered rules; graphs with the same ones share an
     instance.
@@ -279,18 +279,18 @@ class ApplicableRules(dict[type, _Asked]):
     def __init__(self, kinds: frozenset[type], rules: tuple[Rule, ...]) -> None:
         super().__init__()
         self.kinds = kinds
-        self._over: dict[tuple[type, ...], _Asked] = {}
+        self._by_producers: dict[tuple[type, ...], _IndexedRules] = {}
         self._rules = [
             (index, rule)
             for index, rule in enumerate(rules)
             if not rule.among or any(issubclass(operation_class, rule.among) for operation_class in kinds)
         ]
 
-    def __missing__(self, cls: type) -> _Asked:
+    def __missing__(self, cls: type) -> _IndexedRules:
         self[cls] = rules = [(index, rule) for index, rule in self._rules if rule.applies_to(cls)]
         return rules
 
-    def at(self, cls: type, operands: tuple[Expr, ...]) -> _Asked:
+    def at(self, cls: type, operands: tuple[Expr, ...]) -> _IndexedRules:
         """Return the rules for an operation class, given the operation classes of its operands."""
         if len(operands) == 1:
             (only,) = operands
@@ -300,14 +300,15 @@ class ApplicableRules(dict[type, _Asked]):
             key = cls, type(first.operation), type(second.operation)
         else:
             return self[cls]
-        rules = self._over.get(key)
-        return self._chosen(key) if rules is None else rules
+        rules = self._by_producers.get(key)
+        return self._select(key) if rules is None else rules
 
-    def _chosen(self, key: tuple[type, ...]) -> _Asked:
-        """Select the rules for an operation class and producers; rules that need concrete data decline hidden data."""
+    def _select(self, key: tuple[type, ...]) -> _IndexedRules:
+        """Select the rules for an operation class and its producers; rules that need concrete data decline hidden
+        data."""
         cls, *producers = key
         is_hidden = any(issubclass(producer, Dynamic) for producer in producers)
-        rules = self._over[key] = [
+        rules = self._by_producers[key] = [
             (index, rule)
             for index, rule in self[cls]
             if rule.applies_over(tuple(producers)) or (is_hidden and rule.concrete)

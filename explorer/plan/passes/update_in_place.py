@@ -46,15 +46,15 @@ class Updates:
     parameters: dict[int, Expr] = field(default_factory=dict)
     """uid of a result → the parameter"""
     after: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """uid of a result → other such results, which read the old value and must therefore run earlier"""
+    """uid of a result → other updates, which read the old value and must therefore run earlier"""
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateInPlace(Pass):
-    """Write new values of parameters over the old ones, after everything else that reads these.
+    """Overwrite parameters with their new values after all other kernels that read the old values.
 
-    ``pairs`` are parameters with the roots that are their new values. `Module` sets them; other plans have none, and no
-    such stage.
+    ``pairs`` are parameters with the roots that compute their new values. `Module` sets them; other plans have no pairs
+    and no such stage.
     """
 
     name = "update"
@@ -135,7 +135,7 @@ class UpdateInPlace(Pass):
         """Accept all candidates, then refuse one after another until the remaining ones satisfy the rules."""
         kernels = _kernels(graph)
         parameters = {parameter.uid for parameter, _ in self.pairs}
-        base = _shown_parameters(graph, parameters)
+        base = _viewed_parameters(graph, parameters)
         readers: dict[int, list[Expr]] = {uid: [] for uid in parameters}
         users: dict[int, list[Expr]] = {}
         for kernel in kernels.values():
@@ -150,7 +150,7 @@ class UpdateInPlace(Pass):
         roots = [root.uid for root in graph.roots]
         for parameter, root in self.pairs:
             result = graph.resolve(root)
-            refusal = self._unfit(parameter, result, kernels.get(result.uid), roots, graph, base)
+            refusal = self._why_unfit(parameter, result, kernels.get(result.uid), roots, graph, base)
             if refusal is None:
                 accepted[result.uid] = parameter
             else:
@@ -179,7 +179,7 @@ class UpdateInPlace(Pass):
             copied = REFERENCE_COST_MODEL.call + 2 * parameter.type.nbytes / REFERENCE_COST_MODEL.bandwidth
             graph.decline(self, refusal.reason, facts, result, estimated_cost_us=copied)
 
-    def _unfit(
+    def _why_unfit(
         self,
         parameter: Expr,
         result: Expr,
@@ -191,15 +191,15 @@ class UpdateInPlace(Pass):
         """Return why the kernel of a new value can never overwrite the parameter, whatever else runs."""
         if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
-        # One reader is the root of the pair; a further root means that the caller also requests the value as a result.
+        # One use is the root of the pair; a second root means that the caller also requests the value.
         if roots.count(result.uid) > 1:
             return _Refusal(self.asked_for, {})
         for node in kernel.nodes:
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
             # A kernel that fails halfway would leave a parameter with a mix of old and new numbers.
-            is_own = type(node.operation).__module__.startswith("explorer.")
-            if not is_own or (type(node.operation), node.device) in registered_kernels:
+            is_builtin = type(node.operation).__module__.startswith("explorer.")
+            if not is_builtin or (type(node.operation), node.device) in registered_kernels:
                 return _Refusal(self.may_fail, {"operation": node})
         for read in kernel.reads:
             if base.get(read.uid) is parameter and read is not parameter:
@@ -228,26 +228,26 @@ class UpdateInPlace(Pass):
             for reader in readers[parameter.uid]:
                 if reader.uid == uid or reader.uid not in accepted:
                     continue
-                needed = _way(before, reader.uid, uid)
-                if needed is not None:
-                    facts = {"reader": reader, "needed": kernels[needed].nodes[-1]}
+                intermediate = _first_step(before, reader.uid, uid)
+                if intermediate is not None:
+                    facts = {"reader": reader, "needed": kernels[intermediate].nodes[-1]}
                     return uid, _Refusal(self.read_later, facts)
                 # The reader reads the old value, so it must run earlier too, and later checks see this edge.
                 before[uid].add(reader.uid)
         return None
 
 
-def _way(before: dict[int, set[int]], start: int, goal: int) -> int | None:
+def _first_step(before: dict[int, set[int]], start: int, goal: int) -> int | None:
     """Return the first step on a path from an update to one that must run before it; None if there is no path."""
     for first in sorted(before[start]):
-        seen, pending = {first}, [first]
+        visited, pending = {first}, [first]
         while pending:
-            at = pending.pop()
-            if at == goal:
+            uid = pending.pop()
+            if uid == goal:
                 return first
-            following = before[at] - seen
-            seen |= following
-            pending += following
+            earlier = before[uid] - visited
+            visited |= earlier
+            pending += earlier
     return None
 
 
@@ -262,13 +262,15 @@ def _kernels(graph: PlanGraph) -> dict[int, _Kernel]:
         if node.uid in inner or node.uid in available or not graph.inputs[node.uid]:
             continue
         nodes = tuple(members_of.get(node.uid, (node,)))
-        own = {member.uid for member in nodes}
-        reads = dict.fromkeys([read for member in nodes for read in graph.inputs[member.uid] if read.uid not in own])
+        member_uids = {member.uid for member in nodes}
+        reads = dict.fromkeys(
+            [read for member in nodes for read in graph.inputs[member.uid] if read.uid not in member_uids]
+        )
         kernels[node.uid] = _Kernel(nodes, tuple(reads))
     return kernels
 
 
-def _shown_parameters(graph: PlanGraph, parameters: set[int]) -> dict[int, Expr]:
+def _viewed_parameters(graph: PlanGraph, parameters: set[int]) -> dict[int, Expr]:
     """Return a map from the uid of each parameter, and of each view of one, to the parameter."""
     base: dict[int, Expr] = {}
     for node in graph.live:

@@ -40,8 +40,8 @@ _MAX_REPORTED = 6
 """maximum number of a constant's elements in a decision's sentence"""
 _MAX_READ = 4096
 """maximum number of elements of an operand that is expanded for a computation"""
-_FLOPS = 1 << 16
-"""maximum arithmetic of a constant that planning computes: 26 µs by the cost model"""
+_MAX_FLOPS = 1 << 16
+"""maximum flops of a constant that planning computes: 26 µs in the cost model"""
 _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, Max, Min)
 """operations whose results contain only elements of their operands"""
 
@@ -61,7 +61,8 @@ class Folding:
     numerics = "rounding"
     """a sum or mean of equal numbers is computed as one product, rounded once"""
     rule = RuleInfo(
-        "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is built."
+        "FoldedConstants",
+        "Operations that read only numbers, zeros and one-hot vectors are computed when the plan is built.",
     )
     folded = Reason(
         "folded",
@@ -114,8 +115,10 @@ class Folding:
         """Replace known nodes that other nodes read by constants, with one decision for equal ones."""
         results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
-        same: dict[tuple[Operation, Structured], list[Expr]] = {}
-        inner = Counter([o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]])
+        nodes_of_constant: dict[tuple[Operation, Structured], list[Expr]] = {}
+        known_reads = Counter(
+            [o.uid for node in self._nodes if graph.users.get(node.uid) for o in graph.inputs[node.uid]]
+        )
         """uid → operand slots, of known nodes that are still read, that read the node"""
         for node in self._nodes:
             operands = [self._described(operand, results) for operand in graph.inputs[node.uid]]
@@ -129,10 +132,10 @@ class Folding:
                 graph.decline(self.rule, result.entry, result.facts, node)
             elif result is None or node.operation.view:  # a view of a constant is as good as one
                 continue
-            elif graph.consumers(node) > inner[node.uid]:
-                same.setdefault((node.operation, result), []).append(node)
+            elif graph.consumers(node) > known_reads[node.uid]:
+                nodes_of_constant.setdefault((node.operation, result), []).append(node)
         explained = graph.notes(_Explained)
-        for (operation, constant), nodes in same.items():
+        for (operation, constant), nodes in nodes_of_constant.items():
             self._replace(operation, constant, nodes, explained, graph)
 
     @staticmethod
@@ -152,7 +155,7 @@ class Folding:
         first = nodes[0]
         with recording_at(first.scope, first.code, first.instruction):
             constant = described_constant()
-        saved = self._below(nodes, explained, graph)
+        saved = self._no_longer_needed(nodes, explained, graph)
         facts = {
             "operation": operation.name,
             "value": described(described_constant),
@@ -165,21 +168,21 @@ class Folding:
         for node in nodes:
             graph.substitute(decision, node, constant)
 
-    def _below(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
+    def _no_longer_needed(self, nodes: Sequence[Expr], explained: set[int], graph: PlanGraph) -> list[Expr]:
         """Return the nodes and those they are now computed from, without leaves and nodes in ``explained``.
 
         They are added to ``explained``, so that nodes below two constants count as saved once.
         """
-        below: list[Expr] = []
+        replaced: list[Expr] = []
         pending = [*nodes]
         while pending:
             node = pending.pop()
             if node.uid in explained or not node.operands:
                 continue
             explained.add(node.uid)
-            below.append(node)
+            replaced.append(node)
             pending.extend(graph.operands(node))
-        return below
+        return replaced
 
 
 def described(constant: Structured) -> str:
@@ -216,19 +219,19 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
     """Return the constant if all elements are one number, which is computed once for any shape; else None."""
-    numbers: list[Array] = []
+    scalars: list[Array] = []
     for operand in operands:
         if not isinstance(operand, (Full, Zero)):
             return None
-        numbers.append(np.asarray(operand.value if isinstance(operand, Full) else 0, operand.dtype))
-    first = numbers[0]
+        scalars.append(np.asarray(operand.value if isinstance(operand, Full) else 0, operand.dtype))
+    first = scalars[0]
     value: Array
     if operation.elementwise:
-        value = np.asarray(operation.compute(*numbers))
-    elif isinstance(operation, _CHOOSES) and all(_same(number, first) for number in numbers):
+        value = np.asarray(operation.compute(*scalars))
+    elif isinstance(operation, _CHOOSES) and all(_same(scalar, first) for scalar in scalars):
         value = first
     elif isinstance(operation, (Sum, Mean)):
-        value = _of_equal(operation, first, operands[0].type_of(()), type_)
+        value = _reduce_equal(operation, first, operands[0].type_of(()), type_)
     else:
         return None
     if value.shape or value.dtype != type_.dtype:
@@ -241,7 +244,7 @@ def _same(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_: TensorType) -> Array:
+def _reduce_equal(operation: Sum | Mean, element: Array, operand_type: AnyType, type_: TensorType) -> Array:
     """Return the sum or the mean of equal elements, with NumPy's range, precision and signs of zero.
 
     A floating sum is rounded once from float64, in which a product with the count overflows no sooner than the run's
@@ -249,37 +252,38 @@ def _of_equal(operation: Sum | Mean, number: Array, operand_type: AnyType, type_
     """
     assert isinstance(operand_type, TensorType)
     if not operation.axes:
-        return number.astype(type_.dtype)
+        return element.astype(type_.dtype)
     count = 1
     for axis in operation.axes:
         count *= operand_type.shape[axis]
     if isinstance(operation, Mean):
-        return np.asarray(0 + number if count else np.nan).astype(type_.dtype)  # −0.0 adds up to 0.0
+        return np.asarray(0 + element if count else np.nan).astype(type_.dtype)  # −0.0 adds up to 0.0
     if not count:
         return np.zeros((), type_.dtype)
     wide = type_.dtype if type_.dtype.kind in "iu" else np.result_type(type_.dtype, np.float64)
     if wide.kind == "c":  # times a real number: ∞ + 0j times 3 + 0j is ∞ + NaN·j
-        return np.asarray(complex(number.real * count, number.imag * count) + 0j).astype(type_.dtype)
-    return np.asarray(0 + number.astype(wide) * np.asarray(count).astype(wide)).astype(type_.dtype)
+        return np.asarray(complex(element.real * count, element.imag * count) + 0j).astype(type_.dtype)
+    return np.asarray(0 + element.astype(wide) * np.asarray(count).astype(wide)).astype(type_.dtype)
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
     """Return the result with its elements listed, or described more briefly if possible; decline if it is too large."""
     types = [operand.type_of(()) for operand in operands]
-    most = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
-    if type_.size > _MAX_LISTED or most > _MAX_READ or operation.flops(type_, *types) > _FLOPS:
-        return Folding.large.declined(operation=operation.name, size=type_.size, read=most, listed=_MAX_LISTED)
+    largest = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
+    if type_.size > _MAX_LISTED or largest > _MAX_READ or operation.flops(type_, *types) > _MAX_FLOPS:
+        return Folding.large.declined(operation=operation.name, size=type_.size, read=largest, listed=_MAX_LISTED)
     return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), type_)
 
 
 def _described(array: Array, type_: TensorType) -> Structured:
-    """Return the shortest description of an array. Compares bits, not numbers: −0.0 is no zero of a one-hot."""
+    """Return the shortest description of an array. Compare bits, not numbers, because −0.0 is not a zero of a
+    one-hot."""
     elements = array.astype(type_.dtype, copy=False).reshape(-1)
     bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
     if elements.size and (bits == bits[0]).all():
         return Full(elements[0].item(), type_.shape, type_.dtype)
-    places = np.flatnonzero(bits.any(axis=1))
-    if type_.rank == 1 and len(places) == 1:
-        place = int(places[0])
-        return OneHot(type_.size, place, elements[place].item(), type_.dtype)
+    nonzero = np.flatnonzero(bits.any(axis=1))
+    if type_.rank == 1 and len(nonzero) == 1:
+        index = int(nonzero[0])
+        return OneHot(type_.size, index, elements[index].item(), type_.dtype)
     return Literal(tuple(elements.tolist()), type_.shape, type_.dtype)

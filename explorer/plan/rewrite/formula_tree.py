@@ -16,8 +16,8 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.MatMult: "matmul", ast.FloorDiv: "floor_divide", ast.Mod: "remainder",
 }  # fmt: skip
 _UNARY: dict[type[ast.unaryop], str] = {ast.USub: "negative", ast.Invert: "invert"}
-_LONGEST = 10_000
-"""maximum number of characters of a formula: Python's parser handles long nested brackets badly"""
+_MAX_LENGTH = 10_000
+"""maximum number of characters of a formula, because Python's parser handles long nested brackets badly"""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def parse(text: str, known: Collection[str], kind: str = "operation") -> Formula
     """Parse a formula of known operations; raises OperandError for invalid syntax, UnknownNameError for an unknown
     operation."""
     if not isinstance(text, str):
-        raise _refusal(repr(text), f"it is {class_text(text)}, and no text")
-    if len(text) > _LONGEST:
+        raise _refusal(repr(text), f"it is {class_text(text)}, not a string")
+    if len(text) > _MAX_LENGTH:
         raise _refusal(text, f"{len(text)} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -84,8 +84,8 @@ def parse(text: str, known: Collection[str], kind: str = "operation") -> Formula
 
 
 def _formula(node: ast.expr, text: str, known: Collection[str], kind: str) -> Formula:
-    def part(inner: ast.expr) -> Formula:
-        return _formula(inner, text, known, kind)
+    def subformula(expression: ast.expr) -> Formula:
+        return _formula(expression, text, known, kind)
 
     match node:
         case ast.Name(id=name):
@@ -95,22 +95,24 @@ def _formula(node: ast.expr, text: str, known: Collection[str], kind: str) -> Fo
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return Literal(-value)
         case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
-            return Apply(_UNARY[type(operator)], (part(operand),))
+            return Apply(_UNARY[type(operator)], (subformula(operand),))
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
-            return Apply(_BINARY[type(operator)], (part(left), part(right)))
+            return Apply(_BINARY[type(operator)], (subformula(left), subformula(right)))
         case ast.Call(func=ast.Name() | ast.Attribute() as function, args=operands, keywords=keywords):
             name = ast.unparse(function)  # operator types of files contain dots: nn.SiLU
             if name not in known:
                 raise UnknownNameError(name, kind=kind, known=known)
-            return Apply(name, tuple(map(part, operands)), tuple(_attribute(word, text) for word in keywords))
+            return Apply(
+                name, tuple(map(subformula, operands)), tuple(_attribute(keyword, text) for keyword in keywords)
+            )
     raise _refusal(text, ast.unparse(node))
 
 
-def _attribute(word: ast.keyword, text: str) -> tuple[str, Any]:
+def _attribute(keyword: ast.keyword, text: str) -> tuple[str, Any]:
     try:
-        return word.arg or "**", ast.literal_eval(word.value)
+        return keyword.arg or "**", ast.literal_eval(keyword.value)
     except ValueError:
-        raise _refusal(text, f"{ast.unparse(word)} is no number, text or tuple") from None
+        raise _refusal(text, f"{ast.unparse(keyword)} is not a number, string or tuple") from None
 
 
 def _refusal(text: str, reason: str) -> OperandError:
@@ -122,7 +124,7 @@ def _refusal(text: str, reason: str) -> OperandError:
 
 
 def record(tree: Formula, values: Mapping[str, Expr]) -> Any:
-    """Record a formula over variables' values; a Python number stays one, and follows the other operand's dtype."""
+    """Record a formula with values for its variables; a Python number adopts the dtype of the other operand."""
     if isinstance(tree, Variable):
         return values[tree.name]
     if isinstance(tree, Literal):

@@ -55,9 +55,9 @@ def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
     if isinstance(operation, Index0):
         return graph.operands(node)[0], operation.index
     if isinstance(operation, Slice) and operation.spans and isinstance(operation.spans[0], int):
-        (whole,) = graph.operands(node)
-        if operation.spans[1:] == tuple([(0, size, 1) for size in whole.shape[1:]]):
-            return whole, operation.spans[0]
+        (source,) = graph.operands(node)
+        if operation.spans[1:] == tuple([(0, size, 1) for size in source.shape[1:]]):
+            return source, operation.spans[0]
     return None
 
 

@@ -105,16 +105,16 @@ class Pattern:
 
     def find(self, *roots: Expr | Searchable) -> list[Match]:
         """Return every match in the graphs of expressions, or of nets, operands first."""
-        return [answer for answer in self._answers(roots) if isinstance(answer, Match)]
+        return [answer for answer in self._results(roots) if isinstance(answer, Match)]
 
     def near_misses(self, *roots: Expr | Searchable) -> list[NearMiss]:
         """Return nodes that have the pattern's last operation but fail a condition, the nearest misses first."""
-        misses = [answer for answer in self._answers(roots) if isinstance(answer, NearMiss)]
+        misses = [answer for answer in self._results(roots) if isinstance(answer, NearMiss)]
         return sorted(misses, key=lambda miss: -miss.matched)
 
     def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
         """Return the number, from 1, of the match that each node belongs to; ``view.overlay(pattern)`` shows it."""
-        return {node: place for place, match in enumerate(self.find(*roots), 1) for node in match.nodes}
+        return {node: number for number, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
     @overload
     def replace(self, root: Expr, formula: str | Callable[..., Expr]) -> Expr: ...
@@ -131,11 +131,11 @@ class Pattern:
         node, the last recorded match is replaced. Raises OperandError if a replacement's type differs from the replaced
         value's, or if a variable is no blob of the net.
         """
-        taken: set[int] = set()
+        replaced_uids: set[int] = set()
         chosen: list[Match] = []
         for match in reversed(self.find(root)):
-            if taken.isdisjoint(node.uid for node in match.nodes):
-                taken.update(node.uid for node in match.nodes)
+            if replaced_uids.isdisjoint(node.uid for node in match.nodes):
+                replaced_uids.update(node.uid for node in match.nodes)
                 chosen.append(match)
         if isinstance(root, Searchable):
             if not isinstance(formula, str):
@@ -148,14 +148,14 @@ class Pattern:
         replacement = (
             formula if callable(formula) else _recording(parse(formula, functions), self._tree.variables(), formula)
         )
-        nodes, copies, ends = (
+        nodes, copies, variables_of = (
             reachable([root]),
             dict[int, Expr](),
             {match.root.uid: match.variables for match in chosen},
         )
         for node in nodes:
-            if node.uid in ends:
-                values = {name: copies.get(value.uid, value) for name, value in ends[node.uid].items()}
+            if node.uid in variables_of:
+                values = {name: copies.get(value.uid, value) for name, value in variables_of[node.uid].items()}
                 copies[node.uid] = new = replacement(**values)
                 if new.type != node.type:
                     raise OperandError(
@@ -168,7 +168,7 @@ class Pattern:
                 copies[node.uid] = make_replacement(node.operation, operands, node, node.scope)
         return copies.get(root.uid, root)
 
-    def _answers(self, roots: Iterable[Expr | Searchable]) -> Iterator[Match | NearMiss]:
+    def _results(self, roots: Iterable[Expr | Searchable]) -> Iterator[Match | NearMiss]:
         found: list[Expr] = []
         for root in roots:
             fix = f"ex.pattern({self.formula!r}).find(y)"
@@ -176,9 +176,9 @@ class Pattern:
             found += [root] if isinstance(root, Expr) else root.pattern_roots()
         for node in reachable(found):
             if node.operation.name == self._tree.operation:
-                yield self._answer(node)
+                yield self._match_at(node)
 
-    def _answer(self, root: Expr) -> Match | NearMiss:
+    def _match_at(self, root: Expr) -> Match | NearMiss:
         """Try all orders of commutative operands; if all fail, return the nearest miss."""
         nearest = NearMiss(root, -1, "")
         for attempt in _attempts(self._tree, root, _Binding({}, ())):
@@ -242,23 +242,23 @@ def _attempts(tree: Formula, node: Expr, bound: _Binding) -> Iterator[_Binding |
         if not goals:
             yield binding
             continue
-        (formula, value, place), rest = goals[0], goals[1:]
-        reason = _mismatch(formula, value, place, binding)
+        (formula, value, role), remaining = goals[0], goals[1:]
+        reason = _mismatch(formula, value, role, binding)
         if reason:
             yield _Failure(len(binding.nodes), reason)
         elif isinstance(formula, Variable):
-            pending.append((_Binding({**binding.values, formula.name: value}, binding.nodes), rest))
+            pending.append((_Binding({**binding.values, formula.name: value}, binding.nodes), remaining))
         elif isinstance(formula, Apply):
             inner = _Binding(binding.values, (*binding.nodes, value))
             # Push the written order last, so that it is tried first.
             for order in reversed(_orders(formula, value)):
                 steps = tuple(
-                    (part, operand, f"operand {number} of {formula.operation}")
-                    for number, (part, operand) in enumerate(zip(formula.operands, order, strict=True), 1)
+                    (part, operand, f"operand {position} of {formula.operation}")
+                    for position, (part, operand) in enumerate(zip(formula.operands, order, strict=True), 1)
                 )
-                pending.append((inner, steps + rest))
+                pending.append((inner, steps + remaining))
         else:
-            pending.append((binding, rest))
+            pending.append((binding, remaining))
 
 
 def _orders(formula: Apply, node: Expr) -> list[Sequence[Expr]]:
@@ -267,23 +267,23 @@ def _orders(formula: Apply, node: Expr) -> list[Sequence[Expr]]:
     return [operands, operands[::-1]] if exchanged else [operands]
 
 
-def _mismatch(formula: Formula, node: Expr, place: str, binding: _Binding) -> str:
+def _mismatch(formula: Formula, node: Expr, role: str, binding: _Binding) -> str:
     """Return the condition that a node fails, "" if it matches so far."""
     if isinstance(formula, Variable):
-        held = binding.values.get(formula.name)
-        same = held is None or held is node
-        return "" if same else f"{place} must be the same value as the other `{formula.name}`, and is {_named(node)}"
+        bound = binding.values.get(formula.name)
+        is_same = bound is None or bound is node
+        return "" if is_same else f"{role} must be the same value as the other `{formula.name}`, and is {_named(node)}"
     if isinstance(formula, Literal):
-        return "" if _is_number(node, formula.value) else f"{place} must be {formula}, and is {_named(node)}"
+        return "" if _is_number(node, formula.value) else f"{role} must be {formula}, and is {_named(node)}"
     if node.operation.name != formula.operation:
-        return f"{place} must be {formula}, and is {_named(node)}"
+        return f"{role} must be {formula}, and is {_named(node)}"
     if len(node.operands) != len(formula.operands):
         return f"{formula.operation} must have {len(formula.operands)} operands, and has {len(node.operands)}"
     for name, value in formula.attributes:
-        own = getattr(node.operation, _field(node.operation, name))
-        wanted = _from_the_front(value, node.operands[0].ndim) if name == "axis" and node.operands else value
-        if own not in (wanted, (wanted,)):
-            return f"{name} of {formula.operation} must be {value!r}, and is {own!r}"
+        actual = getattr(node.operation, _field(node.operation, name))
+        expected = _from_front(value, node.operands[0].ndim) if name == "axis" and node.operands else value
+        if actual not in (expected, (expected,)):
+            return f"{name} of {formula.operation} must be {value!r}, and is {actual!r}"
     return ""
 
 
@@ -292,10 +292,10 @@ def _field(operation: Operation, attribute: str) -> str:
     return "axes" if attribute == "axis" and not hasattr(operation, "axis") else attribute
 
 
-def _from_the_front(axis: Any, rank: int) -> Any:
+def _from_front(axis: Any, rank: int) -> Any:
     """Return an axis, or a sorted tuple of axes, counted from the front."""
-    if isinstance(axis, tuple) and all(type(each) is int for each in axis):
-        return tuple(sorted([_from_the_front(each, rank) for each in axis]))
+    if isinstance(axis, tuple) and all(type(item) is int for item in axis):
+        return tuple(sorted([_from_front(item, rank) for item in axis]))
     return axis % rank if type(axis) is int and -rank <= axis < 0 else axis
 
 

@@ -1,4 +1,4 @@
-"""Rewrite rules, as a chain of responsibility: the first applicable rule ends it; earlier declined ones are recorded.
+"""Rewrite rules, as a chain of responsibility: the first applicable rule ends it, and rules that declined are recorded.
 
 A rule returns `Applied` with the replacement, `Declined` with a coded reason, or None if its structure is not present.
 `Declined` matters most: a rule that recognises a structure but keeps it must give a reason, so that a user who expected
@@ -33,7 +33,8 @@ class Rule(ABC):
 
     A subclass takes effect when it is defined, after the rules before it. One with the same module and name replaces
     the earlier one, so that a cell can be run again. The first line of its docstring is its purpose in panels. The
-    class attributes below only restrict where the rule is asked: they save time and do not change its answers.
+    class attributes below only restrict the nodes at which the rule is matched: they save time and do not change its
+    answers.
 
     ``numerics`` declares what the rewrite does to floating-point numbers: "exact", "rounding", "reordering" or
     "reassociating" (plan/graph/numerics.py). A plan applies rules of the last class only with ``numerics="fast"``.
@@ -41,7 +42,7 @@ class Rule(ABC):
     Raises DeclarationError if a subclass has no ``match``, ``roots``, ``numerics`` or docstring.
 
     >>> class SumOfNegative(ex.Rule):
-    ...     "Σ(−x) is −Σx: one number changes its sign instead of all."
+    ...     "Σ(−x) is −Σx, so that one number changes its sign instead of all."
     ...     roots, numerics = (ex.operation("sum"),), "exact"
     ...     moved = ex.Reason("sum_first", "`{x}` is added up before the sign changes, because −a − b is −(a + b).")
     ...
@@ -64,11 +65,11 @@ class Rule(ABC):
     info: ClassVar[RuleInfo]
     """name and purpose (class name, first line of its docstring) under which the rule's decisions are recorded"""
     rules: ClassVar[list[Rule]] = []
-    """all simplifying rules, in the order in which they are asked"""
+    """all simplifying rules, in the order in which they are matched"""
     producers: ClassVar[tuple[type[Operation], ...]] = ()
     """operations one of which must produce an operand of a unary or binary node; (): no restriction"""
     among: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations one of which a graph must contain; (): the rule is asked in every graph"""
+    """operations one of which a graph must contain; (): the rule is matched in every graph"""
     concrete: ClassVar[bool] = False
     """the rule reads the concrete types of operands: if dynamic data hides one, it declines"""
 
@@ -103,7 +104,7 @@ class Rule(ABC):
                 fix='"""log(exp(x)) is x."""',
             )
         cls.info = RuleInfo(cls.__name__, purpose, cls)
-        _enter(cls())
+        _register(cls())
         if cls.__module__ == "__main__":
             hooks.note_declaration(cls)
 
@@ -111,14 +112,14 @@ class Rule(ABC):
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         """Return Applied, Declined, or None if the rule's structure is not present.
 
-        The answer must depend only on the node, on nodes below it, and on ``graph.consumers``: the rule is asked again
-        if one of these changed. Read operands with ``graph.operands(node)``, which includes earlier replacements;
+        The answer must depend only on the node, on nodes below it, and on ``graph.consumers``: the rule is matched
+        again if one of these changed. Read operands with ``graph.operands(node)``, which includes earlier replacements;
         ``node.operands`` are those of the recorded program. The replacement is recorded like any expression, must have
         the node's type, and must not read the node.
         """
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
-        """Whether the rule is asked at nodes of this class of operation."""
+        """Whether the rule is matched at nodes of this class of operation."""
         return issubclass(operation_class, self.roots)
 
     def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
@@ -144,11 +145,11 @@ class Rule(ABC):
         return type(self).__name__
 
 
-def _enter(instance: Rule) -> None:
+def _register(instance: Rule) -> None:
     """Append a rule to the chain, or replace the one with the same module and name."""
-    place = type(instance).__module__, type(instance).__qualname__
+    key = type(instance).__module__, type(instance).__qualname__
     for index, rule in enumerate(Rule.rules):
-        if (type(rule).__module__, type(rule).__qualname__) == place:
+        if (type(rule).__module__, type(rule).__qualname__) == key:
             Rule.rules[index] = instance
             return
     Rule.rules.append(instance)

@@ -1,1 +1,1 @@
-"""Ordered kernels: what each computes, in which blocks, and how long its result lives."""
+"""Ordered kernels: their operations, their blocks, and the lifetimes of their results."""

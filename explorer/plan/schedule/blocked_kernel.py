@@ -36,8 +36,8 @@ RESULT = -1
 class Blocks:
     """Steps of a kernel over each block, and the targets of their values.
 
-    ``anchor`` is the product before them, or None. All steps are elementwise, except that with a ``tiling``, which cuts
-    the kernel for its reduction, the last step is that reduction.
+    ``anchor`` is the product before them, or None. All steps are elementwise. With a ``tiling``, the last step is a
+    reduction instead, and the tiling has its blocks.
     """
 
     anchor: Expr | None
@@ -58,9 +58,9 @@ class Blocks:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
         # A product is computed tile by tile, so blocks are as large as tiles.
-        most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
+        block_bytes = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
         # Devices other than cpu choose blocks themselves: registers are as large as the result.
-        elements = min(type_.size, most // type_.dtype.itemsize) if type_.device is cpu else type_.size
+        elements = min(type_.size, block_bytes // type_.dtype.itemsize) if type_.device is cpu else type_.size
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 
@@ -94,10 +94,12 @@ def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.reduced_axes is not None
     widest = max([step.dtype.itemsize for step in steps[:-1]])
-    most = REDUCED_BYTES // widest
-    if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for a few registers
-        most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
-    return tiling_of(shape, operation.reduced_axes, most, operation.combine_ufunc is not None)
+    max_elements = REDUCED_BYTES // widest
+    if len(steps) > 2 and math.prod(shape) > max_elements // len(steps):  # a thread keeps memory for a few registers
+        max_elements = min(
+            max_elements, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]])
+        )
+    return tiling_of(shape, operation.reduced_axes, max_elements, operation.combine_ufunc is not None)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
@@ -113,7 +115,7 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
 
 def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:
-    """Whether a product needs no memory besides the result of the elementwise steps after it, which end in ``last``.
+    """Whether a product needs no memory except for the result of the elementwise steps after it, which end in ``last``.
 
     The product is written to the result's memory, unless the last step would overwrite an operand that it still reads.
     """

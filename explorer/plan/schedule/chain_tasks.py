@@ -36,53 +36,54 @@ def chain_tasks(
     at_home: Callable[[Kernel], bool] = lambda kernel: False,
     away: Callable[[Kernel], bool] = lambda kernel: True,
 ) -> ChainTasks:
-    """Return the chains of a schedule as tasks; a chain may run at home, or on a worker, if each of its kernels may.
+    """Return the chains of a schedule as tasks. A chain may run in the calling process (``at_home``), or on a worker
+    (``away``), if each of its kernels may.
 
     Views of whole values are recreated instead of sent, and constants are computed wherever they are read.
     """
     members: list[list[int]] = []
-    numbers: dict[int, int] = {}
+    task_of_chain: dict[int, int] = {}
     task_of: dict[int, int] = {}
     """uid → task that computes it"""
     for index, (kernel, chain) in enumerate(zip(schedule.kernels, schedule.chains, strict=True)):
         if kernel.constant:
             continue
-        # Views stay with the value that they show: to create one elsewhere, the whole value would have to be sent.
+        # A view stays with its base value: to create it elsewhere, the whole base would have to be sent.
         if kernel.is_view and len(kernel.reads) == 1 and kernel.reads[0].uid in task_of:
             task_of[kernel.result.uid] = task_of[kernel.reads[0].uid]
             members[task_of[kernel.result.uid]].append(index)
             continue
-        if chain not in numbers:
-            numbers[chain] = len(members)
+        if chain not in task_of_chain:
+            task_of_chain[chain] = len(members)
             members.append([])
-        members[numbers[chain]].append(index)
-        task_of[kernel.result.uid] = numbers[chain]
+        members[task_of_chain[chain]].append(index)
+        task_of[kernel.result.uid] = task_of_chain[chain]
     base = bases(schedule)
     local = {leaf.uid for leaf in schedule.leaves if leaf.type.nbytes <= _SMALL}
     local |= {kernel.result.uid for kernel in schedule.kernels if kernel.constant}
     reads: list[dict[int, Expr]] = [{} for _ in members]
-    gives: list[dict[int, Expr]] = [{} for _ in members]
-    for number, indices in enumerate(members):
+    sends: list[dict[int, Expr]] = [{} for _ in members]
+    for task, indices in enumerate(members):
         for index in indices:
             for read in schedule.kernels[index].reads:
                 # The viewed value is sent once, however many of its views are read there.
                 value = base.get(read.uid, read)
-                if task_of.get(value.uid) != number and value.uid not in local:
-                    reads[number][value.uid] = value
+                if task_of.get(value.uid) != task and value.uid not in local:
+                    reads[task][value.uid] = value
                     if value.uid in task_of:
-                        gives[task_of[value.uid]][value.uid] = value
+                        sends[task_of[value.uid]][value.uid] = value
     # Keyed by uid, so that a result requested twice is sent once. The inner loop over one value only names it.
     roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
     for uid, root in roots.items():
         if uid in task_of:
-            gives[task_of[uid]][uid] = root
+            sends[task_of[uid]][uid] = root
     tasks = []
-    for number, indices in enumerate(members):
+    for task, indices in enumerate(members):
         kernels = [schedule.kernels[index] for index in indices]
         micros = sum([kernel.cost.estimate for kernel in kernels])
-        home, leaves = all(map(at_home, kernels)), all(map(away, kernels))
-        tasks.append(Task(micros, tuple(reads[number]), tuple(gives[number]), home, leaves))
-    values = [node for table in (*reads, *gives) for node in table.values()]
+        runs_locally, runs_remotely = all(map(at_home, kernels)), all(map(away, kernels))
+        tasks.append(Task(micros, tuple(reads[task]), tuple(sends[task]), runs_locally, runs_remotely))
+    values = [node for table in (*reads, *sends) for node in table.values()]
     return ChainTasks(
         tasks,
         members,
@@ -103,7 +104,7 @@ def ends_before_messages(kernel: Kernel, network: Network) -> bool:
 
 
 def bases(schedule: Schedule) -> dict[int, Expr]:
-    """Return, for each view of a whole value, by uid, the value that it shows, through any number of views.
+    """Return a map from the uid of each view of a whole value to that value, through any number of views.
 
     Views of parts, such as a row or one of several outputs, are excluded, because sending the part is cheaper than
     sending the whole.
@@ -112,8 +113,8 @@ def bases(schedule: Schedule) -> dict[int, Expr]:
     for kernel in schedule.kernels:
         result = kernel.result
         if kernel.is_view and len(kernel.reads) == 1 and not kernel.constant:
-            (shown,) = kernel.reads
-            if result.type.nbytes < shown.type.nbytes:
+            (viewed,) = kernel.reads
+            if result.type.nbytes < viewed.type.nbytes:
                 continue
-            base[result.uid] = base.get(shown.uid, shown)
+            base[result.uid] = base.get(viewed.uid, viewed)
     return base

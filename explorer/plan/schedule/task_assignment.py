@@ -3,7 +3,7 @@
 The algorithm is HEFT (Topcuoglu, Hariri, Wu 2002), list scheduling by earliest finish time. Tasks are ordered by the
 length of the longest path from their start to the end of the program, and each is assigned to the worker that would
 finish it first. Links follow the one-port model: a worker sends one message at a time and receives one at a time. A
-value that was sent to a worker stays there.
+value that was sent to a worker stays available there.
 
 ``plan.estimate`` predicts such an assignment; the executors "async" and "dask" run one.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 HOME = 0
-"""the lane of the calling process, which holds the inputs and receives the results"""
+"""lane of the calling process, which has the inputs and receives the results"""
 
 BANDWIDTH, LATENCY, OVERHEAD = 500.0, 2000.0, 3000.0
 """default link speed in MB/s, and default µs per message and per task start; about those of Dask between processes of
@@ -29,7 +29,7 @@ class Task(NamedTuple):
     reads: tuple[int, ...] = ()
     """numbers of the values that it needs: results of other tasks, and inputs"""
     gives: tuple[int, ...] = ()
-    """numbers of its values that others need"""
+    """numbers of the results that other tasks need"""
     at_home: bool = False
     """whether the calling process may run it"""
     away: bool = True
@@ -79,25 +79,25 @@ class _Lanes:
         count = network.workers + 1
         self.sizes, self.network = sizes, network
         self.free, self.sending, self.receiving = [0.0] * count, [0.0] * count, [0.0] * count
-        self.there: list[dict[int, float]] = [{} for _ in range(count)]
+        self.available_at: list[dict[int, float]] = [{} for _ in range(count)]
         """for each lane: value → time at which it is available"""
         self.holders: dict[int, list[int]] = {}
         """value → lanes that have a copy, each of which can send it"""
         self.transfers: list[Transfer] = []
 
     def arrival(self, reads: Sequence[int], lane: int, transfers: list[Transfer] | None = None) -> float:
-        """Return when values are available on a lane; if ``transfers`` is given, also record the transfers there and in
-        the lanes."""
-        there, network = self.there[lane], self.network
+        """Return when values are available on a lane; if ``transfers`` is given, also record the transfers in it and in
+        the state of the lanes."""
+        available, network = self.available_at[lane], self.network
         latest, receiving = 0.0, self.receiving[lane]
         missing: dict[int, list[int]] = {}
         for value in reads:
-            if value in there:
-                latest = max(latest, there[value])
+            if value in available:
+                latest = max(latest, available[value])
             else:
                 missing.setdefault(self._source(value), []).append(value)
         for source, values in missing.items():
-            ready = max([self.there[source][value] for value in values])
+            ready = max([self.available_at[source][value] for value in values])
             start = max(ready, self.sending[source], receiving)
             size = sum([self.sizes[value] for value in values])
             end = receiving = start + network.latency + size / network.bandwidth
@@ -110,31 +110,35 @@ class _Lanes:
 
     def give(self, lane: int, values: Iterable[int], time: float) -> None:
         """Record that a lane has values from a given time."""
-        there = self.there[lane]
+        available = self.available_at[lane]
         for value in values:
-            there[value] = time
+            available[value] = time
             self.holders.setdefault(value, []).append(lane)
 
     def _source(self, value: int) -> int:
         """Return the lane that can send a value first."""
-        return min(self.holders[value], key=lambda lane: (max(self.there[lane][value], self.sending[lane]), lane))
+        return min(
+            self.holders[value], key=lambda lane: (max(self.available_at[lane][value], self.sending[lane]), lane)
+        )
 
     def micros(self, task: Task, lane: int) -> float:
         """Return the µs of a task on a lane."""
-        is_started = lane == HOME or (self.free[lane] > 0 and all(value in self.there[lane] for value in task.reads))
+        is_started = lane == HOME or (
+            self.free[lane] > 0 and all(value in self.available_at[lane] for value in task.reads)
+        )
         return task.micros + (0.0 if is_started else self.network.overhead)
 
     def choices(self, task: Task) -> list[int]:
         """Return the lanes that may run a task, with only the first of identical idle lanes."""
         lanes = [HOME] if task.at_home or not task.away else []
         # Of a hundred idle workers only the first is tried, because the others would give the same times.
-        alike: set[tuple[float, float]] = set()
+        seen_states: set[tuple[float, float]] = set()
         for lane in range(1, self.network.workers + 1) if task.away else ():
-            if not any(value in self.there[lane] for value in task.reads):
+            if not any(value in self.available_at[lane] for value in task.reads):
                 key = self.free[lane], self.receiving[lane]
-                if key in alike:
+                if key in seen_states:
                     continue
-                alike.add(key)
+                seen_states.add(key)
             lanes.append(lane)
         return lanes
 
@@ -148,21 +152,21 @@ def assign(
     state.give(HOME, inputs, 0.0)
     lanes, starts, ends = [HOME] * len(tasks), [0.0] * len(tasks), [0.0] * len(tasks)
     ranks = _ranks(tasks)
-    for number in sorted(range(len(tasks)), key=lambda number: (-ranks[number], number)):
-        task = tasks[number]
+    for index in sorted(range(len(tasks)), key=lambda index: (-ranks[index], index)):
+        task = tasks[index]
         best = (float("inf"), float("inf"), HOME)
         for lane in state.choices(task):
             start = max(state.free[lane], state.arrival(task.reads, lane))
             # Ties are broken by earlier start, then by smaller lane: the assignment must be the same on every machine.
             best = min(best, (start + state.micros(task, lane), start, lane))
-        lane = lanes[number] = best[2]
+        lane = lanes[index] = best[2]
         micros = state.micros(task, lane)
-        starts[number] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
-        ends[number] = state.free[lane] = starts[number] + micros
-        state.give(lane, task.gives, ends[number])
+        starts[index] = max(state.free[lane], state.arrival(task.reads, lane, state.transfers))
+        ends[index] = state.free[lane] = starts[index] + micros
+        state.give(lane, task.gives, ends[index])
     # Results are fetched at the very end, in one message per lane. Constant results have no holder and need none.
     last = state.arrival([value for value in results if value in state.holders], HOME, state.transfers)
-    order = sorted(range(len(tasks)), key=lambda number: (starts[number], number))
+    order = sorted(range(len(tasks)), key=lambda index: (starts[index], index))
     return Assignment(lanes, starts, ends, order, state.transfers, max([last, *ends], default=0.0))
 
 
@@ -170,14 +174,14 @@ def _ranks(tasks: Sequence[Task]) -> list[float]:
     """Return the rank of each task: µs of work on the longest path from its start to the end, at most its producers'
     ranks."""
     ranks = [0.0] * len(tasks)
-    below: dict[int, float] = {}
+    rank_after: dict[int, float] = {}
     """value → highest rank among the tasks that read it"""
     # Tasks are in topological order, so in reverse all readers of a value are ranked before it is produced.
-    for number in range(len(tasks) - 1, -1, -1):
-        task = tasks[number]
-        ranks[number] = task.micros + max([below.get(value, 0.0) for value in task.gives], default=0.0)
+    for index in range(len(tasks) - 1, -1, -1):
+        task = tasks[index]
+        ranks[index] = task.micros + max([rank_after.get(value, 0.0) for value in task.gives], default=0.0)
         for value in task.reads:
-            below[value] = max(below.get(value, 0.0), ranks[number])
+            rank_after[value] = max(rank_after.get(value, 0.0), ranks[index])
     return ranks
 
 

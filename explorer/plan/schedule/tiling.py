@@ -1,4 +1,4 @@
-"""Tiling: the blocks in which a reduction reads the values computed for it, chosen from shapes only.
+"""Tiling: the blocks of a fused reduction's operand, chosen from shapes only.
 
 A row consists of the elements that are reduced to one element of the result. Rows stay whole if possible, and each is
 then summed exactly as NumPy sums it. A contiguous row that exceeds a block is halved where NumPy's pairwise summation
@@ -24,11 +24,10 @@ PIXEL_BY_PIXEL = (0, 2, 3, 1)
 _UNROLLED = 8
 """NumPy's pairwise summation halves a run at multiples of this many elements"""
 _RUN, _LINE = 64, 8192
-"""minimum contiguous elements of a block, if rows may be cut and if they may not: shorter stretches waste cache lines
-"""
+"""minimum number of contiguous elements of a block if rows may be cut, and if not: shorter runs waste cache lines """
 
 MOST_BLOCKS = 1 << 16
-"""maximum number of blocks of an array: a program may declare lengths that no memory holds"""
+"""maximum number of blocks of an array, because a program may declare lengths beyond any memory"""
 
 
 class Tiling(NamedTuple):
@@ -47,8 +46,8 @@ class Tiling(NamedTuple):
     @property
     def run(self) -> tuple[int, ...]:
         """The axes that form one contiguous run in each row, outermost first; () if none is reduced."""
-        laid = itertools.dropwhile(lambda axis: self.shape[axis] == 1, reversed(self.order))
-        axes_of_run = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, laid)
+        innermost_first = itertools.dropwhile(lambda axis: self.shape[axis] == 1, reversed(self.order))
+        axes_of_run = itertools.takewhile(lambda axis: axis in self.axes or self.shape[axis] == 1, innermost_first)
         return tuple(reversed([axis for axis in axes_of_run if self.shape[axis] != 1]))
 
     @property
@@ -91,16 +90,19 @@ class Tiling(NamedTuple):
 
         Only for tilings without halvings, whose blocks are cut along axes.
         """
-        own = [slices(self.shape[axis], self.counts[axis]) for axis in self.order]
-        places = [
+        cuts_of_axis = [slices(self.shape[axis], self.counts[axis]) for axis in self.order]
+        result_cuts = [
             [slice(part, part + 1) for part in range(len(cuts))] if axis in self.axes else cuts
-            for axis, cuts in zip(self.order, own, strict=True)
+            for axis, cuts in zip(self.order, cuts_of_axis, strict=True)
         ]
         # Invert the permutation `order`: cuts are made from the outermost axis in memory, while indices follow the
         # axes.
-        back = sorted(range(len(self.order)), key=self.order.__getitem__)
-        for block, place in zip(itertools.product(*own), itertools.product(*places), strict=True):
-            yield tuple([block[axis] for axis in back]), tuple([place[axis] for axis in back])
+        position_of_axis = sorted(range(len(self.order)), key=self.order.__getitem__)
+        for block, result_block in zip(itertools.product(*cuts_of_axis), itertools.product(*result_cuts), strict=True):
+            yield (
+                tuple([block[axis] for axis in position_of_axis]),
+                tuple([result_block[axis] for axis in position_of_axis]),
+            )
 
 
 def tiling_of(
@@ -121,8 +123,8 @@ def tiling_of(
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:
-    """Cut an array of more than ``most`` elements: long runs by halving, else along axes that are not reduced, then
-    others."""
+    """Return the tiling of an array of more than ``most`` elements: long runs are halved; else axes that are not
+    reduced are cut first, then the others."""
     counts = [1] * len(shape)
     size = math.prod(shape)
     run = Tiling(shape, axes, order, most, tuple(counts)).run
@@ -138,25 +140,27 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         return Tiling(shape, axes, order, most, tuple(counts), halvings) if in_parts else None
     extents = list(shape)
 
-    def cut(axis: int, least: int, indices: int) -> None:
-        """Cut an axis into slices of at least ``least`` elements and at least ``indices`` indices."""
+    def cut(axis: int, min_elements: int, indices: int) -> None:
+        """Cut an axis into slices of at least ``min_elements`` elements and at least ``indices`` indices."""
         nonlocal size
-        others = size // extents[axis]
-        counts[axis] = min(count(shape[axis], max(least, most // others)), max(1, shape[axis] // indices))
+        other_elements = size // extents[axis]
+        counts[axis] = min(
+            count(shape[axis], max(min_elements, most // other_elements)), max(1, shape[axis] // indices)
+        )
         extents[axis] = -(-shape[axis] // counts[axis])
-        size = others * extents[axis]
+        size = other_elements * extents[axis]
 
     # Keep rows whole if possible: first cut the axes that are not reduced, starting from the outermost.
-    least = most // (_RUN if in_parts else _LINE)
-    inner, outside = math.prod(shape), True
+    min_elements = most // (_RUN if in_parts else _LINE)
+    inner, is_outermost = math.prod(shape), True
     for axis in order:
         inner //= shape[axis]
-        outside = outside and axis not in axes
+        is_outermost = is_outermost and axis not in axes
         if axis not in axes and size > most:
-            if outside:
+            if is_outermost:
                 cut(axis, 1, 1)
             else:  # A single index between reduced axes would merge them into one run.
-                cut(axis, -(-least // inner), 2)
+                cut(axis, -(-min_elements // inner), 2)
     # If blocks are still too large, rows must be cut: along reduced axes, but not within contiguous runs.
     if size > most and not in_parts:
         return None

@@ -20,7 +20,7 @@ from explorer.core.types.tensor_type import TupleType
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import Facts, Reason
-from explorer.plan.passes.recall import HeldValues
+from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.schedule.schedule import Kernel
 from tests.support.interpreter import reference
 
@@ -106,7 +106,7 @@ class Claim:
 
     planned: Plan
     number: int
-    held: HeldValues | None = None
+    held: ReusableValues | None = None
     """the values that the plan may take, if there are such"""
 
     @cached_property

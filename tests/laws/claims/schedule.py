@@ -88,7 +88,7 @@ def steps(claim: Claim) -> list[tuple[Kernel, Placement]]:
 
 def side_by_side(planned: Plan) -> int:
     """Bytes of the same buffers without packing."""
-    with patch.object(arena, "_MEETINGS", -(10**9)):
+    with patch.object(arena, "_MAX_OVERLAPS", -(10**9)):
         return plan(planned.graph.recorded_roots, planned.options).schedule.arena
 
 

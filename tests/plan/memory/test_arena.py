@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.plan.memory.arena import Span, most_alive, pack
+from explorer.plan.memory.arena import Span, pack, peak_bytes
 
 PLENTY = 10**6
 
@@ -39,7 +39,7 @@ def test_what_lives_at_one_moment_never_shares_a_byte(lives: list[Span]) -> None
 @given(spans())
 def test_an_arena_is_no_smaller_than_what_lives_at_the_worst_moment(lives: list[Span]) -> None:
     alive = [sum(one.size for one in lives if one.first <= moment <= one.last) for moment in range(50)]
-    assert most_alive(lives) == max(alive)
+    assert peak_bytes(lives) == max(alive)
     packed = pack(lives, PLENTY)
     assert packed is not None
     assert max(alive) <= packed[1] <= sum(one.size for one in lives)

@@ -117,7 +117,7 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
         ("x.y", "consist of names, numbers, operators"),
         ("(" * 5000 + "x", "consist of names, numbers, operators"),
         ("x" * 20_000, "20000 characters"),
-        ("sum(x, axes=y)", "is no number, text or tuple"),
+        ("sum(x, axes=y)", "is not a number, string or tuple"),
         ("tanh(sum(x, dim=1))", r"unknown attribute of sum 'dim'\n  rule: known: .*axis"),
     ],
 )

@@ -5,9 +5,9 @@ if several could.
 """
 
 # The order of the imports is the order of the chain:
-# - stable forms of several operations first: log(exp(…)) inside of one would be taken by a simpler rule,
-# - structure of zeros and one-hots, and inverses, before identities, which look at one operation alone,
-# - declared properties after rules that know an operation by name, and can say more about it.
+# - stable forms of several operations first, because a simpler rule would replace log(exp(…)) inside one,
+# - structure of zeros and one-hots, and inverses, before identities, which match only one operation,
+# - declared properties after rules for specific operations, whose reasons are more precise.
 # isort: off
 from explorer.plan.rewrite.rules import (
     stability,

@@ -1,4 +1,4 @@
-"""Sums that batching leaves: of all batch elements of one value, and of products of batch elements.
+"""Sums that remain after batching: over all batch elements of a value, and over products of batch elements.
 
 A loop that accumulates a loss is a chain of additions over rows of batched values, and the gradient of a shared
 parameter is a sum of such rows. The first rule turns both into one operation: a chain in row order becomes a cumulative
@@ -28,13 +28,13 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import MEMBERS, constant, member, never_minus_zero, producer
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
-_OTHERS = 64
-"""maximum number of other terms along which a chain of additions is followed: a chain of 100,000 is asked only at its
+_MAX_OTHER_TERMS = 64
+"""maximum number of other terms along which a chain of additions is followed: a chain of 100,000 is matched only at its
 top"""
 
 
 class SumOfMembers(Rule):
-    """A sum of all members of one value, or of several, is one reduction over the first axis of each."""
+    """The sum of all rows of a value, or of several values, is one reduction over the first axis of each."""
 
     numerics = "reordering"
     roots = (Add, AddN)
@@ -97,36 +97,37 @@ class SumOfMembers(Rule):
                 return None
             reach = len(terms)
         else:
-            taken = member(terms[-1], graph)
-            # Examining every prefix of a chain of additions is quadratic: only the addition of the last row is asked.
-            if taken is None or taken[1] != taken[0].shape[0] - 1:
+            last_row = member(terms[-1], graph)
+            # Examining every prefix of a chain of additions is quadratic, so only the addition of the last row is
+            # matched.
+            if last_row is None or last_row[1] != last_row[0].shape[0] - 1:
                 return None  # not the last addition of a chain
-            reach = taken[0].shape[0]
+            reach = last_row[0].shape[0]
             ordered = _cumulative(node, graph)
             if ordered is not None:
-                return self.in_order.applied(ordered, found=reach, members=reach, whole=taken[0])
-        wholes, rest = _terms(node, graph, 2 * reach + _OTHERS)
-        if not wholes:  # rows that the sum broadcasts
+                return self.in_order.applied(ordered, found=reach, members=reach, whole=last_row[0])
+        sources, other_terms = _terms(node, graph, 2 * reach + _MAX_OTHER_TERMS)
+        if not sources:  # rows that the sum broadcasts
             return None
         sums: list[_Members] = []
-        for rows in wholes:
+        for rows in sources:
             if len(rows.terms) < rows.whole.shape[0]:
-                rest.extend(rows.terms.values())
+                other_terms.extend(rows.terms.values())
             else:
                 sums.append(rows)
-        kept = {rows.whole.dtype for rows in sums} | {term.dtype for term in rest}
+        dtypes_added = {rows.whole.dtype for rows in sums} | {term.dtype for term in other_terms}
         if not sums:
-            most = max(wholes, key=lambda rows: len(rows.terms))
-            facts = {"found": len(most.terms), "members": most.whole.shape[0], "whole": most.whole}
+            largest = max(sources, key=lambda rows: len(rows.terms))
+            facts = {"found": len(largest.terms), "members": largest.whole.shape[0], "whole": largest.whole}
             return self.not_all_members.declined(**facts)
-        if kept != {node.dtype}:
-            dtypes = " and ".join(sorted(map(str, kept)))
+        if dtypes_added != {node.dtype}:
+            dtypes = " and ".join(sorted(map(str, dtypes_added)))
             return self.mixed.declined(whole=sums[0].whole, given=dtypes, wanted=str(node.dtype))
         totals = [Sum((0,))(rows.whole) for rows in sums]
         if totals[0].dtype != node.dtype:
             return self.dtype.declined(given=str(node.dtype), wanted=str(totals[0].dtype))
         count = sum([len(rows.terms) for rows in sums])
-        parts = [*reversed(rest), *totals]
+        parts = [*reversed(other_terms), *totals]
         facts = {"found": count, "members": count, "whole": sums[0].whole}
         reason = self.one_value
         if len(sums) > 1:
@@ -140,40 +141,42 @@ class SumOfMembers(Rule):
 
 def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
     """Record ((start + x[0]) + x[1]) + … + x[n − 1] as the last row of a cumulative sum; None for another chain."""
-    taken = member(graph.operands(node)[-1], graph)
-    if taken is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # half precision adds in float32
+    last_row = member(graph.operands(node)[-1], graph)
+    if last_row is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # half precision adds in float32
         return None
-    whole, rows = taken[0], taken[0].shape[0]
+    source, rows = last_row[0], last_row[0].shape[0]
     start: Expr | None = node
     for index in reversed(range(rows)):
         assert start is not None
-        if index == 0 and _is_row(start, whole, 0, node, graph):
+        if index == 0 and _is_row(start, source, 0, node, graph):
             start = None
             break
         if not isinstance(start.operation, Add) or (start is not node and graph.consumers(start) > 1):
             return None
-        before, row = graph.operands(start)
-        if not _is_row(row, whole, index, node, graph):
+        sum_before, row = graph.operands(start)
+        if not _is_row(row, source, index, node, graph):
             return None
-        start = before
-    if whole.dtype != node.dtype or (start is not None and start.type is not node.type and constant(start, graph) != 0):
+        start = sum_before
+    if source.dtype != node.dtype or (
+        start is not None and start.type is not node.type and constant(start, graph) != 0
+    ):
         return None
     if start is None or constant(start, graph) == 0:
         # Starting from 0.0 differs if all rows are −0.0; adding 0.0 at the end gives the same 0.0.
-        total = Index0(rows - 1)(CumulativeSum(0)(whole))
+        total = Index0(rows - 1)(CumulativeSum(0)(source))
         if total.type is not node.type:
             return None
         return (
-            total if start is None or never_minus_zero(whole) or str(constant(start, graph)) == "-0.0" else total + 0.0
+            total if start is None or never_minus_zero(source) or str(constant(start, graph)) == "-0.0" else total + 0.0
         )
-    first = Concatenate(0)(reshape(start, (1, *start.shape)), whole)
+    first = Concatenate(0)(reshape(start, (1, *start.shape)), source)
     total = Index0(rows)(CumulativeSum(0)(first))
     return total if total.type is node.type else None
 
 
-def _is_row(value: Expr, whole: Expr, index: int, node: Expr, graph: PlanGraph) -> bool:
-    taken = member(value, graph)
-    return taken is not None and taken[0] is whole and taken[1] == index and value.shape == node.shape
+def _is_row(value: Expr, source: Expr, index: int, node: Expr, graph: PlanGraph) -> bool:
+    row = member(value, graph)
+    return row is not None and row[0] is source and row[1] == index and value.shape == node.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,30 +192,30 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
 
     At most ``visits`` sums are expanded.
     """
-    wholes: dict[int, _Members] = {}
-    rest: list[Expr] = []
+    sources: dict[int, _Members] = {}
+    other_terms: list[Expr] = []
     pending = [node]
     while pending and visits:
         visits -= 1
         for term in graph.operands(pending.pop()):
             if term.shape != node.shape:
-                rest.append(term)
+                other_terms.append(term)
                 continue
-            part = member(term, graph)
-            if part is not None:
-                rows = wholes.setdefault(part[0].uid, _Members(part[0], {}))
-                if part[1] not in rows.terms:
-                    rows.terms[part[1]] = term
+            row = member(term, graph)
+            if row is not None:
+                rows = sources.setdefault(row[0].uid, _Members(row[0], {}))
+                if row[1] not in rows.terms:
+                    rows.terms[row[1]] = term
                     continue
             elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1:
                 pending.append(term)
                 continue
-            rest.append(term)
-    return [*wholes.values()], [*rest, *pending]
+            other_terms.append(term)
+    return [*sources.values()], [*other_terms, *pending]
 
 
 class SumOfProducts(Rule):
-    """Σᵢ Aᵢ @ Bᵢ over the first axis is one product: a shared parameter's gradient is one contraction."""
+    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product, so a shared parameter's gradient is one contraction."""
 
     numerics = "reordering"
     roots = (Sum,)

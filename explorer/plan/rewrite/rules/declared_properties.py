@@ -1,7 +1,8 @@
 """Rules by declared properties (idempotent, involution, even, monotone), which also apply to custom operations.
 
-They name no operation: a class that declares ``is_even = True`` is simplified like cos. Since a wrong declaration would
-change values, the laws in tests/laws check those of all registered operations against their kernels.
+They refer to no specific operation: a class that declares ``is_even = True`` is simplified like cos. Since a wrong
+declaration would change values, the laws in tests/laws check the declarations of all registered operations against
+their kernels.
 """
 
 # ruff: noqa: D102  # match() and takes() are documented once, by Rule
@@ -17,7 +18,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class Idempotent(Rule):
-    """f(f(x)) is f(x), and f(x, x) is x, where f is declared idempotent."""
+    """f(f(x)) is f(x), and f(x, x) is x, if f is declared idempotent."""
 
     numerics = "exact"
     roots = (Operation,)
@@ -50,7 +51,7 @@ class Idempotent(Rule):
 
 
 class AbsorbedOperand(Rule):
-    """f(f(a, b), b) is f(a, b), where f is declared idempotent, associative and commutative."""
+    """f(f(a, b), b) is f(a, b) if f is declared idempotent, associative and commutative."""
 
     numerics = "exact"
     roots = (Operation,)
@@ -78,14 +79,14 @@ class AbsorbedOperand(Rule):
         for y, other in (operands, operands[::-1]):
             if y.operation is not node.operation or y.type is not node.type:
                 continue
-            if any(taken is other for taken in graph.operands(y)):
+            if any(operand is other for operand in graph.operands(y)):
                 facts = {"operation": node.operation.name, "y": y, "other": other}
                 return self.taken_in.applied(y, **facts)
         return None
 
 
 class Involution(Rule):
-    """f(f(x)) is x where f is declared an involution, as −(−x) is x; 1 / (1 / x) is x but for rounding."""
+    """f(f(x)) is x if f is declared an involution, such as −x; 1 / (1 / x) is x except for rounding."""
 
     numerics = "exact"
     roots = (Operation,)
@@ -139,7 +140,7 @@ class Involution(Rule):
 
 
 class EvenOfNegative(Rule):
-    """f(−x) and f(|x|) are f(x) where f is declared even: the sign makes no difference."""
+    """f(−x) and f(|x|) are f(x) if f is declared even."""
 
     numerics = "exact"
     roots = (Operation,)
@@ -181,7 +182,7 @@ class EvenOfNegative(Rule):
 
 
 class ExtremeBeforeMonotone(Rule):
-    """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements.
+    """The maximum of f(x) is f of the maximum of x if f never decreases, so f is computed for fewer elements.
 
     The result is f of one of the elements either way. If several x have equal f(x), another one may be chosen, so that
     a zero may have the other sign.

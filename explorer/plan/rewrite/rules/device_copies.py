@@ -17,7 +17,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class RoundTripCopy(Rule):
-    """A copy of a copy copies the original, and is the original where that lives there."""
+    """A copy of a copy is a copy of the original, or the original itself if it is on the target device."""
 
     numerics = "exact"
     roots = (ToDevice,)
@@ -39,7 +39,7 @@ class RoundTripCopy(Rule):
 
 
 class RecreateConstantOnDevice(Rule):
-    """Constants that are described, and not stored, are described on the other device: nothing is copied."""
+    """A described constant is created on the target device instead of copied, because its elements are not stored."""
 
     numerics = "exact"
     roots = (ToDevice,)

@@ -2,7 +2,7 @@
 
 Results must be identical to the bit, for every operand including zeros, infinities and NaN. Although 0.0 and −0.0 are
 equal, 1 / x distinguishes them, so x + 0.0 is kept (assets/decisions/0010-numbers-are-ieees-zerotensor-is-algebras.md).
-Most such operations are not written by users: gradients, batching and files leave them.
+Most such operations are not written by users, but result from gradients, batching and files.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -37,7 +37,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class NeutralNumber(Rule):
-    """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; of integers x + 0 is, too.
+    """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; for integers, so is x + 0.
 
     A floating x + 0.0 is kept: for x = −0.0 it is 0.0, which 1 / x distinguishes. So are products and quotients of
     complex numbers, whose parts are also multiplied by 0. See assets/decisions/0010.
@@ -83,22 +83,22 @@ class NeutralNumber(Rule):
             x, number = b, constant(a, graph)
         if number is None or number != neutral or isinstance((b if x is a else a).operation, Zero):
             return None
-        below = str(number) == "-0.0"
-        facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if below else neutral}
+        is_minus_zero = str(number) == "-0.0"
+        facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if is_minus_zero else neutral}
         if x.type is not node.type:
             facts["neutral"] = str(number)
             return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
             return self.complex.declined(**facts)
         # x + 0.0 and x − (−0.0) turn −0.0 into 0.0; x + (−0.0) and x − 0.0 keep it.
-        signed = neutral == 0 and below != isinstance(node.operation, Add)
+        signed = neutral == 0 and is_minus_zero != isinstance(node.operation, Add)
         if signed and not never_minus_zero(x):
             return self.minus_zero.declined(**facts)
         return self.neutral.applied(x, **facts)
 
 
 class NoOp(Rule):
-    """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
+    """An identity transpose, a full slice, a reshape to the same shape or a reduction over no axes is its operand.
 
     The same holds for zero-width padding, concatenation of one tensor, limits of −∞ and ∞, a copy to the same device,
     and adaptive pooling to the images' own size. A reduction over axes of size 1 is its operand, too, except that a
@@ -196,7 +196,7 @@ class SumOfOne(Rule):
 
 
 class RedundantActivation(Rule):
-    """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
+    """relu(x) and |x| are x if x is known to be nonnegative, for example if x is the result of relu.
 
     √x is excluded: √(−0.0) is −0.0, which |·| turns into 0.0; relu keeps −0.0.
     """
@@ -228,9 +228,9 @@ class RedundantActivation(Rule):
 
 
 class IndexOfStack(Rule):
-    """A member of a stack is what was stacked there.
+    """An element of a stack is the operand at its index.
 
-    Batching stacks operands that later turn out to be read individually.
+    Batching stacks some operands that are later read individually.
     """
 
     numerics = "exact"
@@ -252,10 +252,10 @@ class IndexOfStack(Rule):
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        taken = member(node, graph)
-        if taken is None or producer(taken[0], Stack) is None:
+        selection = member(node, graph)
+        if selection is None or producer(selection[0], Stack) is None:
             return None
-        stacked, index = taken
+        stacked, index = selection
         value = graph.operand(stacked, index)
         if value.type is not node.type:
             return self.type.declined(value=value, given=repr(value.type))
@@ -263,7 +263,7 @@ class IndexOfStack(Rule):
 
 
 class StackOfMembers(Rule):
-    """A stack of all members of one value, in order, is that value."""
+    """A stack of all rows of one value, in order, is that value."""
 
     numerics = "exact"
     roots = (Stack,)
@@ -281,11 +281,11 @@ class StackOfMembers(Rule):
         first = member(members[0], graph)
         if first is None:
             return None
-        whole, _ = first
-        if whole.type is not node.type:
+        source, _ = first
+        if source.type is not node.type:
             return None
-        for index, other in enumerate(members):
-            taken = member(other, graph)
-            if taken is None or taken[0] is not whole or taken[1] != index:
+        for index, operand in enumerate(members):
+            selection = member(operand, graph)
+            if selection is None or selection[0] is not source or selection[1] != index:
                 return None
-        return self.whole.applied(whole, count=len(members), whole=whole)
+        return self.whole.applied(source, count=len(members), whole=source)

@@ -1,9 +1,9 @@
 """Pairs of operations in which the outer one inverts the inner one.
 
-In exact arithmetic f⁻¹(f(x)) is x wherever f is defined. In floating point the round trip loses digits, and all of them
-if f overflows (log(exp(1000)) is ∞), so removing both operations changes values, towards the exact ones. The rules must
-prove that f is defined at x: exp(log(x)) is NaN for a negative x, and removing the pair would hide that. Signs are
-derived only from structure (matchers.py), since no plan depends on values.
+In exact arithmetic f⁻¹(f(x)) is x wherever f is defined. In floating point the round trip loses digits, or all of them
+if f overflows (log(exp(1000)) is ∞), so removing both operations makes values more exact. The rules must prove that f
+is defined at x: exp(log(x)) is NaN for a negative x, and removing the pair would hide that. Signs are derived only from
+structure (matchers.py), since no plan depends on values.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -37,7 +37,7 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
 
 
 class InversePair(Rule, abstract=True):
-    """Two operations of which the outer one undoes the inner one."""
+    """Two operations of which the outer one inverts the inner one."""
 
     numerics = "rounding"
     undone = Reason(
@@ -91,7 +91,7 @@ class LogOfExp(InversePair):
 
 
 class ExpOfLog(InversePair):
-    """exp(log(x)) is x, where x is known to be positive."""
+    """exp(log(x)) is x if x is known to be positive."""
 
     numerics = "rounding"
     roots = (Exp,)
@@ -118,7 +118,7 @@ class ExpOfLog(InversePair):
 
 
 class UndoneByInverse(InversePair):
-    """g(f(x)) is x for a function and its inverse: log1p and expm1, the hyperbolic ones and theirs."""
+    """g(f(x)) is x if g is the inverse of f, such as log1p of expm1, or arcsinh of sinh."""
 
     numerics = "rounding"
     roots = tuple(dict.fromkeys([outer for outer, _ in _INVERSES]))
@@ -126,20 +126,20 @@ class UndoneByInverse(InversePair):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        needed = _INVERSES.get((type(node.operation), type(y.operation)))
-        if needed is None:
+        domain = _INVERSES.get((type(node.operation), type(y.operation)))
+        if domain is None:
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type or not is_real(node):
             return self.dtype.declined(**_types(x, node, y))
         facts = {"outer": node, "inner": y, "x": x}
-        if needed and not is_known_nonnegative(x):
-            return self.domain.declined(**facts, domain=needed)
+        if domain and not is_known_nonnegative(x):
+            return self.domain.declined(**facts, domain=domain)
         return self.undone.applied(x, **facts)
 
 
 class SqrtOfSquare(InversePair):
-    """√(x²) and √(x · x) are |x|, also where x² overflows."""
+    """√(x²) and √(x · x) are |x|, even if x² overflows."""
 
     numerics = "rounding"
     roots = (Sqrt,)
@@ -174,7 +174,7 @@ class SqrtOfSquare(InversePair):
 
 
 class SquareOfSqrt(InversePair):
-    """(√x)² is x, where x is known not to be negative."""
+    """(√x)² is x if x is known to be nonnegative."""
 
     numerics = "rounding"
     roots = (Square,)
@@ -209,7 +209,7 @@ class SquareOfSqrt(InversePair):
 
 
 class TransposeOfTranspose(Rule):
-    """Two transpositions are one, or none."""
+    """Two successive transposes are one transpose, or cancel each other."""
 
     numerics = "exact"
     roots = (Transpose,)
@@ -241,7 +241,7 @@ class TransposeOfTranspose(Rule):
 
 
 class ReshapeOfReshape(Rule):
-    """Of two reshapes only the last matters.
+    """Of two successive reshapes only the last one has an effect.
 
     A reshape keeps the order of the elements, whatever the intermediate shape.
     """
@@ -274,7 +274,7 @@ class ReshapeOfReshape(Rule):
 
 
 class WideningRoundTrip(Rule):
-    """A conversion to a wider dtype and back is nothing."""
+    """A conversion to a wider dtype and back has no effect."""
 
     numerics = "exact"
     roots = (Cast,)

@@ -29,19 +29,19 @@ def known_scalar(node: Expr, graph: PlanGraph, depth: int = _DEPTH) -> Number | 
     operands = graph.operands(node)
     if value is not None or not operands or not depth or isinstance(node.operation, (Call, Item)):
         return value
-    if not all(each.type.plain and each.shape == () for each in (node, *operands)) or not node.operation.pure:
+    if not all(item.type.plain and item.shape == () for item in (node, *operands)) or not node.operation.pure:
         return None
     values = [known_scalar(operand, graph, depth - 1) for operand in operands]
-    if any(each is None for each in values):
+    if any(item is None for item in values):
         return None
-    arrays = [np.asarray(each, operand.dtype) for each, operand in zip(values, operands, strict=True)]
+    arrays = [np.asarray(item, operand.dtype) for item, operand in zip(values, operands, strict=True)]
     with np.errstate(all="ignore"):
         result: Number = node.operation.compute(*arrays).item()
     return result
 
 
 class KnownCondition(Rule):
-    """ex.cond of a constant condition is a call of the function that it takes."""
+    """ex.cond with a constant condition is a call of the selected function."""
 
     numerics = "exact"
     roots = (Cond,)
@@ -63,7 +63,7 @@ class KnownCondition(Rule):
 
 
 class LoopWithoutTurns(Rule):
-    """The result of a loop that makes no turn is the state in front of it."""
+    """The result of a loop without iterations is its initial state."""
 
     numerics = "exact"
     roots = (WhileLoop, Scan, Item)

@@ -2,8 +2,8 @@
 
 A batch norm with stored statistics, or the scale and shift of a layer norm, thus disappears into the product that
 follows. A factor scales the rows of the weights. A term t becomes t ∗ W, one number per output channel. It cannot move
-if the product pads, because padding is 0 and t is not added to it. All steps around the operand move together, because
-each one may cost more than it saves if weights are scaled in every run.
+if the product pads, because t is not added to the zeros of the padding. All steps around the operand move together,
+because each one may cost more than it saves if weights are scaled in every run.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule
@@ -30,7 +30,7 @@ _STEPS = 16
 
 
 class NormIntoWeights(IntoWeights):
-    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t depend on weights alone, one number for each row of W."""
+    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t depend only on weights, with one number per row of W."""
 
     moved = Reason(
         "norm_into_weights",
@@ -71,13 +71,13 @@ class NormIntoWeights(IntoWeights):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
-        for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
-            if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
+        for index, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
+            if not isinstance(x.operation, _ARITHMETIC) or _never_pays(_STEPS * x.size, graph):
                 continue
             # The other factor is an input, too: scaling it in each run saves nothing.
-            if not _is_weights(operands[1 - place], graph):
+            if not _is_weights(operands[1 - index], graph):
                 continue
-            answer = self._move(_Product(node, place, operands[1 - place]), x, graph)
+            answer = self._move(_Product(node, index, operands[1 - index]), x, graph)
             if answer is not None:
                 return answer
         return None
@@ -90,14 +90,14 @@ class NormIntoWeights(IntoWeights):
         while len(steps) < _STEPS and (step := walk.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
-        # Report why the walk ended only if moving could have paid off.
-        if not steps or _cannot_pay(saved, graph):
-            return None if _cannot_pay(x.size, graph) else walk.declined
+        # Report the end of the walk only if moving could have paid off.
+        if not steps or _never_pays(saved, graph):
+            return None if _never_pays(x.size, graph) else walk.declined
         parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]
         wrong = next((part for part in parts if part.dtype != node.dtype or part.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
             return other_type(node, node, x if wrong is None else wrong)
-        declined = _too_dear(steps, weights, saved, graph)
+        declined = _decline_if_costly(steps, weights, saved, graph)
         if declined is not None:
             return declined
         terms: list[tuple[Expr, bool]] = []
@@ -150,13 +150,14 @@ class _Product:
             return reshape(channels, (channels.size, 1) if self.place == 0 and len(shape) > 1 else (channels.size,))
         if operation.groups == 1:
             return reshape(channels, (channels.size, 1, 1))
-        groups, own = operation.groups, shape[1]
-        by_group = broadcast_to(reshape(channels, (groups, 1, own)), (groups, shape[0] // groups, own))
-        return reshape(by_group, (shape[0], own, 1, 1))
+        groups, group_channels = operation.groups, shape[1]
+        by_group = broadcast_to(
+            reshape(channels, (groups, 1, group_channels)), (groups, shape[0] // groups, group_channels)
+        )
+        return reshape(by_group, (shape[0], group_channels, 1, 1))
 
     def of(self, channels: Expr, weights: Expr) -> Expr:
-        """Record the product of an operand that has these numbers in its channels everywhere; the result gains this
-        term."""
+        """Record the product of an operand whose channels have these values everywhere; the result gains this term."""
         if isinstance(self.node.operation, Conv2d):
             return reshape((weights * self.by_channel(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
         x = self.node.operands[self.place]
@@ -182,8 +183,8 @@ class _Step:
         return isinstance(self.node.operation, (Add, Subtract))
 
     def into(self, product: _Product, weights: Expr, terms: list[tuple[Expr, bool]]) -> Expr:
-        """Return the weights with this step applied; its term of the result, and whether that is negative, is appended
-        to ``terms``."""
+        """Return the weights with this step applied. If the step adds, append its term and whether it is negative to
+        ``terms``."""
         operation = self.node.operation
         if self.constant is None:
             return -weights
@@ -195,27 +196,27 @@ class _Step:
 
 
 class _Walk:
-    """A walk from a product's operand down through the operations that scale or shift it per channel."""
+    """Walk from a product's operand down through the operations that scale or shift it per channel."""
 
     def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
         self.value, self.product, self.graph = value, product, graph
         self.declined: Declined | None = None
-        """why the walk ended, if that deserves a decision"""
+        """the decision about the end of the walk, if one is recorded"""
 
     def next(self) -> _Step | None:
-        """Return the outermost remaining step, and go below it; None if the value is not computed per channel."""
+        """Return the outermost remaining step, and continue below it; None if the value is not computed per channel."""
         node, graph = self.value, self.graph
         if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
             return None
         operands = graph.operands(node)
         if isinstance(node.operation, Negative):
             return self._below(_Step(node, None, False), operands[0])
-        for place, (inner, other) in enumerate((operands, operands[::-1])):
+        for index, (inner, other) in enumerate((operands, operands[::-1])):
             if inner.shape != node.shape or not set(varying(other, node)) <= {self.product.axis}:
                 continue
             if is_constant(other, graph):
-                inverted = place == 1 and isinstance(node.operation, Divide)
-                return None if inverted else self._below(_Step(node, other, place == 1), inner)
+                inverted = index == 1 and isinstance(node.operation, Divide)
+                return None if inverted else self._below(_Step(node, other, index == 1), inner)
             if 1 < other.size < node.size:
                 self.declined = NormIntoWeights.not_constant.declined(
                     part=named(other, graph), norm=node, operation=node.operation.name
@@ -223,7 +224,7 @@ class _Walk:
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:
-        """Go below a step, unless it may not move."""
+        """Continue below a step and return it; return None if it may not move."""
         if step.adds and self.product.borders:
             self.declined = NormIntoWeights.padding.declined(product=self.product.node, norm=step.node)
             return None
@@ -240,19 +241,19 @@ def _is_weights(value: Expr, graph: PlanGraph) -> bool:
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 
-def _cannot_pay(saved: int, graph: PlanGraph) -> bool:
-    """Whether even declining is pointless, because the call that scales weights takes longer than what is saved."""
+def _never_pays(saved: int, graph: PlanGraph) -> bool:
+    """Whether even a decline is pointless, because scaling the weights takes longer than it can save."""
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
-    """Decline if weights would be scaled in every run, and that takes longer than what is saved."""
+def _decline_if_costly(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
+    """Decline if weights would be scaled in every run and that takes longer than it saves."""
     if graph.has_parameters:
         return None
-    before = saved / REFERENCE_COST_MODEL.flops
-    after = sum(
+    saved_us = saved / REFERENCE_COST_MODEL.flops
+    scaling_us = sum(
         [(1 + step.adds) * REFERENCE_COST_MODEL.call + weights.size / REFERENCE_COST_MODEL.flops for step in steps]
     )
-    if after < before:
+    if scaling_us < saved_us:
         return None
-    return NormIntoWeights.dear.declined(before_us=before, after_us=after)
+    return NormIntoWeights.dear.declined(before_us=saved_us, after_us=scaling_us)

@@ -1,4 +1,4 @@
-"""Operations under policies, which are replaced by the operation that computes them.
+"""Operations under policies, which are replaced by the operations that implement them.
 
 No other rule matches an operation under policies, because no rule names its class: a rule that does not know policies
 cannot violate one (assets/decisions/0011-an-operation-under-policies-is-another-operation.md).
@@ -15,7 +15,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class UnderPolicies(Rule):
-    """An operation under policies is what computes them: a sum accumulated by product is a product."""
+    """An operation under policies is the operation that implements them, such as a product for a sum."""
 
     numerics = "exact"
     roots = (Adjusted,)

@@ -1,8 +1,8 @@
 """Factors and terms that depend only on weights, which move into the weights of the product before them.
 
-A batch norm with stored statistics thus disappears into the preceding convolution or matrix product. The rules have no
-notion of a batch norm: they move one factor or term after another, based on shapes, so any affine layer is handled
-alike.
+A batch norm with stored statistics thus disappears into the preceding convolution or matrix product. The rules do not
+recognise a batch norm as such: they move one factor or term after another, based on shapes, so that they handle any
+affine layer.
 
 (x ∗ W) · s and x ∗ (W · s) are equal in exact arithmetic. In floating point W · s may overflow or underflow although
 the program does not, so only ``numerics="fast"`` allows it in general. The plan of a net knows the weights, so their
@@ -41,15 +41,14 @@ DIGITS = 4
 
 _LARGE = 2.0**-8
 """maximum constant next to a product, relative to its largest weight, as a fraction of 1 / eps"""
-_PARTS = 12
-"""maximum number of an operand's nodes that are examined: a number, its zero point, and views of both"""
-_LOOKED_AT = 1 << 22
-"""maximum number of elements that are computed to be examined, if the weights they depend on have fewer"""
+_MAX_NODES = 12
+"""maximum number of examined nodes of an operand, such as a number, its zero point, and views of both"""
+_MAX_EXAMINED = 1 << 22
+"""maximum number of elements computed for examination, unless the weights they depend on have more"""
 
 
 class Affine(NamedTuple):
-    """A product with weights, optionally with a constant term added or subtracted: ``value`` is product, or product ±
-    term."""
+    """A product with weights, and optionally a constant term: ``value`` is the product, or product ± term."""
 
     value: Expr
     product: Expr
@@ -63,7 +62,7 @@ class Affine(NamedTuple):
 
 
 class IntoWeights(Rule, abstract=True):
-    """Factors and terms, one number for each column or channel, move into the weights of a product or convolution."""
+    """Per-column or per-channel factors and terms move into the weights of a product or convolution."""
 
     numerics = "reassociating"
     other_consumers = Reason(
@@ -109,7 +108,7 @@ class IntoWeights(Rule, abstract=True):
 
 
 class FactorIntoWeights(IntoWeights):
-    """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s depends on weights alone, one number for each column of W."""
+    """(x ∗ W + b) · s is x ∗ (W · s) + b · s if s depends only on weights, with one number per column of W."""
 
     moved = Reason(
         "factor_into_weights",
@@ -157,7 +156,7 @@ class FactorIntoWeights(IntoWeights):
         if affine is None and node.operation.commutative:
             first, factor = factor, first
             affine = _affine(first, graph)
-        if affine is None or _cannot_pay(node, graph) or _is_prepared(affine, graph):
+        if affine is None or _never_pays(node, graph) or _is_prepared(affine, graph):
             return None
         product = affine.product
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
@@ -178,27 +177,27 @@ class FactorIntoWeights(IntoWeights):
         # With another dtype, or if the factor broadcasts the product, it would be a different product.
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)
-        placed = _placed(product, axes, graph)
-        if placed is None:
+        placement = _placement(product, axes, graph)
+        if placement is None:
             return self.shape.declined(**facts, shape="×".join(map(str, factor.shape)))
-        place, shape_in_weights = placed
-        scaled = graph.operands(product)[place]
+        index, shape_in_weights = placement
+        scaled = graph.operands(product)[index]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
             return other_type(product, node, scaled)
-        if all(_is_whole(operand, graph) for operand in graph.operands(product)):
+        if all(_is_integral(operand, graph) for operand in graph.operands(product)):
             return self.exact.declined(**facts)
-        declined = _read_elsewhere(node, affine, graph) or _too_dear([scaled, affine.term], node, graph)
+        declined = _read_elsewhere(node, affine, graph) or _decline_if_costly([scaled, affine.term], node, graph)
         if declined is not None:
             return declined
         # The factor may also be a divisor, so the node's own operation is applied to the weights.
         operands = list(graph.operands(product))
-        operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
+        operands[index] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if affine.term is None else node.operation(affine.term, factor)
         reason = self.moved
         if graph.inference and graph.numerics == "safe":
             harm = (
-                _unread(product, [operands[place], term], graph)
-                or _harm_of_factor(scaled, operands[place], shape_in_weights, graph)
+                _why_unknown(product, [operands[index], term], graph)
+                or _factor_harm(scaled, operands[index], shape_in_weights, graph)
                 or _overflow([term], graph)
             )
             if harm:
@@ -213,7 +212,7 @@ class FactorIntoWeights(IntoWeights):
 
 
 class TermsOfWeights(IntoWeights):
-    """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c depend on weights alone."""
+    """(x ∗ W + b) + c is x ∗ W + (b + c) if b and c depend only on weights."""
 
     merged = Reason(
         "terms_of_weights",
@@ -248,41 +247,47 @@ class TermsOfWeights(IntoWeights):
             affine = _affine(first, graph)
         if affine is None or affine.term is None or not is_constant(term, graph) or not is_constant(affine.term, graph):
             return None
-        if _cannot_pay(node, graph) or _is_prepared(affine, graph):
+        if _never_pays(node, graph) or _is_prepared(affine, graph):
             return None
-        product, own_term = affine.product, affine.term
-        if node.type is not product.type or term.dtype != node.dtype or own_term.dtype != node.dtype:
-            return other_type(product, node, term if term.dtype != node.dtype else own_term)
-        declined = _read_elsewhere(node, affine, graph) or _too_dear([max((term, own_term), key=_size)], node, graph)
+        product, inner_term = affine.product, affine.term
+        if node.type is not product.type or term.dtype != node.dtype or inner_term.dtype != node.dtype:
+            return other_type(product, node, term if term.dtype != node.dtype else inner_term)
+        declined = _read_elsewhere(node, affine, graph) or _decline_if_costly(
+            [max((term, inner_term), key=_size)], node, graph
+        )
         if declined is not None:
             return declined
-        facts: Facts = {"first": named(own_term, graph), "second": named(term, graph), "product": product}
+        facts: Facts = {"first": named(inner_term, graph), "second": named(term, graph), "product": product}
         facts["saved_flops"] = node.size
-        inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
-        merged = (own_term - term if outer and not inner else term - own_term) if inner != outer else own_term + term
+        inner_subtracts, outer_subtracts = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
+        merged = (
+            (inner_term - term if outer_subtracts and not inner_subtracts else term - inner_term)
+            if inner_subtracts != outer_subtracts
+            else inner_term + term
+        )
         reason = self.merged
         if graph.inference and graph.numerics == "safe":
             harm = (
-                _unread(product, [merged, *graph.operands(product)], graph)
+                _why_unknown(product, [merged, *graph.operands(product)], graph)
                 or _overflow([merged], graph)
-                or _harm_of_terms(product, (own_term, term), graph)
+                or _terms_harm(product, (inner_term, term), graph)
             )
             if harm:
                 return self.harmful.declined(product=product, harm=harm)
             reason = self.checked
-        return reason.applied(product - merged if inner and outer else product + merged, **facts)
+        return reason.applied(product - merged if inner_subtracts and outer_subtracts else product + merged, **facts)
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
     """Return a value as a product with weights and a constant per-channel term, if any; None for other values."""
-    if _keeps(value):
+    if _is_linear_product(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
         return None
     a, b = graph.operands(value)
-    if _keeps(a) and a.type is value.type and (b.size < value.size or is_constant(b, graph)):
+    if _is_linear_product(a) and a.type is value.type and (b.size < value.size or is_constant(b, graph)):
         return Affine(value, a, b)
-    if value.operation.commutative and _keeps(b) and b.type is value.type:
+    if value.operation.commutative and _is_linear_product(b) and b.type is value.type:
         return Affine(value, b, a) if a.size < value.size or is_constant(a, graph) else None
     return None
 
@@ -308,21 +313,21 @@ def _value(node: Expr, graph: PlanGraph) -> Array:
     return values[node.uid]
 
 
-def _unread(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -> str:
-    """Return why a plan does not read the values of constants; "" if it does."""
+def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGraph) -> str:
+    """Return why the values of constants are unknown to a plan; "" if they are known."""
     device = product.type.device
     if device is not cpu:
         return f"nothing is known: they are on the device {device.name}"
-    seen: dict[int, Expr] = {}
+    examined: dict[int, Expr] = {}
     pending = [each for each in constants if each is not None and is_constant(each, graph)]
     while pending:
         node = graph.resolve(pending.pop())
-        if node.uid not in seen:
-            seen[node.uid] = node
+        if node.uid not in examined:
+            examined[node.uid] = node
             pending += graph.operands(node)
-    weights = max([node.size for node in seen.values() if isinstance(node, Tensor)], default=0)
-    for node in seen.values():
-        if not isinstance(node, Tensor) and node.size > max(weights, _LOOKED_AT):
+    weights = max([node.size for node in examined.values() if isinstance(node, Tensor)], default=0)
+    for node in examined.values():
+        if not isinstance(node, Tensor) and node.size > max(weights, _MAX_EXAMINED):
             return f"nothing is known: {node.operation.label} makes {node.size:,} numbers of {weights:,}"
     return ""
 
@@ -333,7 +338,7 @@ def _overflow(constants: Sequence[Expr | None], graph: PlanGraph) -> str:
     return "" if finite else "a constant would be ∞ or NaN"
 
 
-def _harm_of_factor(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph) -> str:
+def _factor_harm(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph) -> str:
     """Describe how scaled weights overflow or lose digits, channel by channel; "" if they do not.
 
     Below tiny / eps², small weights of a channel would underflow although they are significant next to its largest one.
@@ -351,7 +356,7 @@ def _harm_of_factor(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGra
     return f"a weight would be {largest[lost].min():.3g}, which has too few digits" if lost.any() else ""
 
 
-def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
+def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
     """Describe a term so large that the product's digits are lost next to it; "" if there is none.
 
     A program may add and subtract a large number to round to integers.
@@ -366,11 +371,11 @@ def _harm_of_terms(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> st
     return f"{term:.3g} would be added at once to products of weights of at most {largest:.3g}"
 
 
-def _is_whole(value: Expr, graph: PlanGraph) -> bool:
+def _is_integral(value: Expr, graph: PlanGraph) -> bool:
     """Whether a value has integer values in a floating dtype: converted integers, possibly minus others, as zero
     points."""
     remaining = [value]
-    for _ in range(_PARTS):
+    for _ in range(_MAX_NODES):
         if not remaining:
             return True
         part = remaining.pop()
@@ -385,7 +390,7 @@ def _is_whole(value: Expr, graph: PlanGraph) -> bool:
     return False
 
 
-def _keeps(node: Expr) -> bool:
+def _is_linear_product(node: Expr) -> bool:
     """Whether a node is a product whose result has axes of its operands."""
     return _keeps_axes(type(node.operation))
 
@@ -401,17 +406,20 @@ def varying(factor: Expr, node: Expr) -> list[int]:
     return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
 
 
-def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
-    """Return the index of the smallest constant operand with the axes, and the shape to which a factor is reshaped."""
+def _placement(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
+    """Return the index of the smallest constant operand that has the axes, and the factor's shape for it; else None."""
     fitting: list[tuple[int, int, Shape]] = []
     operands = graph.operands(product)
-    for place, operand in enumerate(operands):
+    for index, operand in enumerate(operands):
         if is_constant(operand, graph):
-            kept = {after: own for own, after in product.operation.kept_axes(place, *[o.type for o in operands])}
-            own = [kept.get(axis, -1) for axis in axes]
-            if -1 not in own and own == sorted(own):
-                shape = tuple([size if axis in own else 1 for axis, size in enumerate(operand.shape)])
-                fitting.append((operand.size, place, shape))
+            operand_axis = {
+                after: operand_axes
+                for operand_axes, after in product.operation.kept_axes(index, *[o.type for o in operands])
+            }
+            operand_axes = [operand_axis.get(axis, -1) for axis in axes]
+            if -1 not in operand_axes and operand_axes == sorted(operand_axes):
+                shape = tuple([size if axis in operand_axes else 1 for axis, size in enumerate(operand.shape)])
+                fitting.append((operand.size, index, shape))
     return min(fitting)[1:] if fitting else None
 
 
@@ -431,22 +439,22 @@ def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
     return graph.has_parameters and is_constant(affine.product, graph)
 
 
-def _cannot_pay(node: Expr, graph: PlanGraph) -> bool:
-    """Whether even declining is pointless, because the call that scales weights takes longer than the node."""
+def _never_pays(node: Expr, graph: PlanGraph) -> bool:
+    """Whether even a decline is pointless, because scaling the weights takes longer than the node."""
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _too_dear(changed: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
-    """Decline if weights would be scaled in every run, and that takes longer than the node."""
+def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
+    """Decline if weights would be scaled in every run and that takes longer than the node."""
     if graph.has_parameters:
         return None
-    before = node.size / REFERENCE_COST_MODEL.flops
-    after = sum(
-        [REFERENCE_COST_MODEL.call + value.size / REFERENCE_COST_MODEL.flops for value in changed if value is not None]
+    saved_us = node.size / REFERENCE_COST_MODEL.flops
+    scaling_us = sum(
+        [REFERENCE_COST_MODEL.call + value.size / REFERENCE_COST_MODEL.flops for value in scaled if value is not None]
     )
-    if after < before:
+    if scaling_us < saved_us:
         return None
-    return IntoWeights.price.declined(before_us=before, after_us=after)
+    return IntoWeights.price.declined(before_us=saved_us, after_us=scaling_us)
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:

@@ -1,4 +1,4 @@
-"""Slices and concatenations that cancel each other, so that nothing is copied only to be split again.
+"""Slices and concatenations that cancel each other, so that no elements are joined only to be split again.
 
 Gates of a recurrent layer, and heads of attention, are written this way: matrices joined for one product, whose result
 is split again.
@@ -21,7 +21,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class SliceOfSlice(Rule):
-    """A part of a part is one part."""
+    """A slice of a slice is one slice."""
 
     numerics = "exact"
     roots = (Slice,)
@@ -40,13 +40,13 @@ class SliceOfSlice(Rule):
         if inner is None or outer is None or member(node, graph) is not None:
             return None  # batch elements are recognised as such
         (x,) = graph.operands(y)
-        waiting = iter(outer.spans)
-        spans = tuple([span if isinstance(span, int) else _within(span, next(waiting)) for span in inner.spans])
+        outer_spans = iter(outer.spans)
+        spans = tuple([span if isinstance(span, int) else _compose(span, next(outer_spans)) for span in inner.spans])
         return self.joined.applied(_part(x, spans), outer=node, inner=y, x=x)
 
 
 class SliceOfConcatenation(Rule):
-    """A part that lies in one of the joined tensors is a part of that one.
+    """A slice of concatenated tensors that is within one of them is a slice of that tensor.
 
     After batching, a thousand slices of one concatenation of a thousand tensors are common. The position of a slice is
     therefore found by bisection, among starts cached from the previous node.
@@ -56,7 +56,7 @@ class SliceOfConcatenation(Rule):
     roots = (Slice,)
     concrete = True
     _last: tuple[int, list[int]] = (-1, [])
-    """the last concatenation, and where its operands begin"""
+    """uid of the last concatenation, and the start index of each of its operands"""
 
     one_source = Reason(
         "part_of_concatenation",
@@ -91,21 +91,21 @@ class SliceOfConcatenation(Rule):
             starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
             self._last = joined.uid, starts
         span = part.spans[axis]
-        places = (span,) if isinstance(span, int) else range(*span)
-        index = bisect.bisect_right(starts, min(places[0], places[-1])) - 1
-        if max(places[0], places[-1]) >= starts[index + 1]:
+        indices = (span,) if isinstance(span, int) else range(*span)
+        index = bisect.bisect_right(starts, min(indices[0], indices[-1])) - 1
+        if max(indices[0], indices[-1]) >= starts[index + 1]:
             return self.several_parts.declined(count=len(joined.operands), joined=joined)
         source, start = graph.operand(joined, index), starts[index]
         if source.dtype != node.dtype:
             facts = {"source": source, "joined": joined, "given": str(source.dtype), "wanted": str(node.dtype)}
             return self.dtype.declined(**facts)
-        own = span - start if isinstance(span, int) else (span[0] - start, span[1] - start, span[2])
-        spans = (*part.spans[:axis], own, *part.spans[axis + 1 :])
+        span_in_source = span - start if isinstance(span, int) else (span[0] - start, span[1] - start, span[2])
+        spans = (*part.spans[:axis], span_in_source, *part.spans[axis + 1 :])
         return self.one_source.applied(_part(source, spans), joined=joined, source=source)
 
 
 class ConcatenationOfSlices(Rule):
-    """All pieces of one tensor, joined in order along the axis that they were cut on, are that tensor."""
+    """All slices of a tensor along an axis, concatenated in order, are the tensor."""
 
     numerics = "exact"
     roots = (Concatenate,)
@@ -123,31 +123,31 @@ class ConcatenationOfSlices(Rule):
         pieces = graph.operands(node)
         if concatenate is None or producer(pieces[0], Slice) is None:
             return None
-        (whole,) = graph.operands(pieces[0])
-        if whole.type is not node.type:
+        (source,) = graph.operands(pieces[0])
+        if source.type is not node.type:
             return None
-        full = [(0, size, 1) for size in whole.shape]
+        full_spans = [(0, size, 1) for size in source.shape]
         start = 0
         for piece in pieces:
             part = producer(piece, Slice)
             stop = start + piece.shape[concatenate.axis]
-            spans: list[Any] = [*full]
+            spans: list[Any] = [*full_spans]
             spans[concatenate.axis] = (start, stop, 1)
-            if part is None or graph.operands(piece)[0] is not whole or part.spans != tuple(spans):
+            if part is None or graph.operands(piece)[0] is not source or part.spans != tuple(spans):
                 return None
             start = stop
-        return self.whole.applied(whole, count=len(pieces), whole=whole)
+        return self.whole.applied(source, count=len(pieces), whole=source)
 
 
-def _within(inner: tuple[int, int, int], outer: Any) -> Any:
+def _compose(inner: tuple[int, int, int], outer: Any) -> Any:
     """Return a slice of a slice along one axis; a span is (start, stop, step), or an int for one index."""
-    places = range(*inner)
+    indices = range(*inner)
     if isinstance(outer, int):
-        return places[outer]
+        return indices[outer]
     count = len(range(*outer))
     if not count:
         return 0, 0, 1
-    start, step = places[outer[0]], inner[2] * outer[2]
+    start, step = indices[outer[0]], inner[2] * outer[2]
     return start, start + step * count, step
 
 

@@ -62,18 +62,20 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> 
     """Whether a value is the sum of powers, in a shape whose axes broadcast against the matching axes of the powers."""
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
-    kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
+    kept_shape = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
     # exp(x) / exp(x).sum(axis=1) without keepdims divides by sums of other rows if the array is square.
-    if (1,) * (len(kept) - value.ndim) + value.shape != kept:  # broadcasting inserts missing axes at the front
+    if (1,) * (
+        len(kept_shape) - value.ndim
+    ) + value.shape != kept_shape:  # broadcasting inserts missing axes at the front
         return False
     while isinstance(value.operation, Reshape):
         (value,) = graph.operands(value)
-    own = producer(value, Sum)
-    return own is not None and own.axes == reduction.axes and same(graph.operands(value)[0], powers, graph)
+    inner_sum = producer(value, Sum)
+    return inner_sum is not None and inner_sum.axes == reduction.axes and same(graph.operands(value)[0], powers, graph)
 
 
 class QuotientOfExponentials(Rule):
-    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y), 1 / exp(x) is exp(−x): nothing overflows.
+    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y), 1 / exp(x) is exp(−x), without overflow.
 
     Softmax shifts x by its largest element, so that each power is at most 1 and their sum at least 1.
     """
@@ -152,7 +154,7 @@ class QuotientOfExponentials(Rule):
 
 
 class QuotientOfOnePlusExp(Rule):
-    """n / (1 + exp(z)) is n · sigmoid(−z), exp(x) / (exp(x) + exp(y)) is sigmoid(x − y): no power overflows.
+    """n / (1 + exp(z)) is n · sigmoid(−z), exp(x) / (exp(x) + exp(y)) is sigmoid(x − y), without overflow.
 
     As written, the second one is ∞ / ∞ for a large x, where the result is 1.
     """
@@ -185,10 +187,10 @@ class QuotientOfOnePlusExp(Rule):
         if any(exponent is None for exponent in exponents) or not any(producer(term, Exp) for term in terms):
             return None
         for one, other in ((0, 1), (1, 0)):
-            own, (x, y) = terms[one], (exponents[one], exponents[other])
-            if numerator and producer(own, Exp) is not None and same(numerator[0], own, graph):
+            power, (x, y) = terms[one], (exponents[one], exponents[other])
+            if numerator and producer(power, Exp) is not None and same(numerator[0], power, graph):
                 difference = x if constant(terms[other], graph) == 1 else x - y
-                return self.positive.applied(as_node(Sigmoid()(difference), node), powers=own, other=terms[other])
+                return self.positive.applied(as_node(Sigmoid()(difference), node), powers=power, other=terms[other])
         one = 0 if constant(terms[0], graph) == 1 else 1
         powers, number = terms[1 - one], constant(numerator[0], graph) if numerator else 1
         if constant(terms[one], graph) != 1 or powers.shape != node.shape:
@@ -202,7 +204,7 @@ class QuotientOfOnePlusExp(Rule):
 
 
 def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
-    """Return x of a term exp(x), in a node's dtype, and 0 for the constant 1; None for other terms."""
+    """Return x for a term exp(x), in a node's dtype, and 0 for the constant 1; None for other terms."""
     if constant(term, graph) == 1:
         return 0.0
     if producer(term, Exp) is None or term.dtype != node.dtype:
@@ -211,9 +213,9 @@ def _exponent(term: Expr, node: Expr, graph: PlanGraph) -> Any:
 
 
 class LogOfSoftmax(Rule):
-    """log(softmax(x)) is log-softmax: finite where softmax underflows to 0.
+    """log(softmax(x)) is log_softmax(x), which is finite even if softmax underflows to 0.
 
-    Even above 0, digits are lost earlier: a float32 probability below 1e−38 has fewer of them.
+    Digits are lost even before that: a float32 probability below 1e−38 has fewer digits.
     """
 
     numerics = "rounding"
@@ -241,7 +243,7 @@ class LogOfSoftmax(Rule):
 
 
 class LogOfSigmoid(Rule):
-    """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
+    """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x), finite even after an underflow to 0."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
@@ -284,7 +286,7 @@ class LogOfSigmoid(Rule):
 
 
 class LogSumExponentials(Rule):
-    """log(Σ exp(x)), and of a mean or a multiple of it, is logsumexp: the largest element is taken out first.
+    """log(Σ exp(x)), or of a mean or multiple of exp(x), is logsumexp, which subtracts the largest element first.
 
     With the largest of n elements subtracted, the remaining log is between 0 and log(n).
     """
@@ -348,9 +350,9 @@ def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
 
 
 class LogOfOnePlusExp(Rule):
-    """log(1 + exp(x)) is softplus: x itself where exp(x) overflows.
+    """log(1 + exp(x)) is softplus(x), which is x if exp(x) overflows.
 
-    At the other end, below −37, 1 + exp(x) is rounded to 1 in float64 and its log to 0, where softplus keeps exp(x).
+    For x below −37, 1 + exp(x) is rounded to 1 in float64 and its log to 0, while softplus returns exp(x).
     """
 
     numerics = "rounding"
@@ -396,7 +398,7 @@ class LogOfOnePlusExp(Rule):
 
 
 class NllOfSoftmax(Rule):
-    """NLL of softmax(x) is −Σ t·log-softmax(x) / Σ t: finite where a probability underflows to 0."""
+    """The NLL of softmax(x) is −Σ t · log_softmax(x) / Σ t, finite even if a probability underflows to 0."""
 
     numerics = "rounding"
     roots = (NllLoss,)
@@ -412,23 +414,23 @@ class NllOfSoftmax(Rule):
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
-        truth, prediction = graph.operands(node)
+        target, prediction = graph.operands(node)
         softmax = producer(prediction, Softmax)
         if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(prediction)
         # Half-precision sums may overflow even if their quotient does not.
-        wide = accumulator_dtype(node.dtype)
-        truth, x = cast(truth, wide), cast(x, wide)
+        sum_dtype = accumulator_dtype(node.dtype)
+        target, x = cast(target, sum_dtype), cast(x, sum_dtype)
         return self.nll.applied(
-            as_node(-((truth * LogSoftmax(softmax.axes)(x)).sum() / truth.sum()), node),
+            as_node(-((target * LogSoftmax(softmax.axes)(x)).sum() / target.sum()), node),
             inner=prediction,
             axes=list(softmax.axes),
         )
 
 
 class SoftmaxGradientOfNll(Rule):
-    """The gradients of NLL and softmax in a row are (s · Σ t − t) · g / Σ t: nothing is divided by s."""
+    """The gradient of the NLL of a softmax s is (s · Σ t − t) · g / Σ t, without a division by s."""
 
     numerics = "rounding"
     roots = (SoftmaxGradient,)
@@ -446,16 +448,16 @@ class SoftmaxGradientOfNll(Rule):
         gradient, s = graph.operands(node)
         if producer(gradient, NllLossGradient) is None or not is_real(node):
             return None
-        g, truth, prediction = graph.operands(gradient)
-        if not same(prediction, s, graph) or s.type is not node.type or truth.type is not node.type:
+        g, target, prediction = graph.operands(gradient)
+        if not same(prediction, s, graph) or s.type is not node.type or target.type is not node.type:
             return None
         axes: tuple[int, ...] = node.operation.axes  # type: ignore[attr-defined]  # the rule's root
-        value = (s * Sum(axes, True)(truth) - truth) * (g / truth.sum())
+        value = (s * Sum(axes, True)(target) - target) * (g / target.sum())
         return self.fused.applied(as_node(value, node), outer=node, inner=gradient, s=s)
 
 
 class LogOfOneMinusExp(Rule):
-    """log(1 − exp(x)) is log1mexp: exact where exp(x) is near 1 as well as where it is near 0."""
+    """log(1 − exp(x)) is log1mexp(x), which is accurate both if exp(x) is near 1 and if it is near 0."""
 
     numerics = "rounding"
     roots = (Log, Log1p)
@@ -488,7 +490,7 @@ class LogOfOneMinusExp(Rule):
 
 
 class LogOfChosen(Rule):
-    """log Σ h · softmax(x) with one-hot rows h is the log-softmax at their ones."""
+    """log Σ h · softmax(x) with one-hot rows h is log_softmax(x) at the positions of their ones."""
 
     numerics = "rounding"
     roots = (Log,)
@@ -515,15 +517,15 @@ class LogOfChosen(Rule):
             if producer(powers, Softmax) is not None and producer(rows, OneHotEncoding) is not None:
                 if powers.type is not rows.type or total.type is not node.type:
                     return None
-                nothing = full((), -math.inf, node.dtype, node.device)
-                logs = Select()(NotEqual()(rows, full((), 0.0, rows.dtype, rows.device)), log(powers), nothing)
+                minus_infinity = full((), -math.inf, node.dtype, node.device)
+                logs = Select()(NotEqual()(rows, full((), 0.0, rows.dtype, rows.device)), log(powers), minus_infinity)
                 value = LogSumExp(reduction.axes, reduction.keepdims)(logs)
                 return self.chosen.applied(value, powers=powers)
         return None
 
 
 class LogOfSum(Rule):
-    """log(a + b) of powers is logaddexp(log a, log b), in which none of them overflows; so is log(cosh x)."""
+    """log(a + b) of exponentials is logaddexp(log a, log b), without overflow; log(cosh(x)) is such a log, too."""
 
     numerics = "rounding"
     roots = (Log,)
@@ -575,8 +577,8 @@ class LogOfSum(Rule):
 
 
 def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
-    """Record the logs of a sum's terms, if these are powers, sums of powers and positive constants; [] for other sums,
-    and for more than 16 terms."""
+    """Record the logs of a sum's terms if these are exponentials, sums of exponentials and positive constants; return
+    [] for other sums, and for more than 16 terms."""
     logs: list[Expr] = []
     powers, pending = 0, [total]
     while pending:
@@ -600,7 +602,7 @@ def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
 
 
 class LogOfPart(Rule):
-    """The log of a part, or of another view, of a softmax, sigmoid or power is the part of its log."""
+    """The log of a slice, or of another view, of a softmax, sigmoid or exponential is that view of its log."""
 
     numerics = "exact"
     roots = (Log,)
@@ -616,20 +618,20 @@ class LogOfPart(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (part,) = graph.operands(node)
-        inner, moves = part, list[Expr]()
+        inner, views = part, list[Expr]()
         while isinstance(inner.operation, self.producers):
-            moves.append(inner)
+            views.append(inner)
             inner = graph.operands(inner)[0]
-        if not moves or not isinstance(inner.operation, POWERS) or not is_real(node) or part.type is not node.type:
+        if not views or not isinstance(inner.operation, POWERS) or not is_real(node) or part.type is not node.type:
             return None
         value = log(inner)
-        for move in reversed(moves):
-            value = move.operation(value, *graph.operands(move)[1:])
+        for view in reversed(views):
+            value = view.operation(value, *graph.operands(view)[1:])
         return self.part.applied(value, powers=inner, part=part)
 
 
 class OtherLog(Rule):
-    """log10 and log2 of a softmax, a sigmoid or a sum of exponentials are its log times a number."""
+    """log10 and log2 of a softmax, a sigmoid or a sum of exponentials are its log times a constant."""
 
     numerics = "rounding"
     roots = (Log10, Log2)

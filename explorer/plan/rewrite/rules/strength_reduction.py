@@ -20,7 +20,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class PowerByProducts(Rule):
-    """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken.
+    """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ is a square root, without a logarithm.
 
     Products round at each step, so x³ and x⁴ may differ from np.power in the last digit. Higher powers are kept,
     because they would round more often.

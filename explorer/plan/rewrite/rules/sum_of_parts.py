@@ -19,7 +19,7 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class SumOfParts(Rule):
-    """A sum of arrays that are zero except for one part each, all parts of one value, is the parts joined."""
+    """A sum of slice gradients whose slices cover a value exactly once is the concatenation of the slices."""
 
     numerics = "rounding"
     roots = (Add, AddN)
@@ -48,16 +48,16 @@ class SumOfParts(Rule):
             return None
         if any(term.dtype != node.dtype for term in terms):
             return None
-        full = [(0, size, 1) for size in first.shape]
+        full_spans = [(0, size, 1) for size in first.shape]
         spans = [scatter.spans for scatter in scatters if scatter is not None]
-        cut = [axis for axis, whole in enumerate(full) if any(span[axis] != whole for span in spans)]
-        if len(cut) != 1 or any(isinstance(span[cut[0]], int) or span[cut[0]][2] != 1 for span in spans):
+        cut_axes = [axis for axis, full_span in enumerate(full_spans) if any(span[axis] != full_span for span in spans)]
+        if len(cut_axes) != 1 or any(isinstance(span[cut_axes[0]], int) or span[cut_axes[0]][2] != 1 for span in spans):
             return None
-        (axis,) = cut
-        places = sorted(range(len(spans)), key=lambda place: spans[place][axis][0])
+        (axis,) = cut_axes
+        order = sorted(range(len(spans)), key=lambda index: spans[index][axis][0])
         stop = 0
-        for place in places:
-            begin, end, _ = spans[place][axis]
+        for index in order:
+            begin, end, _ = spans[index][axis]
             if begin != stop:
                 return self.gaps.declined(
                     count=len(terms), condition="overlap" if begin < stop else "leave places between"
@@ -65,5 +65,5 @@ class SumOfParts(Rule):
             stop = end
         if stop != first.shape[axis]:
             return self.gaps.declined(count=len(terms), condition="leave places behind the last one")
-        parts = [graph.operands(terms[place])[0] for place in places]
+        parts = [graph.operands(terms[index])[0] for index in order]
         return self.joined.applied(Concatenate(axis)(*parts), count=len(terms))

@@ -30,7 +30,7 @@ def _zero(node: Expr) -> Expr:
 
 
 class ProductWithZero(Rule):
-    """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is not kept."""
+    """A product with ZeroTensor is ZeroTensor, even if the other factor contains ∞ or NaN."""
 
     numerics = "exact"
     roots = (Multiply, Matmul)
@@ -55,7 +55,7 @@ class ProductWithZero(Rule):
 
 
 class ProductWithOneHot(Rule):
-    """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
+    """A one-hot vector times a matrix is a row of the matrix; a matrix times a one-hot vector is a column."""
 
     numerics = "reassociating"
     roots = (Matmul,)
@@ -78,7 +78,7 @@ class ProductWithOneHot(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
-        # One one-hot factor is enough: a row of the other factor is taken, whatever it is.
+        # One one-hot factor is enough: the result is a row of the other factor.
         left, right = producer(a, OneHot), producer(b, OneHot)
         hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
         if hot is None:
@@ -92,7 +92,7 @@ class ProductWithOneHot(Rule):
 
 
 class ProductWithOneHotRows(Rule):
-    """A matrix of one-hot rows, or its transposition, picks rows or columns, or adds them up: nothing is multiplied."""
+    """A product with one-hot rows, or with their transpose, selects or adds rows or columns of the other factor."""
 
     numerics = "reassociating"
     roots = (Matmul,)
@@ -134,30 +134,30 @@ class ProductWithOneHotRows(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
-        for place, hot in enumerate((a, b)):
-            turned = producer(hot, Transpose) is not None
-            source = graph.operands(hot)[0] if turned else hot
-            rows, other = producer(source, OneHotEncoding), (b, a)[place]
+        for index, hot in enumerate((a, b)):
+            is_transposed = producer(hot, Transpose) is not None
+            source = graph.operands(hot)[0] if is_transposed else hot
+            rows, other = producer(source, OneHotEncoding), (b, a)[index]
             if rows is None:
                 continue
             labels = graph.operands(source)[0]
             facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
             if other.dtype != node.dtype:
                 return self.dtype.declined(**facts)
-            picks = turned == (place == 1)
-            if (place == 0 and other.ndim > 2) or labels.ndim != 1:
+            selects = is_transposed == (index == 1)
+            if (index == 0 and other.ndim > 2) or labels.ndim != 1:
                 facts = {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
                 return self.batched.declined(**facts)
-            axis = 0 if place == 0 else other.ndim - 1
+            axis = 0 if index == 0 else other.ndim - 1
             checked = Labels(rows.classes)(labels)
             shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
-            new = Take(axis)(other, checked) if picks else TakeGradient(axis, shape)(other, checked)
-            return (self.picked if picks else self.added).applied(new, other=other, labels=labels)
+            new = Take(axis)(other, checked) if selects else TakeGradient(axis, shape)(other, checked)
+            return (self.picked if selects else self.added).applied(new, other=other, labels=labels)
         return None
 
 
 class ZeroThroughView(Rule):
-    """A view or a sum of the structured zero is a structured zero."""
+    """A view or a sum of ZeroTensor is ZeroTensor."""
 
     numerics = "exact"
     roots = (Reshape, Transpose, BroadcastTo, Sum)
@@ -179,7 +179,7 @@ class ZeroThroughView(Rule):
 
 
 class SumWithZero(Rule):
-    """A term that is ZeroTensor is dropped: −0.0 keeps its sign, which adding 0.0 would take."""
+    """A ZeroTensor term is dropped, so that −0.0 keeps its sign, unlike after adding 0.0."""
 
     numerics = "exact"
     roots = (Add, Subtract, AddN)
@@ -206,15 +206,15 @@ class SumWithZero(Rule):
         zeros = [term for term in terms if producer(term, Zero) is not None]
         if not zeros:
             return None
-        kept = [term for term in terms if producer(term, Zero) is None]
-        if not kept:
+        nonzero = [term for term in terms if producer(term, Zero) is None]
+        if not nonzero:
             new = _zero(node)
-        elif len(kept) > 1:
-            new = add_n(*kept)
-        elif kept[0].type is node.type:
-            new = -kept[0] if isinstance(node.operation, Subtract) and kept[0] is terms[1] else kept[0]
+        elif len(nonzero) > 1:
+            new = add_n(*nonzero)
+        elif nonzero[0].type is node.type:
+            new = -nonzero[0] if isinstance(node.operation, Subtract) and nonzero[0] is terms[1] else nonzero[0]
         else:
-            new = kept[0]
+            new = nonzero[0]
         if new.type is not node.type:
             return self.type.declined(type=repr(new.type), wanted=repr(node.type))
         return self.dropped.applied(new, count=len(zeros), terms=len(terms), instead="0.0")
