@@ -1,7 +1,7 @@
-"""Checkpoints: a module's weights, its optimizer's state, the steps and its loader's position, in one ``x.npz`` file.
+"""Checkpoints in ``x.npz`` files: a module's weights, optimizer state, number of steps and loader position.
 
-The entry ``training`` holds a JSON text that says which module they belong to; the others are NumPy's own arrays, so
-that ``np.load`` reads the weights. A file is replaced as a whole: whoever is killed while saving leaves the last one.
+The entry ``training`` contains JSON that identifies the module. The other entries are NumPy arrays, so that ``np.load``
+can read the weights. A file is replaced atomically, so a process that is killed while saving keeps the previous file.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from explorer.train.data_loader import Resumable
 
 SCHEMA = 2
 ENDING = ".npz"
-NOTES = "training"
-_SAID = {"options": "{}", "layers": "options of the layer {}"}
-"""how a setting is called in an error, by its part"""
+METADATA = "training"
+_SETTING_LABELS = {"options": "{}", "layers": "options of the layer {}"}
+"""part → label of one of its settings in an error"""
 WEIGHT, STATE = "weight/", "state/"
 
 
 def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None = None) -> None:
-    """Write a module's training state, and the position of its loader."""
+    """Write a module's training state and its loader's position."""
     target = _checked(path)
     _check_loader(loader)
     optimizer = module.require_optimizer()
-    notes = {
+    metadata = {
         "schema": SCHEMA,
         **_identity(module),
         "optimizer": optimizer.settings(),
@@ -47,10 +47,10 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
         "iteration": optimizer.iteration,
         "loader": None if loader is None else loader.state(),
     }
-    arrays: dict[str, Any] = {f"{WEIGHT}{name}": held.array for name, held in module.parameters.items()}
+    arrays: dict[str, Any] = {f"{WEIGHT}{name}": parameter.array for name, parameter in module.parameters.items()}
     arrays |= {f"{STATE}{name}": array for name, array in optimizer.state().items()}
-    # As an array of bytes: an entry of another kind would make np.load ask for pickles.
-    arrays[NOTES] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
+    # An array of bytes, since np.load would need pickles for an array of strings.
+    arrays[METADATA] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     declared = [WeightReference(key, array.shape, array.dtype.name) for key, array in arrays.items()]
     with replacing(target) as file:
         write_weights(file, arrays, declared, str(target))
@@ -59,52 +59,52 @@ def save(module: Module, path: str | os.PathLike[str], loader: Resumable | None 
 def restore(
     module: Module, path: str | os.PathLike[str], loader: Resumable | None = None, own_settings: bool = False
 ) -> None:
-    """Read a training state into a module and its loader; raises FileError before anything is assigned."""
+    """Read a training state into a module and its loader; if a check fails, raise FileError and assign nothing."""
     target = _checked(path)
     _check_loader(loader)
     try:
         arrays = read_arrays(target)
-        notes = json.loads(arrays.pop(NOTES).tobytes().decode())
-        if not isinstance(notes, dict):
-            raise ValueError("its notes are no JSON object")
+        metadata = json.loads(arrays.pop(METADATA).tobytes().decode())
+        if not isinstance(metadata, dict):
+            raise ValueError("its metadata is not a JSON object")
     except ExplorerError:
         raise
     except (*UNREADABLE, KeyError, ValueError) as error:
-        raise _error(target, f"it holds no training state: {error}") from None
-    _check_identity(module, notes, target)
+        raise _error(target, f"it contains no training state: {error}") from None
+    _check_identity(module, metadata, target)
     if not own_settings:
-        _check_settings(module, notes, target)
+        _check_settings(module, metadata, target)
     weights = {key.removeprefix(WEIGHT): array for key, array in arrays.items() if key.startswith(WEIGHT)}
     state = {key.removeprefix(STATE): array for key, array in arrays.items() if key.startswith(STATE)}
     _check_weights(module, weights, target)
-    iteration = notes.get("iteration")
-    position: Any = notes.get("loader")
+    iteration = metadata.get("iteration")
+    position: Any = metadata.get("loader")
     if type(iteration) is not int or iteration < 0:
         raise _error(target, f"its number of steps is {iteration!r}")
     if loader is not None and not isinstance(position, dict):
         raise FileError(
-            f"the position {position!r} of a loader",
+            f"the loader position {position!r}",
             path=str(target),
             rule="a loader's position must have been saved with the module",
             fix="module.save(path, loader), or restore without a loader",
         )
     optimizer = module.require_optimizer()
     try:
-        # All checks come before the first assignment: a module is restored as a whole or not at all.
+        # All checks come before the first assignment, so that a module is restored completely or not at all.
         optimizer.check_state(state)
         if loader is not None:
             loader.check_state(position)
     except OperandError as error:
         raise FileError(error.given, path=str(target), rule=error.rule, fix=error.fix) from None
     optimizer.load_state(state, iteration)
-    for name, held in module.parameters.items():
-        held.assign(weights[name])
+    for name, parameter in module.parameters.items():
+        parameter.assign(weights[name])
     if loader is not None:
         loader.load_state(position)
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Return the file that a training state will be written to; raises FileError for its ending, or its folder."""
+    """Return the path for a training state; raise FileError for another extension or a missing folder."""
     target = _checked(path)
     if not target.parent.is_dir():
         raise unwritable(target, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
@@ -112,7 +112,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
-    check_type(path, "path", (str, os.PathLike), "the name of a file", 'module.save("digits.npz")')
+    check_type(path, "path", (str, os.PathLike), "a file name", 'module.save("digits.npz")')
     target = Path(path)
     if target.suffix != ENDING:
         raise FileError(
@@ -128,13 +128,13 @@ def _check_loader(loader: Any) -> None:
     if loader is not None and not isinstance(loader, Resumable):
         raise OperandError(
             f"the loader {loader!r}",
-            rule="a loader whose position is kept must have state(), check_state() and load_state()",
-            fix="ex.train.DataLoader(dataset), or leave the loader out",
+            rule="a saved or restored loader must have state(), check_state() and load_state()",
+            fix="ex.train.DataLoader(dataset), or omit the loader",
         )
 
 
 def _identity(module: Module) -> dict[str, Any]:
-    """Properties that a module must share with the one that was saved."""
+    """Return the properties in which a module must equal the saved one."""
     return {
         "dtype": str(module.dtype),
         "samples": module.samples,
@@ -144,28 +144,28 @@ def _identity(module: Module) -> dict[str, Any]:
     }
 
 
-def _check_identity(module: Module, notes: dict[str, Any], target: Path) -> None:
-    if notes.get("schema") != SCHEMA:
-        raise _error(target, f"its schema is {notes.get('schema')!r}, this version reads {SCHEMA}")
+def _check_identity(module: Module, metadata: dict[str, Any], target: Path) -> None:
+    if metadata.get("schema") != SCHEMA:
+        raise _error(target, f"its schema is {metadata.get('schema')!r}, this version reads {SCHEMA}")
     for key, own in _identity(module).items():
-        # Files of older versions do not say their loss.
-        if notes.get(key, own if key == "loss" else None) != own:
+        # Files of older versions do not store the loss.
+        if metadata.get(key, own if key == "loss" else None) != own:
             raise FileError(
-                f"a training state whose {key} is {notes.get(key)!r}",
+                f"a training state whose {key} is {metadata.get(key)!r}",
                 path=str(target),
-                rule=f"the module's must be the same, and it is {own!r}",
+                rule=f"the module's {key} must be the same, but it is {own!r}",
                 fix="restore into a module that is built like the saved one",
             )
 
 
 def _layers(module: Module) -> dict[str, Any]:
-    """Options of layers, by name, which no weight tells."""
+    """Return the options of each layer by name, which do not follow from the weights."""
     return {layer.name: layer.settings() for layer in module.training_layers}
 
 
-def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None:
-    """Raise FileError where rates or options are not those of the saved module."""
-    # As a file has them: lists for tuples.
+def _check_settings(module: Module, metadata: dict[str, Any], target: Path) -> None:
+    """Raise FileError if rates or options differ from the saved module's."""
+    # as in a file, with lists instead of tuples
     own = json.loads(
         json.dumps(
             {
@@ -175,11 +175,11 @@ def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None
             }
         )
     )
-    optimizer = notes.get("optimizer")
+    optimizer = metadata.get("optimizer")
     saved = {
         **(optimizer if isinstance(optimizer, dict) else {}),
-        "loss": notes.get("loss options"),
-        "layers": notes.get("layers"),
+        "loss": metadata.get("loss options"),
+        "layers": metadata.get("layers"),
     }
     for part, settings in own.items():
         stored = saved.get(part)
@@ -189,31 +189,31 @@ def _check_settings(module: Module, notes: dict[str, Any], target: Path) -> None
         names = [*settings, *stored] if isinstance(settings, dict) and isinstance(stored, dict) else []
         name = next((each for each in names if settings.get(each) != stored.get(each)), None)
         theirs, ours = (stored, settings) if name is None else (stored.get(name), settings.get(name))
-        what = part if name is None else _SAID.get(part, f"{part}'s {{}}").format(name)
+        label = part if name is None else _SETTING_LABELS.get(part, f"{part}'s {{}}").format(name)
         raise FileError(
-            f"a training state with the {what} {reprlib.repr(theirs)}",
+            f"a training state with the {label} {reprlib.repr(theirs)}",
             path=str(target),
-            rule=f"the module's must be the same, and it is {reprlib.repr(ours)}",
-            fix="build the module as the saved one was, or restore(path, own_settings=True) to go on with its own",
+            rule=f"the module's {label} must be the same, but it is {reprlib.repr(ours)}",
+            fix="build the module like the saved one, or use restore(path, own_settings=True) to keep its settings",
         )
 
 
 def _check_weights(module: Module, weights: dict[str, NDArray[Any]], target: Path) -> None:
     own = module.parameters
     for name in sorted({*own, *weights}):
-        wanted = f"{own[name].value.type}" if name in own else "no parameter"
+        expected = f"{own[name].value.type}" if name in own else "no parameter"
         stored = f"{weights[name].dtype} {weights[name].shape}" if name in weights else "missing"
         fits = name in own and name in weights and weights[name].shape == own[name].value.shape
         if not fits or weights[name].dtype != own[name].value.dtype:
             raise FileError(
                 f"the weight {name!r} is {stored}",
                 path=str(target),
-                rule=f"it must fit the module, which has {wanted} of this name",
+                rule=f"it must match the module's parameter, which is {expected}",
                 fix="restore into a module that is built like the saved one",
             )
 
 
 def _error(target: Path, problem: str) -> FileError:
     return FileError(
-        problem, path=str(target), rule="the file must be what module.save wrote", fix="save the module again"
+        problem, path=str(target), rule="the file must have been written by module.save", fix="save the module again"
     )

@@ -1,7 +1,7 @@
-"""Explorer's own format: a definition in ``x.json``, its weights in ``x.npz`` beside it.
+"""Reader and writer of explorer's own format: a definition in ``x.json``, its weights in ``x.npz``.
 
-It is the one format that every net can be written in: the text names the dialect of its operator types, so that PNNX
-and ONNX types keep their meaning. The weights stay NumPy's, readable without explorer.
+Only this format can store every net: the JSON names the dialect of the operator types, so that PNNX and ONNX types
+keep their meaning. NumPy can read the weights without explorer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _FIX = "correct the path of the .json file"
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
-    """Read ``x.json`` and what ``weights`` holds, for None ``x.npz`` beside it.
+    """Read ``x.json`` and its weights from the file ``weights``, by default ``x.npz``.
 
-    Without the ``.npz`` file the definition still loads, and each weight says, when asked for, that the file is absent.
-    Raises FileError naming file, field, rule and fix.
+    If the ``.npz`` file is missing, the definition still loads, and reading a weight raises FileError. Raise FileError,
+    which names the file, field, rule and fix.
     """
     json_path = Path(path)
     stored = json_path.with_suffix(".npz") if weights is None else Path(weights)
@@ -40,7 +40,7 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         if stored.suffix == ENDING:
             return replace(definition, weights=SafetensorsWeights(stored, declared))
         archive = pair.weights()
-    # a file that is there, but is no zip, is opened once more below, for the error that says so
+    # a file that exists but is not a zip is opened again below, which raises the error
     if archive is None and not os.path.exists(stored):
         return replace(definition, weights=AbsentWeights(stored, declared, rule=RULE, fix=AGAIN))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
@@ -51,10 +51,10 @@ def _parse(data: bytes, path: str) -> NetDefinition:
         return loads(data.decode("utf-8"), source=path)
     except UnicodeDecodeError as error:
         raise FileError(
-            f"this is no text: {error.reason}",
+            f"it is not text: {error.reason}",
             path=path,
             rule="a .json file must be text in UTF-8",
-            fix="write the net anew: net.save('net.json')",
+            fix="save the net again: net.save('net.json')",
         ) from None
     except FileError:
         raise
@@ -63,16 +63,16 @@ def _parse(data: bytes, path: str) -> NetDefinition:
             raise FileError(
                 "this is a recording, not a net",
                 path=path,
-                rule="a recording tells what a plan did, and holds no net that could run",
-                fix=f"ex.explore({Path(path).name!r}) or explorer show {Path(path).name} shows it",
+                rule="a recording shows how a plan ran, and contains no net",
+                fix=f"view it with ex.explore({Path(path).name!r}) or explorer show {Path(path).name}",
             ) from None
         raise FileError(error.given, path=path, rule=error.rule, fix=error.fix) from None
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
-    """Write ``x.json``, and ``x.npz`` where there are weights; reading them gives an equal definition.
+    """Write ``x.json``, and ``x.npz`` if there are weights; reading them gives an equal definition.
 
-    Both are replaced as one, and nothing is replaced when a weight is missing or misfits.
+    Both files are replaced together, and neither is replaced if a weight is missing or does not match its declaration.
     """
     json_path = Path(path)
     # dumps escapes all other characters

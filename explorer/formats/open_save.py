@@ -1,8 +1,8 @@
-"""``open`` and ``save``: from a model's file to its net, and back.
+"""``open`` and ``save``: read a model file as a net, and write a net to a file.
 
-Both go by the table of formats (registry.py), so that a format that a user adds is opened, saved, and named in error
-messages like those that are there. Opening reads the graph only; saving takes the weights that the net has now, which
-may have been replaced, one by one, since it was opened.
+Both use the registry of formats (registry.py), so that a format that a user registers is opened, saved and named in
+errors like a built-in one. Opening reads only the graph. Saving writes the net's current weights, some of which may
+have been replaced since the net was opened.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from explorer.record.gc_pause import gc_paused
 def open(
     path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
 ) -> Net:
-    """The net in a model's file, by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or your own.
+    """Open a model file as a net: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or a format of your own.
 
-    ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. A file of
-    weights alone (``x.safetensors``, ``x.gguf``, ``x.npz``, ``x.npy``) is opened to be looked at and compared. Raises
-    FileError that names file, line, rule and fix.
+    The file's extension selects the format. ``weights`` is the path of the weights if they are not next to the file;
+    each weight is read when it is needed. A file that contains only weights (``x.safetensors``, ``x.gguf``, ``x.npz``,
+    ``x.npy``) can be viewed and compared, but not run. Raise FileError, which names the file, line, rule and fix.
 
-    ``ex.open(module, example_inputs)`` opens a torch module by torch's own exporter: submodules are boxes, parameters
-    weights, and operators have their lines of ``forward``. Inputs are a tensor or array, a tuple of the arguments, or a
-    dict by name; ``dynamic_shapes={"x": {0: "batch"}}`` leaves lengths open. An ``x.pt2`` is read by torch, too, which
-    may unpickle it: open only those that you trust. ``pip install "explorer-graphs[torch]"`` brings all of it.
+    ``ex.open(module, example_inputs)`` opens a torch module with torch's exporter: submodules become boxes, parameters
+    become weights, and operators refer to their lines of ``forward``. ``example_inputs`` is a tensor or array, a tuple
+    of arguments, or a dict of arguments by name; ``dynamic_shapes={"x": {0: "batch"}}`` makes lengths variable. torch
+    also reads ``x.pt2`` and may unpickle parts of it, so open only files that you trust. To install torch and its
+    exporter, run ``pip install "explorer-graphs[torch]"``.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -60,7 +61,7 @@ def open(
     for value in (path,) if weights is None else (path, weights):
         if not isinstance(value, (str, os.PathLike)):
             raise FileError(
-                f"{class_text(value)} is no path",
+                f"{class_text(value)} is not a path",
                 path=reprlib.repr(value),
                 rule="a model must be opened by the path of its file",
                 fix="ex.open('model.onnx')",
@@ -71,11 +72,11 @@ def open(
 
 
 def _is_torch(what: object) -> bool:
-    """Tell whether something is a torch module or exported program; torch is not imported for it."""
+    """Return whether an object is a torch module or exported program, without importing torch."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return False
-    # Nobody can hold a program of a module that was never imported; () is no class at all for isinstance.
+    # No program can exist if torch.export was never imported; isinstance(x, ()) is False.
     program = getattr(sys.modules.get("torch.export"), "ExportedProgram", ())
     return isinstance(what, (torch.nn.Module, program)) and not isinstance(what, type)
 
@@ -85,7 +86,7 @@ def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: o
     if weights is not None:
         raise OperandError(
             "weights= for a torch module",
-            rule="a module must be opened with the weights that it holds",
+            rule="a module must be opened with its own weights",
             fix="module.load_state_dict(…), then ex.open(module, example_inputs)",
         )
     from explorer.formats.torch_export import definition  # only torch's own models need it
@@ -94,7 +95,7 @@ def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: o
 
 
 def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
-    """Read a file by the format of its name's ending, with the weights of another file unless None."""
+    """Read a file in the format that its extension selects, with weights from the path ``weights`` unless None."""
     if os.path.isdir(path) or not path.name:
         raise _folder(path)
     follow = current_callback()
@@ -107,50 +108,50 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
         raise _absent(path)
     if weights is not None and not entry.weights_ending:
         raise FileError(
-            f"weights={os.fspath(weights)!r} for a file of the format {entry.name!r}",
+            f"weights={os.fspath(weights)!r} for a file in the format {entry.name!r}",
             path=str(path),
-            rule="such a file must be opened by itself: it holds its weights, or names the files that do",
+            rule="such a file must be opened without weights=: it contains its weights, or names their files",
             fix=f"ex.open({str(path)!r})",
         )
-    # reading makes many objects and frees none: the collector would walk all of them again and again
+    # reading creates many objects and frees none, so garbage collections in between would be wasted
     with gc_paused():
         definition = entry.read(path, weights) if entry.weights_ending else entry.read(path)
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",
             path=str(path),
-            rule="a format's reader must return a NetDefinition",
+            rule="the reader of a format must return a NetDefinition",
             fix="return explorer.net.NetDefinition.of(name, operators, inputs, outputs)",
         )
     return definition, entry
 
 
 def _class_error(type_: type) -> OperandError:
-    """Return the error for the class of a module in place of a module."""
+    """Return the error for a module's class instead of an instance."""
     return OperandError(
         f"ex.open of the class {type_.__name__}",
-        rule="a torch module must be an instance of its class, which holds the weights",
+        rule="a torch module must be an instance of its class, which has the weights",
         fix=f"ex.open({type_.__name__}(…), example_inputs)",
     )
 
 
 def _inputs_error(path: Any, argument: str) -> OperandError:
-    """Return the error for an argument of torch modules that is given for something else."""
-    if callable(path):  # a function, which may be one of TorchScript
+    """Return the error for an argument that only torch modules accept."""
+    if callable(path):  # a function, possibly of TorchScript
         return OperandError(
             f"{argument}= for {class_text(path)}",
-            rule=f"{argument} must be given for a torch module, of which a function is none",
+            rule=f"{argument} must be given only for a torch module, and a function is not a module",
             fix="ex.open(module, example_inputs) of a torch.nn.Module whose forward calls the function",
         )
     return OperandError(
         f"{argument}= for {type(path).__name__} {path!r}",
-        rule=f"{argument} must be given for a torch module only: a file holds its inputs' types",
+        rule=f"{argument} must be given only for a torch module: a file contains the types of its inputs",
         fix="ex.open(module, example_inputs), or ex.open(path) without them",
     )
 
 
 def _absent(path: Path) -> FileError:
-    """Return the error for a file that is not there."""
+    """Return the error for a missing file."""
     near = near_file(path, endings())
     fix = f"correct the path of the {path.suffix} file"
     return FileError(
@@ -161,11 +162,11 @@ def _absent(path: Path) -> FileError:
 
 
 def _folder(folder: Path) -> FileError:
-    """Return the error for a folder, which some formats are kept in."""
+    """Return the error for a folder, which may contain a model in a foreign format."""
     graph = folder / SAVED_MODEL
     foreign = foreign_format(graph if os.path.exists(graph) else folder)
     return FileError(
-        f"this is a folder of {foreign.name}, which is not opened" if foreign is not None else "this is a folder",
+        f"this is a folder of {foreign.name}, which is not supported" if foreign is not None else "this is a folder",
         path=printable(folder),
         rule=f"a model must be a file: {', '.join(endings())}",
         fix="name a file in it" if foreign is None else foreign.fix_for(graph if os.path.exists(graph) else folder),
@@ -182,18 +183,18 @@ def _unknown_ending(path: Path) -> FileError:
     graph = next((candidate for candidate in graphs if os.path.exists(candidate)), None)
     foreign = foreign_format(path)
     if graph is not None:
-        fix = f"open {graph}, which says what the weights in {path.name} are for"
+        fix = f"open {graph}, the graph to which the weights in {path.name} belong"
     elif foreign is not None:
         fix = foreign.fix_for(path)
     else:
         near = "" if path.exists() else near_file(path, endings())
-        such = f"give such a file, near is {near}" if near else "give such a file"
-        fix = f"{such}; a torch module is opened by ex.open(module, example_inputs)"
-    owner = "not that of a model's file" if foreign is None else f"that of {foreign.name}, which is not opened"
+        such = f"give such a file; near is {near}" if near else "give such a file"
+        fix = f"{such}; open a torch module with ex.open(module, example_inputs)"
+    meaning = "no model format" if foreign is None else f"{foreign.name}, which is not supported"
     return FileError(
-        f"the ending {path.suffix!r} is {owner}" if path.suffix else "the name has no ending",
+        f"the extension {path.suffix!r} denotes {meaning}" if path.suffix else "the name has no extension",
         path=printable(path),
-        rule=f"a model's file must end with one of {', '.join(endings())}",
+        rule=f"the name of a model file must end with one of {', '.join(endings())}",
         fix=fix,
     )
 
@@ -202,15 +203,15 @@ def _unknown_ending(path: Path) -> FileError:
 def save(
     what: Any, path: str | os.PathLike[str], inputs: Mapping[str, tuple[int | str, ...] | TensorType] | None = None
 ) -> None:
-    """Write a net with the weights that it has now, or expressions; opening the file gives an equal net.
+    """Write a net with its current weights, or expressions; opening the file gives an equal net.
 
-    ``x.json`` with ``x.npz`` beside it holds any net; ``x.onnx`` any net whose operations ONNX has; ``x.param`` with
-    ``x.bin`` those of PNNX; a format of yours (ex.register_format) those of its operator types. Files are replaced as a
-    whole. Raises FileError for another ending or dialect, and where a weight cannot be read; OperandError for an
-    operation that ONNX has not.
+    ``x.json`` with ``x.npz`` can store any net, ``x.onnx`` any net whose operations exist in ONNX, ``x.param`` with
+    ``x.bin`` nets with PNNX operator types, and a registered format (``ex.register_format``) nets with its operator
+    types. Files are replaced atomically. Raise FileError for any other extension or dialect and for unreadable weights,
+    OperandError for an operation that ONNX lacks.
 
-    Expressions, one or a container of them, are written to ``x.onnx``. A layer or a function of tensors is recorded for
-    ``inputs``: shapes by name, whose lengths may be names too, of float32, or types.
+    An expression or a container of expressions is written to ``x.onnx``. So is a layer or a function of tensors, which
+    is recorded for ``inputs``: name → type, or shape of a float32 tensor, whose lengths may be symbolic names.
 
     >>> weights = ex.tensor(np.eye(3, dtype="float32"))
     >>> ex.save(lambda x: ex.relu(x @ weights), "positive.onnx", {"x": ("batch", 3)})
@@ -224,9 +225,7 @@ def save(
         return
     net = what
     if inputs is not None:
-        raise OperandError(
-            "inputs= for a net", rule="the inputs of a net must be those that it has", fix="net.save(path)"
-        )
+        raise OperandError("inputs= for a net", rule="a net must be saved with its own inputs", fix="net.save(path)")
     if entry is not None and entry.write_net is not None and not entry.writes(net.definition):
         entry.write_net(net, target)
         return
@@ -237,33 +236,33 @@ def save(
 
 def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mapping[str, Any] | None) -> None:
     if entry is None or entry.write_expressions is None:
-        able = [other.endings[0] for other in FORMATS.values() if other.write_expressions is not None]
+        supported = [other.endings[0] for other in FORMATS.values() if other.write_expressions is not None]
         raise FileError(
-            f"expressions for the ending {path.suffix!r}",
+            f"expressions for the extension {path.suffix!r}",
             path=str(path),
-            rule=f"expressions must be written to a file that ends with {' or '.join(able)}",
-            fix=f"write to {_stem(path, entry)}{able[0]}",
+            rule=f"expressions must be written to a file whose name ends with {' or '.join(supported)}",
+            fix=f"write to {_stem(path, entry)}{supported[0]}",
         )
     entry.write_expressions(_stem(path, entry), what, inputs, path)
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
-    """Return the error for a net that cannot be written to a file of this name."""
-    able = [other for other in FORMATS.values() if other.writes(net.definition)]
-    # the file's own format before explorer's, which holds every dialect
-    best = min(able, key=lambda other: other.any_dialect, default=None)
-    names = ", or as ".join([other.file_names for other in able])
+    """Return the error for a net that cannot be written to this path."""
+    supported = [other for other in FORMATS.values() if other.writes(net.definition)]
+    # the dialect's own format is preferred to explorer's, which supports every dialect
+    best = min(supported, key=lambda other: other.any_dialect, default=None)
+    names = ", or as ".join([other.file_names for other in supported])
     stem = path / net.name if path.is_dir() else _stem(path, entry)
     fix = "" if best is None else f"write to {stem}{best.endings[0]}"
     if entry is not None and entry.write is not None:
         return FileError(
             f"net {net.name!r} has operator types of {net.definition.dialect!r}",
             path=str(path),
-            rule=f"a file of the format {entry.name!r} must hold operator types of {entry.dialect!r}",
+            rule=f"a file in the format {entry.name!r} must have operator types of {entry.dialect!r}",
             fix=fix,
         )
     return FileError(
-        f"the ending {path.suffix!r}" if path.suffix else "a name without an ending",
+        f"the extension {path.suffix!r}" if path.suffix else "a name without an extension",
         path=str(path),
         rule=f"this net must be written as {names or 'no known format'}",
         fix=fix,
@@ -271,24 +270,24 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 
 
 def _stem(path: Path, entry: Format | None) -> str:
-    """Return a file's name without the ending that its format knows."""
-    own_endings = () if entry is None else entry.endings
-    # the longest: x.pnnx.param ends with .param, too
-    ending = max((ending for ending in own_endings if path.name.endswith(ending)), key=len, default=path.suffix)
-    return path.name.removesuffix(ending)
+    """Return a file's name without its format's extension."""
+    extensions = () if entry is None else entry.endings
+    # the longest one, since x.pnnx.param also ends with .param
+    extension = max((each for each in extensions if path.name.endswith(each)), key=len, default=path.suffix)
+    return path.name.removesuffix(extension)
 
 
 def _with_weights(net: Net) -> NetDefinition:
-    """Return the definition with the weights' present values; a shared one that was replaced alone gets its own key."""
+    """Return the definition with the current weights; a shared weight that one operator replaced gets its own key."""
     references = [weight for operator in net.definition.operators for weight in operator.weights.values()]
-    shared = {key for key, times in Counter(reference.key for reference in references).items() if times > 1}
+    shared = {key for key, uses in Counter(reference.key for reference in references).items() if uses > 1}
     values = {}
     operators = []
     for operator in net.definition.operators:
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
             tensor = net.weights.tensor(operator.name, attribute)
-            # Two operators may share a stored weight; one that was replaced in one of them alone is no longer shared.
+            # Operators may share a stored weight; once one of them replaces it, it is no longer shared.
             if reference.key in shared and not isinstance(tensor.storage, FileStorage):
                 reference = replace(reference, key=_own_key(operator, attribute, references))
             values[reference.key] = tensor.array

@@ -1,7 +1,6 @@
-"""Files of recordings: ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write.
+"""Reader of recording files, ``x.explorer.json``, which ``view.save`` and ``explorer show -o`` write.
 
-Nets of explorer's own format are JSON, too, so that the ending does not tell them apart: the text is looked into, once,
-by those who show either.
+Nets in explorer's own format are also JSON, so recordings are recognized by their contents, not by the extension.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from explorer.record.json_form.codec import from_json, plain_of
 
 
 def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
-    """Return the recording in a file, None if it is absent or holds anything else.
+    """Return the recording in a file, or None if the file is missing or is not a recording.
 
-    Raises FileError for a damaged recording.
+    Raise FileError for a damaged recording.
     """
     file = Path(path)
     if file.suffix.lower() != ".json" or not os.path.lexists(file):
@@ -33,20 +32,20 @@ def stored_recording(path: str | os.PathLike[str]) -> Recording | None:
         raise FileError(
             str(error),
             path=str(file),
-            rule="a recording must be as this version of explorer, or one before it, wrote it",
+            rule="a recording must have been written by this or an earlier version of explorer",
             fix=f"explorer show MODEL -o {file.name}",
         ) from error
 
 
 def is_recording(data: bytes) -> bool:
-    """Whether the bytes of a file are a recording's JSON."""
+    """Return whether the bytes of a file are a recording in JSON."""
     return _stages(data) is not None
 
 
 def _stages(data: bytes) -> dict[str, Any] | None:
-    """Return the plain form of a recording; None for all else, damaged JSON included, which the reader of nets reports.
+    """Return a recording as a dict, or None for anything else, such as damaged JSON, which the reader of nets reports.
 
-    A large file is parsed only if it has a word of recordings.
+    A file is parsed only if it contains the key "stages", since it may be large.
     """
     if b'"stages"' not in data:
         return None

@@ -1,8 +1,8 @@
-"""The table of file formats: how each is recognized, read and written, and what its operator types mean.
+"""Registry of file formats: how each format is recognized, read and written, and what its operator types mean.
 
-A format is one row: endings, reader, writer, and the table of its operator types. Rows name modules, which are imported
-when the first file of the format is opened (importing the ``onnx`` package takes 0.3 s). ``register_format`` adds rows,
-and so does an installed package that declares one in the entry points of the group ``explorer.formats``:
+Each format is one row: file extensions, reader, writer, and the table of its operator types. Rows name modules, which
+are imported when the first file of the format is opened (importing the ``onnx`` package takes 0.3 s).
+``register_format`` adds rows. Installed packages add theirs as entry points of the group ``explorer.formats``:
 
     [project.entry-points."explorer.formats"]
     chain = "my_package:CHAIN"  # CHAIN = Format("chain", (".chain",), late("my_package.reader:read"), None, TABLE)
@@ -30,56 +30,56 @@ from explorer.net.operators.table import Builder, OperatorTable
 
 _Registered = TypeVar("_Registered", bound=Builder)
 GROUP = "explorer.formats"
-"""group of the entry points by which installed packages add formats"""
+"""entry-point group in which installed packages declare formats"""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: its row in the table that ``open``, ``save`` and ``file_operator`` go by."""
+    """A file format: its row in the table that ``open``, ``save`` and ``file_operator`` use."""
 
     name: str
     endings: tuple[str, ...]
-    """endings of its files, the one that ``save`` proposes first"""
+    """file extensions, beginning with the one that ``save`` proposes"""
     read: Callable[..., NetDefinition]
-    """path (and the path of the weights or None, where these have an ending of their own) → definition"""
+    """path → definition; with a ``weights_ending`` also given the path of the weights, or None"""
     write: Callable[[NetDefinition, Path], None] | None
-    """writes a definition with its weights; None for a format that is read only"""
+    """writes a definition and its weights; None for a read-only format"""
     types: OperatorTable | str
-    """the table of its operator types, or the package whose TABLE it is: imported when it is asked for"""
+    """the table of operator types, or the package whose ``TABLE`` it is, which is imported on first use"""
     weights_ending: str = ""
-    """ending of the file beside it that holds the weights; "" where the file holds or names them itself"""
+    """extension of the separate file of weights; "" if the file contains or names its weights"""
     write_net: Callable[[Net, Path], None] | None = None
-    """writes a net of another dialect, by the expressions that it records"""
+    """writes a net of another dialect from its recorded expressions"""
     write_expressions: Callable[[str, Any, Mapping[str, Any] | None, Path], None] | None = None
-    """writes expressions, or a function of tensors with the types of its inputs, under a name"""
+    """writes named expressions, or a function of tensors with the types of its inputs"""
     any_dialect: bool = False
-    """whether its files name the table of their operator types, so that every net can be written"""
+    """whether files name their dialect, so that any net can be written"""
     own_dialect: str = ""
-    """the name that definitions give its operator types, "" for that of the format, or of the table"""
+    """dialect of its definitions; "" for the name of the format or of its table"""
 
     @property
     def operators(self) -> OperatorTable:
-        """The table of its operator types."""
+        """Table of the format's operator types."""
         table: OperatorTable = import_module(self.types).TABLE if isinstance(self.types, str) else self.types
         return table
 
     @property
     def dialect(self) -> str:
-        """The name that definitions give its operator types."""
+        """Dialect of the format's definitions, which names its operator types."""
         return self.own_dialect or (self.name if isinstance(self.types, str) else self.types.format)
 
     def table(self, definition: NetDefinition) -> OperatorTable:
-        """Return the operator types of one of its nets; raises FileError for a dialect that is not in the table."""
+        """Return the operator types of a net in this format; raise FileError for an unknown dialect."""
         return table_of(definition) if self.any_dialect else self.operators
 
     def writes(self, definition: NetDefinition) -> bool:
-        """Tell whether a definition can be written in this format."""
+        """Return whether a definition can be written in this format."""
         return self.write is not None and (self.any_dialect or definition.dialect == self.dialect)
 
     @property
     def file_names(self) -> str:
-        """The names of its files: ``x.json with x.npz beside it``."""
-        return f"x{self.endings[0]}" + f" with x{self.weights_ending} beside it" * bool(self.weights_ending)
+        """Names of the format's files, such as ``x.json with x.npz next to it``."""
+        return f"x{self.endings[0]}" + f" with x{self.weights_ending} next to it" * bool(self.weights_ending)
 
 
 def _own(module: str, name: str) -> Any:
@@ -87,13 +87,13 @@ def _own(module: str, name: str) -> Any:
 
 
 def _weights(name: str, ending: str, read: str) -> Format:
-    """Return the row of a format of files of weights alone."""
+    """Return the row of a format whose files contain only weights."""
     module = "weight_tables"
     return Format(name, (ending,), _own(module, read), None, f"explorer.formats.{module}", own_dialect="weights")
 
 
 FORMATS: Registry[str, Format] = Registry(
-    "format of files",
+    "file format",
     {
         entry.name: entry
         for entry in (
@@ -133,12 +133,12 @@ FORMATS: Registry[str, Format] = Registry(
         )
     },
 )
-"""by name"""
+"""name → format"""
 
 
 @cache
 def _add_installed() -> None:
-    """Add the formats of installed packages, once; one that is there keeps its name."""
+    """Add the formats of installed packages, once; existing names take precedence."""
     from importlib.metadata import entry_points  # slow to import, and the built-in formats need none
 
     for entry_point in entry_points(group=GROUP):
@@ -147,13 +147,13 @@ def _add_installed() -> None:
 
 
 def endings() -> tuple[str, ...]:
-    """Return the endings of all files that can be opened."""
+    """Return the extensions of all files that can be opened."""
     _add_installed()
     return tuple([ending for entry in FORMATS.values() for ending in entry.endings])
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
+    """Return the format with the longest matching extension, the last registered one if there are several, or None."""
     entry = _by_ending(name)
     if entry is None:
         _add_installed()
@@ -162,20 +162,20 @@ def format_of(name: str) -> Format | None:
 
 
 def _by_ending(name: str) -> Format | None:
-    # reversed, and max keeps the first of equals: a user's format comes before a built-in one of the same ending
+    # max keeps the first of several equals, so a user's format precedes a built-in one of the same extension
     rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
     matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def table_of(definition: NetDefinition) -> OperatorTable:
-    """Return the table of a definition's dialect; raises FileError that lists those that there are."""
+    """Return the table of a definition's dialect; raise FileError that lists the known dialects."""
     entries = {entry.dialect: entry for entry in FORMATS.values()}
     if definition.dialect not in entries:
         raise FileError(
             f"the dialect {definition.dialect!r}",
             path=definition.source,
-            rule=f"operator types must be those of {', '.join(sorted(entries))}",
+            rule=f"the dialect must be one of {', '.join(sorted(entries))}",
             fix="correct the dialect, or read the definition with explorer.net.definition.serialization "
             "and give Net its table",
         )
@@ -193,13 +193,14 @@ def register_format(
     weights_ending: str = "",
     replace: bool = False,
 ) -> None:
-    """Add a file format: ``ex.open`` reads files of its endings, and ``net.save`` writes them where there is ``write``.
+    """Add a file format: ``ex.open`` reads files with its extensions, and ``net.save`` writes them with ``write``.
 
-    ``read(path)`` returns an ``explorer.net.NetDefinition``, ``write(definition, path)`` writes one with its weights.
-    ``operators`` names the format whose operator types the files have ("pnnx", "onnx", "explorer", …); for None they
-    are its own, and ``@ex.file_operator(type, format=name)`` says what each means. With a ``weights_ending``
-    weights lie in a file beside it, and ``read(path, weights)`` is given the path of ``ex.open(path, weights=…)``, or
-    None. Raises DeclarationError for a name or an ending that is taken, unless ``replace`` is True.
+    ``endings`` is one or more file extensions. ``read(path)`` returns an ``explorer.net.NetDefinition``, and
+    ``write(definition, path)`` writes one with its weights. ``operators`` names the format whose operator types the
+    files use ("pnnx", "onnx", "explorer", …); for None, the format has its own types, which
+    ``@ex.file_operator(type, format=name)`` defines. ``weights_ending`` is the extension of a separate file of weights;
+    ``read(path, weights)`` is then also given the ``weights`` of ``ex.open``, or None. Raise DeclarationError if the
+    name or an extension is already registered, unless ``replace`` is True.
 
     >>> from explorer.net import NetDefinition, OperatorDefinition
     >>> def read(path):
@@ -216,11 +217,11 @@ def register_format(
     >>> ex.open("net.chain").run(np.array([1.0, 2.0]))
     array([4., 8.])
     """
-    check_type(name, "name", str, "a text", 'name="my"')
+    check_type(name, "name", str, "a string", 'name="my"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
-    check_type(weights_ending, "weights_ending", str, "an ending", 'weights_ending=".bin"')
-    every = (endings,) if isinstance(endings, str) else endings
-    _check_endings(name, every)
+    check_type(weights_ending, "weights_ending", str, "a file extension", 'weights_ending=".bin"')
+    extensions = (endings,) if isinstance(endings, str) else endings
+    _check_extensions(name, extensions)
     for role, function in (("read", read), ("write", write)):
         if not (callable(function) or (function is None and role == "write")):
             raise DeclarationError(
@@ -229,31 +230,31 @@ def register_format(
                 fix=f"{role}=function",
             )
     if not replace:
-        _check_free(name, every)
+        _check_free(name, extensions)
     if operators is None:
         table = FORMATS[name].operators if name in FORMATS else OperatorTable(name)
     else:
         table = _table(operators)
-    FORMATS.pop(name, None)  # the last one registered is asked first
-    FORMATS[name] = Format(name, tuple(every), read, write, table, weights_ending)
+    FORMATS.pop(name, None)  # the last registered format is matched first
+    FORMATS[name] = Format(name, tuple(extensions), read, write, table, weights_ending)
 
 
 @named
 def file_operator(
     *types: str, format: str = "pnnx", ignored: Ignored | None = None
 ) -> Callable[[_Registered], _Registered]:
-    """Decorate the builder of operator types of a format's files; a type that is known is replaced.
+    """Decorate the builder of one or more operator types of a format; a known type is replaced.
 
-    The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output:
-    ``op.input(0)``, or ``op.input("name")``, is an input, wherever the file has it, and None where it is left out;
-    ``op.number``, ``op.integers`` and others read attributes. What else the file says of the operator is passed over;
-    with ``ignored``, names of arguments and weights and places of inputs that change no value, anything beside these
-    that the builder does not read is refused by its name: ``ignored=()`` allows nothing else. Raises DeclarationError
-    where no type is named, UnknownNameError for a format that is none.
+    The builder is given an OperatorContext and returns the operator's value, or a tuple with one value for each
+    output. ``op.input(0)`` or ``op.input("name")`` returns an input, or None if the file omits it; ``op.number``,
+    ``op.integers`` and others read attributes. By default, whatever the builder does not read is ignored. ``ignored``
+    lists the names of arguments and weights, and the positions of inputs, that do not affect values; the builder must
+    then read everything else that the file states, or opening the file fails. ``ignored=()`` ignores nothing. Raise
+    DeclarationError if no type is given, UnknownNameError for an unknown format.
 
     >>> @ex.file_operator("my.Scale")
     ... def scale(op):
-    ...     "x times a number of the file."
+    ...     "Multiply x by a number from the file."
     ...     return op.x * op.number("factor", 1.0)
     >>> "my.Scale" in ex.layer_types()
     True
@@ -263,7 +264,7 @@ def file_operator(
 
 @named
 def layer_types(format: str = "pnnx") -> list[str]:
-    """Return the operator types of a format's files that explorer can run, sorted; file_operator adds to them.
+    """Return the sorted operator types of a format that explorer can run; ``ex.file_operator`` adds types.
 
     >>> "Conv" in ex.layer_types("onnx")
     True
@@ -272,30 +273,30 @@ def layer_types(format: str = "pnnx") -> list[str]:
 
 
 def _table(format: str) -> OperatorTable:
-    check_type(format, "format", str, "the name of a format of files", 'format="pnnx"')
+    check_type(format, "format", str, "the name of a file format", 'format="pnnx"')
     if format not in FORMATS:
         _add_installed()
     return FORMATS.find(format).operators
 
 
-def _check_endings(name: str, endings: Any) -> None:
+def _check_extensions(name: str, endings: Any) -> None:
     valid = isinstance(endings, tuple) and len(endings) > 0 and all(isinstance(ending, str) for ending in endings)
     if not name.strip() or not valid or not all(ending.startswith(".") and ending[1:].strip() for ending in endings):
         raise DeclarationError(
-            f"a format {name!r} of the endings {endings!r}",
-            rule="a format must have a name, and endings of its files that begin with a dot",
+            f"the format {name!r} with the extensions {endings!r}",
+            rule="a format must have a name, and file extensions that begin with a dot",
             fix='ex.register_format("my", ".my", read)',
         )
 
 
 def _check_free(name: str, endings: tuple[str, ...]) -> None:
     owners = {ending: entry.name for entry in FORMATS.values() for ending in entry.endings}
-    taken = [f"the ending {ending!r} of {owners[ending]!r}" for ending in endings if ending in owners]
+    taken = [f"the extension {ending!r} of {owners[ending]!r}" for ending in endings if ending in owners]
     if name in FORMATS:
         taken.insert(0, f"the name {name!r}")
     if taken:
         raise DeclarationError(
             f"a second format for {' and '.join(taken)}",
-            rule="a format's name and endings must be new",
-            fix=f"choose others, or ex.register_format({name!r}, …, replace=True)",
+            rule="a format's name and extensions must be new",
+            fix=f"choose other ones, or ex.register_format({name!r}, …, replace=True)",
         )

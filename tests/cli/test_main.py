@@ -241,7 +241,7 @@ def test_check_lists_everything(folder: Path, capsys: pytest.CaptureFixture[str]
         "unknown operator type nn.MaxPool2: 'pool' (line 8); near known types: nn.MaxPool2d",
         "unknown operator type nn.Softmx: 'softmax' (line 18); near known types: nn.Softmax",
         "operand '9' of operator 'pnnx_expr_0' (line 12): shape (1, 12, 4, 4) where the file notes (?, 13, 4, 4)",
-        "odd.bin: the file is absent, and with it 12 weights",
+        "odd.bin: the file is missing, and with it 12 weights",
         "odd: 4 findings in 15 operators",
     ):
         assert line in said, line
@@ -277,7 +277,7 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "said"),
     [
         (["show", "none.param"], "none.param: the file cannot be read: No such file or directory"),
-        (["show", "model.onnx2"], "the ending '.onnx2' is not that of a model's file"),
+        (["show", "model.onnx2"], "the extension '.onnx2' denotes no model format"),
         (["show", MODEL, "-o", "out.pdf"], "the ending '.pdf'\n  rule: the output must end in one of .html, .svg"),
         (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
         (["run", MODEL, "--input", ARRAYS], "arrays for the input '0': images, labels"),
@@ -557,7 +557,7 @@ def test_show_says_that_the_file_of_weights_is_absent(folder: Path, capsys: pyte
     shutil.copy(MODEL, folder / "alone.pnnx.param")
     assert main(["show", "alone.pnnx.param"]) == 0
     text = capsys.readouterr().err
-    assert re.search(r"cannot run: alone\.pnnx\.bin: the file is absent, and with it \d+ weights: ", text)
+    assert re.search(r"cannot run: alone\.pnnx\.bin: the file is missing, and with it \d+ weights: ", text)
 
 
 def test_one_operator_is_told_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
     "sequence": (
         pnnx("nn.LSTM l 1 1 x y batch_first=False bias=False bidirectional=False hidden_size=1 input_size=1 "
              "num_layers=1 proj_size=0 @weight_ih_l0=(4,1)f32 @weight_hh_l0=(4,1)f32", shape=f"({FAR},1,1)f32"),
-        "the file is absent"),
+        "the file is missing"),
     "attention": (
         pnnx("F.scaled_dot_product_attention a 3 1 x x x y is_causal=True", shape=f"(1,{10**8},1)f32"),
         "a causal mask claims"),

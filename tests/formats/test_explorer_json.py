@@ -187,7 +187,7 @@ def test_without_its_arrays_a_net_is_looked_at_but_not_run(tmp_path: Path) -> No
     assert "w" in net
     assert net.preview_plan().recording.nodes
     for ask in (net.run, lambda: net["w"].values.array):
-        with pytest.raises(FileError, match=r"n\.npz: the file is absent, and with it 1 weight: w\.values"):
+        with pytest.raises(FileError, match=r"n\.npz: the file is missing, and with it 1 weight: w\.values"):
             ask()
 
 
@@ -209,17 +209,17 @@ def _header(path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda p: p.write_bytes(b"no zip"), r"no readable zip"),
-        (lambda p: p.write_bytes(p.read_bytes()[:200]), r"no readable zip"),
+        (lambda p: p.write_bytes(b"no zip"), r"not a readable zip"),
+        (lambda p: p.write_bytes(p.read_bytes()[:200]), r"not a readable zip"),
         (lambda p: _array(p, np.zeros(3, np.float32), "v"), r"weight 'w\.values' is missing"),
-        (lambda p: _array(p, np.zeros(4, np.float32)), r"is float32 \(4,\), declared is float32 \(3,\)"),
-        (lambda p: _array(p, np.zeros(3)), r"is float64 \(3,\), declared"),
+        (lambda p: _array(p, np.zeros(4, np.float32)), r"is float32 \(4,\), but declared as float32 \(3,\)"),
+        (lambda p: _array(p, np.zeros(3)), r"is float64 \(3,\), but declared"),
         (lambda p: _array(p, np.array([{}, None, "x"], object)), r"its header states object of shape \(3,\)"),
         (lambda p: _entry(p, "w.values.npy", b"nothing"), r"cannot be read"),
         (lambda p: _header(p, "{'descr': '<f4', 'fortran_order': False, 'shape': (3"), r"cannot be read"),
         (lambda p: _header(p, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }" + " " * 40), None),
         (lambda p: _header(p, "{'descr': '<f4', 'fortran_order': False, 'shape': (10**15,), }"), r"cannot be read"),
-        (lambda p: _entry(p, "w.values.npy", _npy(np.zeros(3, np.float32))[:-1]), r"has 139 bytes, .* asks for 140"),
+        (lambda p: _entry(p, "w.values.npy", _npy(np.zeros(3, np.float32))[:-1]), r"has 139 bytes, .* requires 140"),
     ],
 )  # fmt: skip
 def test_damaged_arrays_are_refused_by_file_and_weight(
@@ -385,7 +385,7 @@ def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"none\.json: the file cannot be read"):
         ex.open(tmp_path / "none.json")
     (tmp_path / "n.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(FileError, match="this is no text"):
+    with pytest.raises(FileError, match="it is not text"):
         ex.open(tmp_path / "n.json")
     (tmp_path / "n.json").write_text(json.dumps(good() | {"dialect": "os"}))
     with pytest.raises(FileError, match=r"the dialect 'os'\n.*explorer, onnx, pnnx"):

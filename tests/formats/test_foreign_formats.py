@@ -22,7 +22,7 @@ def test_a_format_that_is_not_opened_is_named(row: ForeignFormat, ending: str, t
     path.write_bytes(b"")
     with pytest.raises(ex.FileError) as raised:
         ex.open(path)
-    assert f"the ending {ending!r} is that of {row.name}" in raised.value.given
+    assert f"the extension {ending!r} denotes {row.name}" in raised.value.given
     assert "{" not in raised.value.fix
     assert any(word in raised.value.fix for word in (".onnx", "ex.open(", ".npz", ".safetensors", ".gguf", ".param"))
     for command in raised.value.fix.split("; "):
@@ -47,7 +47,7 @@ def test_folders_of_models_are_named(tmp_path: Path) -> None:
         ex.open(saved)
     package = tmp_path / "x.mlpackage"
     package.mkdir()
-    with pytest.raises(ex.FileError, match="a folder of Core ML, which is not opened"):
+    with pytest.raises(ex.FileError, match="a folder of Core ML, which is not supported"):
         ex.open(package)
 
 

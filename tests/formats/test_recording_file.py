@@ -45,5 +45,5 @@ def test_a_recording_is_no_net_and_says_how_it_is_shown(file: Path) -> None:
         ex.open(file)
     plain = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**plain, "nodes": 7}), encoding="utf-8")
-    with pytest.raises(ex.FileError, match="a recording must be as this version"):
+    with pytest.raises(ex.FileError, match="a recording must have been written by this"):
         ex.explore(file)

@@ -223,7 +223,7 @@ def test_a_misfit_is_refused_before_anything_is_assigned(tmp_path: Path) -> None
         (
             lambda: T.Adam(0.01, groups=[T.ParameterGroup("hidden", rate=0.1)]),
             T.CrossEntropy,
-            r"the groups \[\]\n  rule: the module's must be the same, and it is \[{'frozen': False",
+            r"the groups \[\]\n  rule: the module's groups must be the same, but it is \[{'frozen': False",
         ),
         (lambda: T.Adam(0.01), lambda: T.CrossEntropy(0.1), "the loss's smoothing None"),
         (lambda: T.Adam(0.01), lambda: T.CrossEntropy(class_weights=[1, 2, 1]), "the loss's class_weights None"),
@@ -319,7 +319,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path
         with pytest.raises(ex.FileError, match=given):
             module.fit(loader(), checkpoint=tmp_path / target)
     assert module.optimizer.iteration == 0
-    for wrong, rule in ((None, "path must be the name of a file"), (".", "whose name ends with .npz")):
+    for wrong, rule in ((None, "path must be a file name"), (".", "whose name ends with .npz")):
         with pytest.raises(ex.ExplorerError, match=rule):
             module.save(wrong)
     for call in (module.save, module.restore):

@@ -1,1 +1,1 @@
-"""Parts that several formats share: zips, stored arrays, paired files, recurrent layers."""
+"""Code that several formats share: zips, stored arrays, paired files, operator checks."""

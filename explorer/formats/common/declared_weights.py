@@ -1,8 +1,8 @@
-"""Weights by key, in the definition's order, as the readers of all formats hand them to a net.
+"""Base classes of weight mappings, which the readers of all formats give to a net.
 
-A definition declares shapes and dtypes; a file holds the numbers. Subclasses compare the two when the file is opened,
-and list everything that misfits in one error, but read a weight only when it is looked up: a graph is drawn at once,
-however large its weights are.
+A definition declares shapes and dtypes, and a file contains the values. Subclasses compare them when the file is opened
+and report all mismatches in one error. A weight is read only when it is looked up, so that a graph can be drawn
+immediately, however large its weights are.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _Entry = TypeVar("_Entry")
 
 
 class KeyedWeights(FileWeights, Generic[_Entry]):
-    """Weights by key, each with what its file states about it; a subclass reads them."""
+    """Mapping of keys to weights, which stores each weight's file entry; a subclass reads the weights."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
 
     def _entry(self, key: str) -> _Entry:
-        """Return the file's statement about a weight; raises UnknownNameError for a key that is not among them."""
+        """Return the file entry of a weight; raise UnknownNameError for an unknown key."""
         try:
             return self._entries[key]
         except KeyError:
@@ -44,12 +44,12 @@ class KeyedWeights(FileWeights, Generic[_Entry]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: object) -> bool:  # Mapping's own would read the weight
+    def __contains__(self, key: object) -> bool:  # Mapping's method would read the weight
         return key in self._entries
 
 
 class DeclaredWeights(KeyedWeights[WeightReference]):
-    """Declared weights of one file; a subclass checks the file against the declarations, and reads it."""
+    """Declared weights of one file; a subclass compares the file with the declarations and reads it."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
         super().__init__({reference.key: reference for reference in declared})
@@ -57,30 +57,30 @@ class DeclaredWeights(KeyedWeights[WeightReference]):
 
     @property
     def path(self) -> Path:
-        """The file that holds the weights, or should."""
+        """Path of the file of weights, which may be missing."""
         return self._path
 
 
 class AbsentWeights(DeclaredWeights):
-    """The weights of a model whose file of weights is not there: named, but every look-up says what is missing."""
+    """The declared weights of a model whose file of weights is missing; every look-up raises FileError."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], *, rule: str, fix: str) -> None:
         super().__init__(path, declared)
         self._rule, self._fix = rule, fix
 
     def __getitem__(self, key: str) -> NDArray[Any]:
-        self._entry(key)  # an unknown name is the first thing to say
+        self._entry(key)  # an unknown name is reported first
         raise self.error()
 
     def verify(self, key: str) -> None:
-        """Raise the error that names the absent file."""
+        """Raise the error that names the missing file."""
         self[key]
 
     def error(self) -> FileError:
-        """Return the error that names the absent file and all weights that it should hold."""
+        """Return the error that names the missing file and its weights."""
         keys = shorten(", ".join(self), 100, placeholder=" …")
         return FileError(
-            f"the file is absent, and with it {counted_text(len(self), 'weight')}: {keys}",
+            f"the file is missing, and with it {counted_text(len(self), 'weight')}: {keys}",
             path=str(self.path),
             rule=self._rule,
             fix=self._fix,

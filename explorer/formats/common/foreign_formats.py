@@ -1,6 +1,6 @@
-"""Formats of models that are not opened: each with its endings, its name, and the way to a file that opens.
+"""Table of unsupported model formats: extensions, name, and how to convert a file into a supported format.
 
-The one table by which ``ex.open`` refuses such a file. A command in it is for a shell, a call for Python.
+``ex.open`` uses it for its errors. A command is for a shell, a call for Python.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ _TF2ONNX = "pip install tf2onnx; python -m tf2onnx.convert {option} {path} --out
 
 
 class ForeignFormat(NamedTuple):
-    """A format that is not opened, with ``fix``, in which ``{path}`` and ``{out}`` stand for the file's names."""
+    """An unsupported format; ``fix`` is a template with the placeholders that :meth:`fix_for` fills in."""
 
     endings: tuple[str, ...]
     name: str
     fix: str
 
     def fix_for(self, path: Path) -> str:
-        """Return the fix for one file."""
+        """Return the fix for one file: ``{path}``, ``{out}`` and ``{name}`` are quoted for a shell."""
         names = {"file": str(path), "stem": path.stem, "folder": shlex.quote(str(path.parent))}
-        # A command is copied into a shell: a name with blanks, or with worse, must stay one word.
+        # Commands are copied into a shell, so a name with blanks or special characters must stay one word.
         quoted = {"path": shlex.quote(str(path)), "out": shlex.quote(path.stem), "name": shlex.quote(path.name)}
         return self.fix.format(**names, **quoted)
 
 
 def tf2onnx(option: str, more: str = "") -> str:
-    """Return the fix for a format of TensorFlow: the command that makes an ONNX file of it."""
+    """Return the command that converts a TensorFlow format to ONNX, followed by ``more``."""
     return _TF2ONNX.replace("{option}", option) + more
 
 
 TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
-"""a format that is opened where its package is installed, and is converted elsewhere"""
+"""a format that is supported if its package is installed, and converted otherwise"""
 
-_MODULE = "open the torch module that it is for: ex.open(module, example_inputs)"
+_MODULE = "open the torch module that it belongs to: ex.open(module, example_inputs)"
 _STATE_DICT = (
     "for its weights: from safetensors.torch import save_file; "
     "save_file(torch.load({file!r}, weights_only=True), {stem!r} + '.safetensors'); for the graph, " + _MODULE
 )
-_ORIGINAL = "open the model that it was made of: the .onnx file, or the torch module, ex.open(module, example_inputs)"
+_ORIGINAL = "open the original model: the .onnx file, or the torch module, ex.open(module, example_inputs)"
 
 
 SAVED_MODEL = "saved_model.pb"
-"""the file by which a folder is a SavedModel of TensorFlow"""
+"""the file that marks a folder as a SavedModel of TensorFlow"""
 
 
 FOREIGN = (
@@ -67,7 +67,7 @@ FOREIGN = (
     ),
     ForeignFormat(
         (".pb", ".pbtxt"),
-        "TensorFlow (a SavedModel's, or a frozen graph)",
+        "TensorFlow (a SavedModel or a frozen graph)",
         tf2onnx("--saved-model").replace("{path}", "{folder}")
         + "; a frozen graph with --graphdef {path} --inputs … --outputs …",
     ),
@@ -92,11 +92,11 @@ FOREIGN = (
         "--params_filename {out}.pdiparams --save_file {out}.onnx",
     ),
     ForeignFormat((".engine", ".plan", ".trt"), "a TensorRT engine, compiled for one GPU", _ORIGINAL),
-    ForeignFormat((".ort",), "ONNX Runtime's own format", "open the .onnx file that it was made of"),
+    ForeignFormat((".ort",), "ONNX Runtime's own format", "open the original .onnx file"),
     ForeignFormat((".xml",), "OpenVINO", _ORIGINAL),
     ForeignFormat(
         (".joblib", ".pkl", ".pickle"),
-        "a pickle of Python, which opening would run (scikit-learn and others)",
+        "a Python pickle, which would run code when opened (scikit-learn and others)",
         "pip install skl2onnx; skl2onnx.to_onnx(model, X[:1]).SerializeToString() into a .onnx file; "
         "arrays: numpy.savez('x.npz', **arrays)",
     ),
@@ -107,12 +107,14 @@ FOREIGN = (
         "flax.serialization.msgpack_restore(open({file!r}, 'rb').read()), sep='/'))",
     ),
     ForeignFormat((".mnn",), "MNN", _ORIGINAL),
-    ForeignFormat((".ncnn",), "ncnn", "open x.pnnx.param, which pnnx writes beside x.ncnn.param"),
+    ForeignFormat((".ncnn",), "ncnn", "open x.pnnx.param, which pnnx writes next to x.ncnn.param"),
     ForeignFormat((".tnnproto", ".tnnmodel"), "TNN", _ORIGINAL),
-    ForeignFormat((".rknn", ".dlc", ".hef", ".om", ".kmodel", ".nb"), "a format of one device", _ORIGINAL),
+    ForeignFormat((".rknn", ".dlc", ".hef", ".om", ".kmodel", ".nb"), "a format for one kind of device", _ORIGINAL),
     ForeignFormat((".params",), "MXNet", "mxnet.onnx.export_model(symbol, {file!r}, in_shapes=[…])"),
     ForeignFormat((".weights", ".cfg"), "Darknet", "convert it to torch, and " + _MODULE),
-    ForeignFormat((".ggml", ".ggmf", ".ggjt"), "ggml before GGUF", "convert it with llama.cpp to a .gguf file"),
+    ForeignFormat(
+        (".ggml", ".ggmf", ".ggjt"), "ggml, the predecessor of GGUF", "convert it with llama.cpp to a .gguf file"
+    ),
     ForeignFormat((".llamafile",), "llamafile", "unpack it (unzip {path}), and open the .gguf file in it"),
     ForeignFormat((".npk", ".mpk"), "Burn", _ORIGINAL),
     ForeignFormat((".mlir", ".stablehlo"), "MLIR (StableHLO, TOSA and others)", _ORIGINAL),
@@ -122,10 +124,10 @@ FOREIGN = (
         "unpack it, and open the file in it: x.onnx",
     ),
 )
-"""by the endings; the first row counts"""
+"""the first row with a matching extension applies"""
 
 
 def foreign_format(path: Path) -> ForeignFormat | None:
-    """Return the format of a file, or a folder, that is not opened, by its ending; None for an unknown one."""
+    """Return the unsupported format that the extension of a file or folder denotes, or None if it denotes none."""
     name = path.name.lower()
     return next((row for row in FOREIGN if name.endswith(row.endings)), None)

@@ -1,8 +1,8 @@
-"""Weights in a ``.npz`` file: a zip of NumPy's own arrays, one a key; never pickled, checked before it is read.
+"""Safe reader and writer of ``.npz`` files, zips with one NumPy array for each key.
 
-Explorer's own format stores weights so, and commands read inputs from such files. ``numpy.load`` alone would allocate
-whatever a header claims before it looks at the data; here every header is compared with the bytes that are there first,
-sums of all entries with the memory budget, and checksums are read to the end.
+Explorer's own format stores weights in such files, and commands read inputs from them. ``numpy.load`` would allocate
+whatever a header claims before it looks at the data. Here, each header is first compared with the size of its entry,
+and the total with the memory budget; pickles are rejected, and checksums are verified.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ from explorer.net.definition.definition import WeightReference, Weights
 from explorer.net.definition.operator_definition import memory_dtype, stored_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""the earliest that a zip can say: equal nets make equal files"""
+"""earliest date of a zip entry, so that equal nets give equal files"""
 _HEADER = 1 << 16
-"""bytes that an array's header has at most"""
-RULE = "x.npz beside x.json must have an array of the declared shape and dtype for every weight"
+"""maximum size of an array's header in bytes"""
+RULE = "x.npz next to x.json must have an array of the declared shape and dtype for every weight"
 AGAIN = "save the net again, and keep the .json and .npz files of one save together"
 
 
 class NpzWeights(DeclaredWeights):
-    """The weights of one ``.npz`` file by key; every look-up reads a fresh, read-only array.
+    """The weights of one ``.npz`` file by key; every look-up reads a new, read-only array.
 
-    bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64, narrower elements as their bytes.
+    Dtypes that NumPy lacks are stored as other ones: bfloat16 as float32, complex32 as complex64, and elements narrower
+    than a byte as bytes.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
-        """Check what the file holds; raises one FileError that lists every missing or misfit weight, reads none.
+        """Check the file's headers; raise one FileError that lists every missing or mismatched weight.
 
-        ``archive`` is the file where it is open already.
+        No weight is read. ``archive`` is the file if it is already open.
         """
         super().__init__(path, declared)
         try:
@@ -54,10 +55,10 @@ class NpzWeights(DeclaredWeights):
         except FileError:
             raise
         except UNREADABLE as error:
-            raise self._error(f"this is no readable zip: {error}") from None
-        misfits = {key: self._misfit(reference) for key, reference in self._entries.items()}
-        problems = [f"weight {key!r} {problem}" for key, problem in misfits.items() if problem]
-        members = [self._archive.getinfo(_entry(key)) for key, problem in misfits.items() if not problem]
+            raise self._error(f"this is not a readable zip: {error}") from None
+        mismatches = {key: self._mismatch(reference) for key, reference in self._entries.items()}
+        problems = [f"weight {key!r} {problem}" for key, problem in mismatches.items() if problem]
+        members = [self._archive.getinfo(_entry(key)) for key, problem in mismatches.items() if not problem]
         if claimed := overclaimed(members):
             problems.append(claimed)
         if problems:
@@ -69,7 +70,7 @@ class NpzWeights(DeclaredWeights):
         try:
             with self._archive.open(_entry(key)) as entry:
                 array: NDArray[Any] = npy.read_array(entry, allow_pickle=False, max_header_size=_HEADER)
-                entry.read()  # to its end, where its checksum is compared
+                entry.read()  # to the end, where the checksum is verified
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
         # Files may be big-endian or in Fortran order; kernels and fingerprints expect neither.
@@ -78,15 +79,15 @@ class NpzWeights(DeclaredWeights):
         return array
 
     def verify(self, key: str) -> None:
-        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        """Read a weight to verify its checksum, and discard it."""
         try:
             for _ in blocks(self._archive, _entry(self._entry(key).key)):
                 pass
         except UNREADABLE as error:
             raise self._error(f"weight {key!r} cannot be read: {error}") from None
 
-    def _misfit(self, reference: WeightReference) -> str:
-        """Say why an entry does not hold its weight, "" where it does; only its header is read."""
+    def _mismatch(self, reference: WeightReference) -> str:
+        """Return why an entry does not match its declaration, or ""; only the header is read."""
         try:
             info = self._archive.getinfo(_entry(reference.key))
         except KeyError:
@@ -98,11 +99,11 @@ class NpzWeights(DeclaredWeights):
                 shape, dtype, header = read_header(entry)
         except UNREADABLE as error:
             return f"cannot be read: {error}"
-        wanted = stored_dtype(reference.dtype)
-        if shape != reference.shape or dtype.newbyteorder("=") != wanted:
-            return f"is {dtype.name} {shape}, declared is {wanted.name} {reference.shape}"
+        expected = stored_dtype(reference.dtype)
+        if shape != reference.shape or dtype.newbyteorder("=") != expected:
+            return f"is {dtype.name} {shape}, but declared as {expected.name} {reference.shape}"
         size = header + math.prod(shape) * dtype.itemsize
-        return "" if info.file_size == size else f"has {info.file_size} bytes, its header asks for {size}"
+        return "" if info.file_size == size else f"has {info.file_size} bytes, but its header requires {size}"
 
     def _error(self, problem: str) -> FileError:
         return FileError(problem, path=str(self._path), rule=RULE, fix=AGAIN)
@@ -113,38 +114,39 @@ def _entry(key: str) -> str:
 
 
 def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Return the shape and dtype that an array's header states, and the header's length in bytes.
+    """Return the shape and dtype that an array's header states, and the header's size in bytes.
 
-    Raises ValueError, or another error of ``UNREADABLE``, if there is none, or if no array has that type.
+    Raise ValueError or another error of ``UNREADABLE`` if there is no header or it states no valid array.
     """
     version = npy.read_magic(file)
-    # version 3 has field names in UTF-8, for records; an array of numbers has none
+    # version 3 adds UTF-8 field names of records, which arrays of numbers do not have
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"version {version} of the format, which no array of numbers needs")
+        raise ValueError(f"version {version} of the format, which arrays of numbers do not use")
     length = file.read(2 if version == (1, 0) else 4)
     shape, dtype = _stated(version, length + file.read(min(int.from_bytes(length, "little"), _HEADER)))
     if dtype.hasobject or min(shape, default=0) < 0 or not is_addressable(shape, dtype):
-        raise ValueError(f"its header states {dtype} of shape {shape[:AXES]}, which is no array of numbers")
+        raise ValueError(f"its header states {dtype} of shape {shape[:AXES]}, which is not an array of numbers")
     return shape, dtype, file.tell()
 
 
 @lru_cache(1024)
 def _stated(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return the shape and dtype of a header; most arrays of a file have one of a few headers."""
+    """Return the shape and dtype in a header; cached, since most arrays of a file have one of a few headers."""
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(BytesIO(header), max_header_size=_HEADER)
     return shape, dtype
 
 
 def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
-    """Read the array in a file of ``size`` bytes, with which its header is compared before anything is allocated.
+    """Read the array in a file of ``size`` bytes, after comparing its header with that size.
 
-    Raises BudgetError for one larger than granted, and ValueError, or another error of ``UNREADABLE``, for no array.
+    Raise BudgetError for an array larger than the budget, and ValueError or another error of ``UNREADABLE`` for a
+    file without a valid array.
     """
     shape, dtype, header = read_header(file)
     needed = math.prod(shape) * dtype.itemsize
     if header + needed > size:
-        raise ValueError(f"{name} has {size} bytes, its header asks for {header + needed}")
+        raise ValueError(f"{name} has {size} bytes, but its header requires {header + needed}")
     claim_memory(name, needed)
     file.seek(0)
     array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
@@ -152,9 +154,10 @@ def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
 
 
 def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a ``.npz`` file by key, all or the named ones, or the one of a ``.npy`` file by its name.
+    """Return the arrays of a ``.npz`` file by key, or the array of a ``.npy`` file under the file's name.
 
-    Raises an error of ``UNREADABLE`` for a file that is neither, FileError for no file, UnknownNameError for a key.
+    With ``keys`` only these arrays of a ``.npz`` file are read. Raise an error of ``UNREADABLE`` for any other file,
+    FileError for a missing file, UnknownNameError for an unknown key.
     """
     with opened(path) as file:
         magic = file.read(len(npy.MAGIC_PREFIX))
@@ -172,12 +175,12 @@ def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]
 
 
 def read_database(path: Path) -> dict[str, NDArray[Any]]:
-    """Read all arrays of a ``.npz`` file; raises FileError for any other file."""
+    """Return all arrays of a ``.npz`` file by key; raise FileError for any other file."""
     try:
         return read_arrays(path)
     except UNREADABLE as error:
         raise FileError(
-            f"it holds no arrays: {error}",
+            f"it contains no arrays: {error}",
             path=str(path),
             rule="a database of this type must be a .npz file",
             fix="write it by net.Save(…, db=path), or np.savez(path, …)",
@@ -185,19 +188,18 @@ def read_database(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
-    wrong = unsound(info, archive.size) or overclaimed([info])
-    if wrong:
-        raise ValueError(f"{key!r} {wrong}")
+    if problem := unsound(info, archive.size) or overclaimed([info]):
+        raise ValueError(f"{key!r} {problem}")
     with archive.open(info) as entry:
         array = read_array(entry, repr(key), info.file_size)
-        entry.read()  # to its end, where its checksum is compared
+        entry.read()  # to the end, where the checksum is verified
     return array
 
 
 def write_weights(
     file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str, comment: bytes = b""
 ) -> None:
-    """Write every declared weight once; raises FileError for one without a value, or of another shape or dtype."""
+    """Write every declared weight once; raise FileError if it has no value, or another shape or dtype."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = comment
         for key, reference in {reference.key: reference for reference in declared}.items():
@@ -208,7 +210,7 @@ def write_weights(
                     f"weight {key!r} has no value",
                     path=path,
                     rule="every declared weight must have a value",
-                    fix="set it in the definition's weights first",
+                    fix="add it to the definition's weights first",
                 ) from None
             dtype = memory_dtype(reference.dtype)
             if array.shape != reference.shape or array.dtype != dtype:
@@ -222,11 +224,11 @@ def write_weights(
                 raise FileError(
                     f"the weight key {key!r}",
                     path=path,
-                    rule="a key must be a text that can be printed",
+                    rule="a key must be a printable string",
                     fix="rename it",
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
-            # ZIP64 always: whether a zip needs it depends on sizes, and equal nets make equal files.
+            # always ZIP64, so that equal nets give equal files whatever their sizes
             with archive.open(entry, "w", force_zip64=True) as target:
                 plain = stored_dtype(reference.dtype)
                 elements = array if plain == dtype else np.ascontiguousarray(array).view(plain)

@@ -1,7 +1,7 @@
-"""Checks of operators that all formats share: ranks and shapes of operands, lengths of ranges.
+"""Checks of operands that all formats share: ranks, shapes, dtypes, and lengths of ranges.
 
-A file's operators are hostile input. What NumPy would accept silently (a slice that is shorter than asked for, a bias
-that broadcasts) is refused here, with the operand's name in the error.
+A file's operators are untrusted input. Errors that NumPy would accept silently, such as slices that are too short or
+biases that broadcast, are reported here with the operand's name.
 """
 
 from __future__ import annotations
@@ -14,43 +14,42 @@ from explorer.core.types.tensor_type import Shape
 
 
 def with_rank(name: str, value: Expr, *axes: str) -> Expr:
-    """Return an operand that must have the axes with these names; raises OperandError for more or fewer."""
+    """Return an operand after checking that it has one axis for each name; otherwise raise OperandError."""
     if value.ndim != len(axes):
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the axes ({', '.join(axes)})")
     return value
 
 
 def with_shape(name: str, value: Expr, shape: Shape) -> Expr:
-    """Return an operand that must have this shape; raises OperandError, where a slice would be shorter, unseen."""
+    """Return an operand after checking its shape; raise OperandError if it has another one."""
     if value.shape != shape:
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must have the shape {shape}")
     return value
 
 
 def with_one_dtype(**values: Expr) -> None:
-    """Raise OperandError where operands, by their names, are of several dtypes, which NumPy would make one of."""
+    """Raise OperandError if the named operands have different dtypes, which NumPy would promote silently."""
     if len({value.dtype for value in values.values()}) > 1:
         listed = ", ".join([f"{name} is {value.type}" for name, value in values.items()])
-        raise OperandError(listed, rule=f"{', '.join(values)} must be of one dtype")
+        raise OperandError(listed, rule=f"{', '.join(values)} must have the same dtype")
 
 
 def range_length(start: float, end: float, step: float, operator: str) -> int:
-    """Count the numbers from ``start`` to before ``end`` by ``step``; raises OperandError for a range without a length.
+    """Return the length of the range from ``start`` to ``end``, excluded, in steps of ``step``.
 
-    Whole numbers are counted exactly.
+    The length of an integer range is exact. Raise OperandError for a step of 0, infinite bounds and integers of more
+    than 64 bits.
     """
     numbers = (start, end, step)
     if not step or not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
         raise OperandError(
             f"{operator} from {start} to {end} by {step}",
-            rule="a range must begin and end at finite numbers, and go on by a step that is not 0",
+            rule="a range must begin and end at finite numbers, and its step must not be 0",
         )
-    # Python's ints have no bound: arrays made of larger ones would have objects for elements
+    # Python integers are unbounded, and NumPy would create an object array from larger ones
     if not all(-(2**63) <= number < 2**63 for number in numbers if isinstance(number, int)):
-        raise OperandError(
-            f"{operator} from {start} to {end} by {step}", rule="the whole numbers of a range must be of 64 bits, int64"
-        )
+        raise OperandError(f"{operator} from {start} to {end} by {step}", rule="the integers of a range must fit int64")
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(0, -((start - end) // step))
-    # bounded first: the quotient of a tiny step may be ∞, of which there is no int
+    # bounded, since the quotient of a tiny step may be ∞, which has no integer
     return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

@@ -1,8 +1,8 @@
-"""Models in two files, a text and the zip of its weights: saved as one, and read as one.
+"""Models stored in two files, a text and a zip of weights, which are saved and read as one.
 
-The zip says in its comment which text it was saved with. It is replaced first; from then on the new model is the one
-that is there: whoever reads it before the text has followed, or after the writer was killed in between, finds the
-text's scratch file. assets/decisions/0009 tells why.
+The zip's comment contains a digest of the text with which it was saved. The zip is replaced first. A reader that opens
+the model before the text is replaced, or after the writer was killed in between, reads the new text from its scratch
+file. assets/decisions/0009 gives the reasons.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ _COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
 
 
 class Pair:
-    """A model's two files at one moment; after the block the zip is open only if its weights were taken."""
+    """A consistent snapshot of a model's two files; on exit the zip is closed unless :meth:`weights` was called."""
 
     def __init__(self, text: bytes, archive: Archive | None = None, mixed: FileError | None = None) -> None:
         self.text = text
         self._archive = archive
-        """the zip of weights, open; None where there is none, or none that can be read"""
+        """the open zip of weights; None if it is missing or unreadable"""
         self._mixed = mixed
-        """the error for two files that are not of one save"""
-        self._taken = False
+        """the error to raise if the two files belong to different saves"""
+        self._is_taken = False
 
     def weights(self) -> Archive | None:
-        """Return the zip of weights, for a text that has some; raises FileError if it is another text's."""
+        """Return the zip of weights for a text that declares weights; raise FileError if it belongs to another text."""
         if self._mixed is not None:
             raise self._mixed
-        self._taken = True
+        self._is_taken = True
         return self._archive
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._archive is not None and not self._taken:
+        if self._archive is not None and not self._is_taken:
             self._archive.close()
 
 
 def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
-    """Replace ``path`` by a text, and ``weights_path`` by the zip that ``write`` writes to a file, with a comment.
+    """Replace the file ``path`` with a text, and ``weights_path`` with a zip of weights.
 
-    Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder,
-    and for a file of others' in the place of the weights.
+    ``write`` is called with an open file and the comment of the zip; it is None for a text without weights. Raise
+    FileError for a full disk, a missing folder, or if ``weights_path`` is a file that was not saved with a model.
     """
     if write is not None:
-        _refuse_foreign(path, weights_path)
+        _check_not_foreign(path, weights_path)
     with Replacement(path) as first:
         first.file.write(text)
         first.complete()
@@ -64,11 +64,11 @@ def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[b
             first.replace()
         else:
             _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
-        remove_abandoned(first.target)  # not before: the zip that is there may have been saved with one of them
+        remove_abandoned(first.target)  # only now, since the previous zip may belong to one of these scratch files
 
 
-def _refuse_foreign(path: Path, weights_path: Path) -> None:
-    """Raise FileError if a new text's weights would replace a file that no model was saved with."""
+def _check_not_foreign(path: Path, weights_path: Path) -> None:
+    """Raise FileError if the weights of a new text would replace a file that was not saved with a model."""
     if path.exists() or not weights_path.exists():
         return
     archive = _open(weights_path)
@@ -77,9 +77,9 @@ def _refuse_foreign(path: Path, weights_path: Path) -> None:
             if _COMMENT.fullmatch(archive.comment):
                 return
     raise FileError(
-        f"{weights_path.name} is there, and was not saved with a model",
+        f"{weights_path.name} exists, and was not saved with a model",
         path=str(path),
-        rule=f"the weights of {path.name} must go into {weights_path.name}, and must replace no other data",
+        rule=f"the weights of {path.name} are saved in {weights_path.name}, and must replace no other data",
         fix=f"save under another name, or remove {weights_path.name} first",
     )
 
@@ -90,8 +90,7 @@ def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[by
         write(second.file)
         second.complete()
         try:
-            # two writers must not interleave their two replacements; a name of at most 255 bytes, hence 40 characters
-            # of it
+            # two writers must not interleave their replacements; 40 characters, since a name has at most 255 bytes
             with alone(first.target.with_name(f".{first.target.name[:40]}.lock.explorer~")):
                 _rename_both(first, second)
         except OSError as error:
@@ -101,28 +100,28 @@ def _replace_both(first: Replacement, weights_path: Path, write: Callable[[IO[by
 
 
 def _rename_both(first: Replacement, second: Replacement) -> None:
-    # from the second's replacement on, the first's scratch file is the model's text: it must outlive a crash
+    # once the zip is replaced, the text's scratch file is the model's text and must survive a crash
     first.lasting = True
     try:
         second.replace()
         first.replace()
     except BaseException:
-        if second.scratch.exists():  # nothing is replaced
+        if second.scratch.exists():  # nothing was replaced
             first.lasting = False
-        elif first.scratch.exists():  # an interrupt came between
+        elif first.scratch.exists():  # interrupted between the two replacements
             first.replace()
         raise
 
 
 def read_pair(path: Path, weights_path: Path) -> Pair:
-    """Read the text and the weights of one save, as they are at one moment; raises FileError if there is no text.
+    """Read a save's text and weights as one consistent snapshot; raise FileError if the text is missing.
 
-    A text whose weights are of another save can be read all the same: it may have none.
+    If the weights belong to another save, only :meth:`Pair.weights` raises, since the text may declare no weights.
     """
-    # Without a lock: readers must not need the right to write. If the two do not match and neither changed while they
-    # were read, they belong to different saves; otherwise a save went on meanwhile, and they are read again.
+    # No lock, since readers may lack write permission. If the two files do not match and neither changed while they
+    # were read, they belong to different saves; otherwise a save was in progress, and they are read again.
     while True:
-        # inode, time and size: a replaced file has another inode, even within the clock's resolution
+        # a replaced file has another inode, even within the resolution of its time
         before = _identity(path), _identity(weights_path)
         text = content(path, f"correct the path of the {path.suffix} file")
         archive = _open(weights_path)
@@ -141,25 +140,25 @@ def read_pair(path: Path, weights_path: Path) -> Pair:
 
 def _mixed(path: Path, weights_path: Path) -> FileError:
     return FileError(
-        f"{weights_path.name}, the weights beside it, was saved with another text",
+        f"{weights_path.name}, its file of weights, was saved with another text",
         path=str(path),
-        rule="the two files of a saved model must be those of one save, with neither edited since",
-        fix="put the other file of the same save beside it, or take them as they are: "
-        f"ex.open({str(path)!r}, weights={str(weights_path)!r}), and save that net to make them one",
+        rule="the two files of a saved model must come from the same save, and neither may be edited afterwards",
+        fix="put the other file of the same save next to it, or combine the files as they are: "
+        f"ex.open({str(path)!r}, weights={str(weights_path)!r}), and save that net",
     )
 
 
 def _open(path: Path) -> Archive | None:
     try:
         return Archive(path, "")
-    except UNREADABLE:  # whoever needs its weights opens it again, and tells what is wrong
+    except UNREADABLE:  # a caller that needs the weights opens the file again, which raises the error
         return None
 
 
 def _content(path: Path) -> bytes | None:
     try:
         return content(path)
-    except FileError:  # it has taken the text's place by now
+    except FileError:  # the scratch file has replaced the text in the meantime
         return None
 
 
@@ -172,5 +171,5 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _digest(text: bytes) -> bytes:
-    """Return the text's digest, which line ends of a version control system do not change."""
+    """Return the digest of a text, which is the same for Windows line ends."""
     return hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest().encode("ascii")

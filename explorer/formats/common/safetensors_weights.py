@@ -1,6 +1,6 @@
-"""Weights in a ``.safetensors`` file: a header of JSON and raw row-major arrays, checked before anything is read.
+"""Reader of ``.safetensors`` files: a JSON header and raw row-major arrays, checked before any array is read.
 
-assets/decisions/0014 tells why the package of that name is not used.
+assets/decisions/0014 explains why the package safetensors is not used.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _DTYPES = {
     "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2": "float8_e5m2",
     "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn",
 }  # fmt: skip
-"""the format's dtypes that arrays in memory have; it has floats of 6 bits, too"""
+"""the format's dtypes that explorer supports; it also has floats of 6 bits"""
 _LENGTH = 8
-"""bytes before the header, which state its length"""
+"""size of the number before the header, in bytes, which states the header's length"""
 _LONGEST = 100_000_000
-"""bytes of the longest header that the format allows"""
+"""maximum length of a header in bytes, as the format defines it"""
 _METADATA = "__metadata__"
-"""the one entry of a header that is no tensor: free texts of the writer"""
-_RULE = "the file must hold a tensor of the declared shape and dtype for every weight of the graph"
+"""the only entry of a header that is not a tensor: arbitrary strings of the writer"""
+_RULE = "the file must contain a tensor of the declared shape and dtype for every weight of the graph"
 _FIX = "save the weights again: safetensors.numpy.save_file(arrays, path), or save_file of safetensors.torch"
 
 
 @dataclass(frozen=True, slots=True)
 class SafetensorsEntry:
-    """Header entry of a tensor; its bytes are counted from the end of the header."""
+    """Header entry of a tensor; ``data_offsets`` are counted from the end of the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -54,20 +54,20 @@ class SafetensorsEntry:
 
     @property
     def stored(self) -> str | None:
-        """Name of the dtype as definitions write it, None for one that arrays in memory do not have."""
+        """Name of the dtype in definitions, or None for an unsupported one."""
         return _DTYPES.get(self.dtype)
 
     @property
     def size(self) -> int:
-        """Bytes that it claims."""
+        """Stated size of the tensor in bytes."""
         return self.data_offsets[1] - self.data_offsets[0]
 
 
 class SafetensorsFile:
-    """An open ``.safetensors`` file: its header, and what each entry says; no tensor is read."""
+    """An open ``.safetensors`` file and its header; iteration yields the names of tensors."""
 
     def __init__(self, path: Path) -> None:
-        """Read the header; raises FileError where there is none."""
+        """Read the header; raise FileError if it is missing or damaged."""
         self.kept = KeptFile(path, "correct the path of the weights", what="the file of weights")
         try:
             self._header, self._start = self._read()
@@ -77,12 +77,12 @@ class SafetensorsFile:
         self.metadata = self._header.pop(_METADATA, {})
 
     def _read(self) -> tuple[dict[str, Any], int]:
-        """Return the header, and the place of the first byte after it; nothing is read of a length that is wrong."""
-        held, file = self.kept.size, self.kept.file
+        """Return the header and the offset of the first byte after it; its length is checked before it is read."""
+        size, file = self.kept.size, self.kept.file
         length = int.from_bytes(file.read(_LENGTH), "little")
-        if held < _LENGTH or length > min(held - _LENGTH, _LONGEST):
+        if size < _LENGTH or length > min(size - _LENGTH, _LONGEST):
             raise self.error(
-                f"the file has {held} bytes, and states a header of {length}",
+                f"the file has {size} bytes, but states a header of {length} bytes",
                 rule=f"a {ENDING} file must begin with the length of its header, of at most {_LONGEST:,} bytes",
             )
         try:
@@ -104,24 +104,24 @@ class SafetensorsFile:
         return len(self._header)
 
     def entry(self, key: str) -> SafetensorsEntry:
-        """Return what the header says of a tensor; raises ValueError where that is no entry."""
+        """Return the header entry of a tensor; raise ValueError if it is damaged."""
         entry: SafetensorsEntry = decode(self._header[key], SafetensorsEntry, "entry", document="header")
         return entry
 
     def misplaced(self, entry: SafetensorsEntry) -> str:
-        """Say why the bytes of an entry are not those of its tensor, "" where they are."""
+        """Return why an entry's bytes cannot be its tensor, or ""."""
         (first, end), available = entry.data_offsets, self.kept.size - self._start
         size = entry.size if entry.stored is None else stored_bytes(entry.stored, math.prod(entry.shape))
         if min(entry.shape, default=0) < 0 or entry.size != size or not 0 <= first <= available - size:
             dtype = entry.dtype if entry.stored is None else memory_dtype(entry.stored).name
-            return f"has the bytes {first} to {end} of {available}, {spoken(dtype)} {entry.shape[:8]} takes {size}"
+            return f"has the bytes {first} to {end} of {available}, but {spoken(dtype)} {entry.shape[:8]} needs {size}"
         return ""
 
     def array(self, entry: SafetensorsEntry) -> NDArray[Any]:
-        """Read a tensor, read-only; raises FileError where the file has changed since it was opened."""
-        assert entry.stored is not None, f"{entry.dtype} has no arrays"
+        """Return a tensor as a read-only array; raise FileError if the file has changed since it was opened."""
+        assert entry.stored is not None, f"{entry.dtype} is not supported"
         raw = self.kept.part(self._start + entry.data_offsets[0], entry.size)
-        # the last byte of narrow elements may hold more than the shape says
+        # the last byte of narrow elements may contain more elements than the shape
         array = decode_elements(raw, entry.stored)[: math.prod(entry.shape)].reshape(entry.shape)
         array.setflags(write=False)
         return array
@@ -132,22 +132,21 @@ class SafetensorsFile:
 
 
 class SafetensorsWeights(DeclaredWeights):
-    """The weights of one ``.safetensors`` file by key; every look-up reads a fresh, read-only array.
+    """The weights of one ``.safetensors`` file by key; every look-up reads a new, read-only array.
 
-    bfloat16 is widened to float32, exactly, also where the graph declares float32.
+    bfloat16 is widened exactly to float32, and so also matches weights declared float32.
     """
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
-        """Check what the header states; raises one FileError that lists every missing or misfit weight, reads none."""
+        """Check the header; raise one FileError that lists every missing or mismatched weight. No weight is read."""
         super().__init__(path, declared)
         self._file = file = SafetensorsFile(path)
         self._stored: dict[str, SafetensorsEntry] = {}
-        fits = {key: self._place(reference) for key, reference in self._entries.items()}
-        problems = [f"weight {key!r} {problem}" for key, problem in fits.items() if problem]
+        mismatches = {key: self._locate(reference) for key, reference in self._entries.items()}
+        problems = [f"weight {key!r} {problem}" for key, problem in mismatches.items() if problem]
         if problems:
-            problems.append(
-                f"the file holds {counted_text(len(file), 'tensor')}: {shorten(', '.join(file), 100, placeholder=' …')}"
-            )
+            names = shorten(", ".join(file), 100, placeholder=" …")
+            problems.append(f"the file contains {counted_text(len(file), 'tensor')}: {names}")
             file.kept.close()
             raise file.error("\n    ".join(problems))
 
@@ -155,21 +154,21 @@ class SafetensorsWeights(DeclaredWeights):
         return self._file.array(self._stored[self._entry(key).key])
 
     def verify(self, key: str) -> None:
-        """Raise FileError where the file has changed since it was opened: it has no checksums."""
+        """Raise FileError if the file has changed since it was opened; the format has no checksums."""
         self._entry(key)
         self._file.kept.check()
 
-    def _place(self, reference: WeightReference) -> str:
-        """Note where a weight is stored; return the reason why the file does not hold it, "" where it does."""
+    def _locate(self, reference: WeightReference) -> str:
+        """Record the header entry of a weight; return why it does not match the declaration, or ""."""
         if reference.key not in self._file:
             return "is missing"
         try:
             entry = self._file.entry(reference.key)
         except ValueError as error:
             return f"cannot be read: {error}"
-        wanted = memory_dtype(reference.dtype)
-        if entry.stored is None or memory_dtype(entry.stored) != wanted or entry.shape != reference.shape:
-            return f"is {spoken(entry.dtype)} {entry.shape[:8]}, declared is {wanted.name} {reference.shape}"
+        expected = memory_dtype(reference.dtype)
+        if entry.stored is None or memory_dtype(entry.stored) != expected or entry.shape != reference.shape:
+            return f"is {spoken(entry.dtype)} {entry.shape[:8]}, but declared as {expected.name} {reference.shape}"
         self._stored[reference.key] = entry
         return self._file.misplaced(entry)
 

@@ -1,4 +1,4 @@
-"""Extremes of elements at the places where they fall, by their order: the one that is written last stays."""
+"""Scatter with a maximum or minimum: elements are written in sorted order, so that the extreme is written last."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from explorer.ops.manipulation.put import put_along_axis
 from explorer.ops.reduction.sorting import argsort
 
 
-def scattered_extremes(x: Expr, numbers: Expr, source: Expr, axis: int, largest: bool) -> Expr:
-    """Return x with the largest or smallest element of a source at each index along an axis; NaN wins over both."""
-    # written in their order, the largest comes last, and stays; so does a NaN, which is sorted last
-    falls = not largest
-    order = argsort(-source, axis) if falls and source.dtype.kind == "f" else argsort(source, axis, falls)
-    return put_along_axis(x, TakeAlong(axis)(numbers, order), TakeAlong(axis)(source, order), axis)
+def scattered_extremes(x: Expr, indices: Expr, source: Expr, axis: int, largest: bool) -> Expr:
+    """Return x with the largest (or smallest) element of ``source`` for each index along an axis; NaN wins.
+
+    ``indices`` and ``source`` have the same shape. Elements of x without an index keep their values.
+    """
+    # a NaN is sorted last, and so overwrites all other elements
+    descends = not largest
+    order = argsort(-source, axis) if descends and source.dtype.kind == "f" else argsort(source, axis, descends)
+    return put_along_axis(x, TakeAlong(axis)(indices, order), TakeAlong(axis)(source, order), axis)

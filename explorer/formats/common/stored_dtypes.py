@@ -1,4 +1,4 @@
-"""Elements of arrays as files store them: little-endian bytes, among them dtypes that NumPy lacks."""
+"""Conversion between arrays and the little-endian bytes in files, including dtypes that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.operator_definition import memory_dtype
 
 NARROW_BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""dtypes of which several elements share a byte, the first one in its lowest bits → bits of one"""
+"""dtypes with several elements in a byte, the first one in the lowest bits → bits of an element"""
 
 
 def stored_bytes(dtype: str, count: int) -> int:
-    """Return the number of bytes that so many elements take in a file."""
+    """Return the size of ``count`` elements in a file, in bytes."""
     if dtype in NARROW_BITS:
         return -(-count * NARROW_BITS[dtype] // 8)
     return count * (2 if dtype == "bfloat16" else memory_dtype(dtype).itemsize)
 
 
 def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
-    """Return the elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly.
+    """Return the elements in raw bytes as a vector; bfloat16 is widened exactly to float32.
 
-    Of dtypes narrower than a byte, those of the last byte are all there.
+    For dtypes narrower than a byte, all elements of the last byte are included.
     """
     if dtype == "bfloat16":
-        # bfloat16 is the upper half of a float32: 16 zero bits make it one, without rounding
+        # bfloat16 is the upper half of a float32, so appending 16 zero bits is exact
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if dtype == "bool":
-        # not a view: a byte other than 0 and 1 would be a boolean that equals neither True nor False
+        # not a view, since a byte other than 0 and 1 would be a boolean that equals neither True nor False
         return raw.astype(np.bool_)
     if dtype in NARROW_BITS:
         bits = NARROW_BITS[dtype]
@@ -44,16 +44,16 @@ def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
 
 
 def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
-    """Return elements as a little-endian, row-major array of a dtype that NumPy may lack.
+    """Return elements as a little-endian, row-major array in the file's encoding of a dtype.
 
-    Raises OperandError for an array of another dtype, or numbers that the dtype cannot hold.
+    Raise OperandError for an array of another dtype, or values that the dtype cannot represent.
     """
     native = memory_dtype(dtype)
     if array.dtype.name != native.name:
         raise OperandError(
-            f"weight {name!r} is of {array.dtype.name}",
-            rule=f"the array must be of {dtype}, as the definition declares",
-            fix="declare the weight as it is, or convert the array",
+            f"weight {name!r} is {array.dtype.name}",
+            rule=f"the array must be {dtype}, as the definition declares",
+            fix="correct the declaration, or convert the array",
         )
     dense = np.ascontiguousarray(array, native).reshape(array.shape)
     if dtype in NARROW_BITS:
@@ -61,21 +61,21 @@ def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
     if dtype != "bfloat16":
         return dense if native.itemsize == 1 else dense.astype(native.newbyteorder("<"), copy=False)
     bits = dense.view(np.uint32)
-    # bfloat16 is the upper half of a float32: anything in the lower half would be lost
+    # bfloat16 is the upper half of a float32; the lower half would be lost
     if np.any(bits & 0xFFFF):
         raise OperandError(
-            f"weight {name!r} holds numbers that bfloat16 cannot",
+            f"weight {name!r} has values that bfloat16 cannot represent",
             rule="a weight must be representable in its declared dtype",
-            fix="declare the weight float32, or round it first",
+            fix="declare the weight as float32, or round it first",
         )
     return (bits >> 16).astype("<u2")
 
 
 def _packed(elements: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Return elements of a few bits, several a byte, the first one in its lowest bits."""
-    each = 8 // bits
-    padded = np.zeros(-(-elements.size // each) * each, np.uint8)
+    """Pack elements of ``bits`` bits into bytes, the first one in the lowest bits."""
+    per_byte = 8 // bits
+    padded = np.zeros(-(-elements.size // per_byte) * per_byte, np.uint8)
     padded[: elements.size] = elements & ((1 << bits) - 1)
-    rows = padded.reshape(-1, each) << np.arange(0, 8, bits, dtype=np.uint8)
+    rows = padded.reshape(-1, per_byte) << np.arange(0, 8, bits, dtype=np.uint8)
     packed: NDArray[np.uint8] = np.bitwise_or.reduce(rows, axis=1)
     return packed

@@ -1,18 +1,18 @@
-"""Unique names: a name that is taken gets the first free number behind it."""
+"""Unique names: a name that is already used gets a number as a suffix."""
 
 from __future__ import annotations
 
 
 class UniqueNames:
-    """Names that were handed out, each once."""
+    """The set of names used so far."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
-        """name that was wanted before → the last number behind it"""
+        """proposed name → its last numeric suffix"""
 
     def take(self, proposal: str) -> str:
-        """Return a name that nobody has: the proposed one, or with a number behind it."""
+        """Return the proposed name, with a numeric suffix if it is already used, and mark the result as used."""
         name, count = proposal, self._numbers.get(proposal, 1)
         while name in self._taken:
             count += 1

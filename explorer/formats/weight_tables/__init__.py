@@ -1,4 +1,4 @@
-"""Files of weights alone, opened as nets without a graph: the tensors in boxes, by the parts of their names."""
+"""Readers of files that contain only weights: nets without a graph, whose boxes group tensors by name."""
 
 from explorer.formats.weight_tables.gguf import read_gguf
 from explorer.formats.weight_tables.numpy_files import read_npy, read_npz

@@ -1,6 +1,6 @@
-"""Tables of ``.gguf`` files: every tensor, of whatever type; blocks of quantised ones are made floats when looked at.
+"""Reader of ``.gguf`` files as tables of weights; quantised blocks are converted to floats when they are read.
 
-Numbers are read by NumPy, blocks by the package ``gguf`` where it is installed.
+NumPy reads numbers. The optional package ``gguf`` reads blocks.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from explorer.core.memory_budget import claim_memory
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.stored_dtypes import decode
 from explorer.formats.weight_tables.gguf_header import TYPES, GgufHeader, GgufTensor
-from explorer.formats.weight_tables.table import StatedTensor, table
+from explorer.formats.weight_tables.table import StoredTensor, table
 from explorer.net.definition.definition import NetDefinition
 
 _NUMBERS = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
 }  # fmt: skip
-"""types whose elements are numbers, as definitions name them; others are blocks, which are read as float32"""
+"""GGUF types of plain numbers → dtypes of definitions; all other types are blocks, which are read as float32"""
 _SHOWN = 40
-"""maximum number of entries of metadata in the description of a file"""
+"""maximum number of metadata entries in the description of a file"""
 _PACKAGE = "gguf"
 
 
 class GgufWeights(KeyedWeights[GgufTensor]):
-    """The tensors of a ``.gguf`` file by name; every look-up reads a fresh, read-only array."""
+    """The tensors of a ``.gguf`` file by name; every look-up reads a new, read-only array."""
 
     def __init__(self, file: KeptFile, tensors: Iterable[GgufTensor]) -> None:
         super().__init__({tensor.name: tensor for tensor in tensors})
@@ -42,7 +42,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
 
     @property
     def path(self) -> Path:
-        """The file that holds the weights."""
+        """Path of the file of weights."""
         return self._file.path
 
     def __getitem__(self, key: str) -> NDArray[Any]:
@@ -55,14 +55,14 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         return array
 
     def verify(self, key: str) -> None:
-        """Raise FileError where the file has changed since it was opened: it has no checksums."""
+        """Raise FileError if the file has changed since it was opened; the format has no checksums."""
         self._entry(key)
         self._file.check()
 
     def _floats(self, tensor: GgufTensor, raw: NDArray[np.uint8]) -> NDArray[Any]:
-        """Return the elements of a tensor's blocks."""
+        """Return the elements of a tensor's blocks as floats."""
         if find_spec(_PACKAGE) is None:
-            raise self._unread(
+            raise self._unreadable(
                 tensor, f"the package {_PACKAGE} must be installed", "pip install 'explorer-graphs[gguf]'"
             )
         from gguf import GGMLQuantizationType, dequantize
@@ -70,21 +70,21 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         _, block, block_bytes = TYPES[tensor.type]
         claim_memory(f"tensor {tensor.name!r}", raw.size // block_bytes * block * 4)
         try:
-            # blocks, not rows: a tensor without elements has none
-            with np.errstate(all="ignore"):  # a scale that is ∞ or NaN makes numbers such as the file holds
+            # reshaped to blocks, not rows, since a tensor without elements has no rows
+            with np.errstate(all="ignore"):  # scales may be ∞ or NaN
                 floats: NDArray[Any] = dequantize(raw.reshape(-1, block_bytes), GGMLQuantizationType(tensor.type))
         except (NotImplementedError, ValueError):
             fix = "pip install -U gguf, or convert the file: llama-quantize --allow-requantize x.gguf y.gguf Q8_0"
-            raise self._unread(tensor, f"the type must be one that the package {_PACKAGE} reads", fix) from None
+            raise self._unreadable(tensor, f"the package {_PACKAGE} must support the type", fix) from None
         return floats
 
-    def _unread(self, tensor: GgufTensor, rule: str, fix: str) -> FileError:
-        problem = f"tensor {tensor.name!r} holds blocks of {tensor.type_name}"
+    def _unreadable(self, tensor: GgufTensor, rule: str, fix: str) -> FileError:
+        problem = f"tensor {tensor.name!r} has blocks of {tensor.type_name}"
         return FileError(problem, path=str(self._file.path), rule=f"to see their values, {rule}", fix=fix)
 
 
 def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the header of a file; its metadata are told in the net's description."""
+    """Read a file's header as a table of weights; the net's description contains the metadata."""
     file = KeptFile(path, "correct the path of the .gguf file")
     try:
         header = GgufHeader(file)
@@ -92,7 +92,7 @@ def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
         file.close()
         raise
     tensors = [
-        StatedTensor(
+        StoredTensor(
             tensor.name,
             tensor.shape,
             tensor.type_name,

@@ -1,7 +1,7 @@
-"""Tables of NumPy's files: the arrays of a ``.npz``, the one array of a ``.npy``.
+"""Readers of NumPy files, ``.npz`` and ``.npy``, as tables of weights.
 
-Only headers are read when a table is opened. Elements of object dtype are pickles, which can run code: they are named
-and never loaded.
+Opening a table reads only headers. Arrays of objects are listed but never loaded, since they are pickles, which can
+run code.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from explorer.core.files.kept_file import KeptFile
 from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.npz import NpzWeights, read_arrays, read_header
 from explorer.formats.common.zip_limits import UNREADABLE, Archive, unsound
-from explorer.formats.weight_tables.table import StatedTensor, table
+from explorer.formats.weight_tables.table import StoredTensor, table
 from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.net.definition.operator_definition import memory_dtype
 
-_ENDING = ".npy"
+_EXTENSION = ".npy"
 _FIX = "save the arrays again: np.savez(path, name=array), or np.save(path, array)"
 
 
 def read_npz(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the headers of all arrays; one that holds objects or texts is named and not read."""
+    """Read the headers of all arrays in a ``.npz`` file; arrays of objects or strings are listed but cannot be read."""
     file = Path(path)
     try:
         archive = Archive(file, "correct the path of the .npz file")
     except FileError:
         raise
     except UNREADABLE as error:
-        raise _error(file, f"this is no readable zip: {error}") from None
+        raise _error(file, f"this is not a readable zip: {error}") from None
     try:
-        tensors = [_stated(file, archive, entry) for entry in archive.infolist() if entry.filename.endswith(_ENDING)]
+        tensors = [
+            _stored_tensor(file, archive, entry) for entry in archive.infolist() if entry.filename.endswith(_EXTENSION)
+        ]
         if not tensors:
             raise _error(file, f"none of its {len(archive.infolist())} entries is an array")
         declared = [WeightReference(tensor.name, tensor.shape, tensor.dtype) for tensor in tensors if tensor.dtype]
@@ -48,8 +50,8 @@ def read_npz(path: str | os.PathLike[str]) -> NetDefinition:
         raise
 
 
-def _stated(path: Path, archive: Archive, entry: zipfile.ZipInfo) -> StatedTensor:
-    name = entry.filename.removesuffix(_ENDING)
+def _stored_tensor(path: Path, archive: Archive, entry: zipfile.ZipInfo) -> StoredTensor:
+    name = entry.filename.removesuffix(_EXTENSION)
     problem = unsound(entry, archive.size)
     if problem:
         raise _error(path, f"array {name!r} {problem}")
@@ -57,12 +59,12 @@ def _stated(path: Path, archive: Archive, entry: zipfile.ZipInfo) -> StatedTenso
         with archive.open(entry) as file:
             shape, dtype, _ = read_header(file)
     except UNREADABLE as error:
-        return StatedTensor(name, (), f"no numbers ({error})", entry.file_size, None)
-    return StatedTensor(name, shape, dtype.name, math.prod(shape) * dtype.itemsize, _own(dtype))
+        return StoredTensor(name, (), f"no numbers ({error})", entry.file_size, None)
+    return StoredTensor(name, shape, dtype.name, math.prod(shape) * dtype.itemsize, _known_dtype(dtype))
 
 
-def _own(dtype: np.dtype[Any]) -> str | None:
-    """Return a dtype as definitions name it, None for one of texts, dates or records."""
+def _known_dtype(dtype: np.dtype[Any]) -> str | None:
+    """Return the name of a dtype in definitions, or None for strings, dates and records."""
     try:
         return memory_dtype(dtype.name).name
     except TypeError:
@@ -86,15 +88,15 @@ class _NpyWeights(DeclaredWeights):
         return array
 
     def verify(self, key: str) -> None:
-        """Raise FileError where the file has changed since it was opened."""
+        """Raise FileError if the file has changed since it was opened."""
         self._entry(key)
         self._file.check()
 
 
 def read_npy(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the header of an array, which is named like its file."""
+    """Read the header of the array in a ``.npy`` file; the array is named after the file."""
     file = KeptFile(path, "correct the path of the .npy file")
-    name = file.path.name.removesuffix(_ENDING) or file.path.name
+    name = file.path.name.removesuffix(_EXTENSION) or file.path.name
     try:
         stated = _array(file, name)
     except BaseException:
@@ -105,22 +107,22 @@ def read_npy(path: str | os.PathLike[str]) -> NetDefinition:
     return table(file.path, [stated], _NpyWeights(file, reference))
 
 
-def _array(file: KeptFile, name: str) -> StatedTensor:
-    """Return what the header of an array states, compared with the file's bytes."""
+def _array(file: KeptFile, name: str) -> StoredTensor:
+    """Return the tensor that a ``.npy`` header states, after comparing it with the file's size."""
     try:
         shape, dtype, header = read_header(file.file)
     except UNREADABLE as error:
-        raise _error(file.path, f"this is no array of numbers: {error}") from None
+        raise _error(file.path, f"this is not an array of numbers: {error}") from None
     size = math.prod(shape) * dtype.itemsize
     if header + size != file.size:
-        raise _error(file.path, f"the file has {file.size} bytes, its header asks for {header + size}")
-    own = _own(dtype)
-    if own is None:
-        raise _error(file.path, f"it holds {dtype.name} {shape[:8]}, which are no numbers")
-    return StatedTensor(name, shape, dtype.name, size, own)
+        raise _error(file.path, f"the file has {file.size} bytes, but its header requires {header + size}")
+    known = _known_dtype(dtype)
+    if known is None:
+        raise _error(file.path, f"it contains {dtype.name} {shape[:8]}, which are not numbers")
+    return StoredTensor(name, shape, dtype.name, size, known)
 
 
 def _error(path: Path, problem: str) -> FileError:
     return FileError(
-        problem, path=str(path), rule="the file must hold arrays of numbers, as NumPy writes them", fix=_FIX
+        problem, path=str(path), rule="the file must contain arrays of numbers, as NumPy writes them", fix=_FIX
     )

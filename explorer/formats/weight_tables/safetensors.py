@@ -1,4 +1,4 @@
-"""Tables of ``.safetensors`` files: the tensors that the header names, or an index of several files."""
+"""Readers of ``.safetensors`` files, and of indices of several such files, as tables of weights."""
 
 from __future__ import annotations
 
@@ -15,64 +15,64 @@ from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import content
 from explorer.formats.common.declared_weights import KeyedWeights
 from explorer.formats.common.safetensors_weights import SafetensorsFile, SafetensorsWeights
-from explorer.formats.weight_tables.table import StatedTensor, table
+from explorer.formats.weight_tables.table import StoredTensor, table
 from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.record.reasons import counted_text
 
-_RULE = "an entry of the header must state dtype, shape and the bytes of its tensor"
+_RULE = "a header entry must state the dtype, shape and byte range of its tensor"
 _FIX = "save the tensors again: safetensors.numpy.save_file(arrays, path), or download the file again"
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the header of a file; raises one FileError that lists all wrong entries."""
-    tensors, weights, doc = _stated(Path(path))
+    """Read the header of a file; raise one FileError that lists all damaged entries."""
+    tensors, weights, doc = _read_file(Path(path))
     return table(Path(path), tensors, weights, doc)
 
 
 class _Shards(KeyedWeights[SafetensorsWeights]):
-    """Weights by key, each in one of several files."""
+    """Weights by key, distributed over several files."""
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         return self._entry(key)[key]
 
     def verify(self, key: str) -> None:
-        """Raise FileError where the weight's file has changed since it was opened."""
+        """Raise FileError if the weight's file has changed since it was opened."""
         self._entry(key).verify(key)
 
 
 def read_index(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an index of several files in its folder, and their headers; raises FileError for a file elsewhere."""
+    """Read an index of several files and their headers; raise FileError for a file outside the index's folder."""
     index = Path(path)
     shards = _shards(index)
     folders = {os.path.realpath(index.parent), os.path.dirname(os.path.realpath(index))}
-    tensors: list[StatedTensor] = []
+    tensors: list[StoredTensor] = []
     weights: dict[str, SafetensorsWeights] = {}
     for shard in sorted({*shards.values()}):
-        # a cache of downloads holds links to files in the folder that its index leads to
+        # in a download cache, the index and the files are links into another folder
         is_name = shard.isprintable() and os.path.basename(shard) == shard
         if not is_name or os.path.dirname(os.path.realpath(index.parent / shard)) not in folders:
-            raise _index_error(index, f"it names the file {shard!r}", "its files must be next to it")
-        stated, own, _ = _stated(index.parent / shard)
-        tensors += [tensor for tensor in stated if shards.get(tensor.name) == shard]
-        weights.update((key, own) for key in own if shards.get(key) == shard)
-    absent = [key for key in shards if key not in {tensor.name for tensor in tensors}]
-    if absent:
-        shown = shorten(", ".join(absent), 100, placeholder=" …")
+            raise _index_error(index, f"it names the file {shard!r}", "its files must be in the same folder")
+        stored, shard_weights, _ = _read_file(index.parent / shard)
+        tensors += [tensor for tensor in stored if shards.get(tensor.name) == shard]
+        weights.update((key, shard_weights) for key in shard_weights if shards.get(key) == shard)
+    missing = [key for key in shards if key not in {tensor.name for tensor in tensors}]
+    if missing:
+        names = shorten(", ".join(missing), 100, placeholder=" …")
         raise _index_error(
-            index, f"{counted_text(len(absent), 'tensor')} in no file: {shown}", "its files must hold what it names"
+            index, f"{counted_text(len(missing), 'tensor')} in no file: {names}", "its files must contain its tensors"
         )
     return replace(table(index.with_suffix("").with_suffix(""), tensors, _Shards(weights)), source=str(index))
 
 
 def _shards(index: Path) -> dict[str, str]:
-    """Return the file of each tensor."""
+    """Return the file name of each tensor."""
     data = content(index, "correct the path of the index")
     try:
         shards = json.loads(data)["weight_map"]
     except (ValueError, RecursionError, KeyError, TypeError):
         shards = None
     if not isinstance(shards, dict) or not shards or not all(isinstance(shard, str) for shard in shards.values()):
-        raise _index_error(index, "it has no weight_map", 'an index must hold {"weight_map": {tensor: file}}')
+        raise _index_error(index, "it has no weight_map", 'an index must contain {"weight_map": {tensor: file}}')
     return shards
 
 
@@ -80,8 +80,8 @@ def _index_error(index: Path, problem: str, rule: str) -> FileError:
     return FileError(problem, path=str(index), rule=rule, fix="download the index and its files again into one folder")
 
 
-def _stated(path: Path) -> tuple[list[StatedTensor], SafetensorsWeights, list[str]]:
-    """Return what a file's header states: its tensors, those that arrays hold, and its metadata line by line."""
+def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list[str]]:
+    """Return a file's tensors, the weights among them that explorer can read, and its metadata as lines."""
     file = SafetensorsFile(path)
     tensors, problems = [], []
     for key in file:
@@ -93,10 +93,10 @@ def _stated(path: Path) -> tuple[list[StatedTensor], SafetensorsWeights, list[st
         if problem:
             problems.append(f"tensor {key!r} {problem}")
         else:
-            tensors.append(StatedTensor(key, entry.shape, entry.dtype, entry.size, entry.stored))
+            tensors.append(StoredTensor(key, entry.shape, entry.dtype, entry.size, entry.stored))
     file.kept.close()
     if problems:
         raise file.error("\n    ".join(problems), rule=_RULE, fix=_FIX)
     declared = [WeightReference(tensor.name, tensor.shape, tensor.dtype) for tensor in tensors if tensor.dtype]
-    notes = file.metadata.items() if isinstance(file.metadata, dict) else ()
-    return tensors, SafetensorsWeights(path, declared), [f"{key}: {value}" for key, value in notes]
+    metadata = file.metadata.items() if isinstance(file.metadata, dict) else ()
+    return tensors, SafetensorsWeights(path, declared), [f"{key}: {value}" for key, value in metadata]

@@ -1,7 +1,8 @@
-"""Tables of weights: a definition of operators that hand out stored tensors, one for each box of names.
+"""Tables of weights: definitions whose operators return stored tensors, grouped by the prefix of their names.
 
-``layer1.0.conv.weight`` and ``layer1.0.conv.bias`` are the weights of the operator ``layer1.0.conv``, so that a table
-is drawn, asked (``net["layer1.0.conv"].weight``) and compared like a net that has a graph, too. No weight is read.
+For example, ``layer1.0.conv.weight`` and ``layer1.0.conv.bias`` are the weights of the operator ``layer1.0.conv``. A
+table can therefore be drawn, queried (``net["layer1.0.conv"].weight``) and compared like a net with a graph. Building a
+table reads no weight.
 """
 
 from __future__ import annotations
@@ -19,54 +20,54 @@ from explorer.record.reasons import bytes_text
 
 TABLE = OperatorTable("weights")
 _TYPE = "weights"
-_PARTS = re.compile(r"[./]")
-"""separators of the parts of a tensor's name: PyTorch writes dots, JAX and Keras slashes"""
+_SEPARATOR = re.compile(r"[./]")
+"""separator of the parts of a tensor's name: a dot in PyTorch, a slash in JAX and Keras"""
 _SHOWN = 400
-"""characters of a line that are kept to show where an operator was written"""
+"""maximum length of an operator's line in the source view"""
 
 
 @TABLE.register(_TYPE)
 def weights(op: OperatorContext) -> Any:
-    """Stored tensors, as they are."""
+    """Return the stored tensors unchanged."""
     tensors = tuple([op.weight(name) for name in op.definition.weights])
     return tensors[0] if len(tensors) == 1 else tensors
 
 
 @dataclass(frozen=True, slots=True)
-class StatedTensor:
-    """A tensor as its file states it: name, shape, dtype in the file's own word, and bytes there."""
+class StoredTensor:
+    """A tensor as its file states it: name, shape, the file's name of the dtype, and size in bytes."""
 
     name: str
     shape: tuple[int, ...]
     stored: str
     bytes: int
     dtype: str | None
-    """as definitions name it; None for one that arrays in memory do not have"""
+    """name of the dtype in definitions; None for an unsupported one"""
 
     @property
     def own_name(self) -> str:
-        """The last part of its name: ``weight``."""
-        return _PARTS.split(self.name)[-1] or self.name
+        """Last part of the name, such as ``weight``."""
+        return _SEPARATOR.split(self.name)[-1] or self.name
 
     @property
     def text(self) -> str:
-        """A few words about it: ``weight Q4_K 2048×2048 2.25 MB``."""
+        """One-line summary, such as ``weight Q4_K 2048×2048 2.25 MB``."""
         shape = "×".join(map(str, self.shape)) or "scalar"
         return f"{self.own_name} {self.stored} {shape} {bytes_text(self.bytes)}"
 
 
-def table(path: Path, tensors: Iterable[StatedTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
-    """Return the definition of a file's tensors; ``doc`` are lines about the file.
+def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
+    """Return the definition of a file's tensors; ``doc`` is a description of the file, as lines.
 
-    A tensor that arrays cannot hold is named among the arguments of its operator.
+    A tensor with an unsupported dtype becomes an argument of its operator, which states its name and dtype.
     """
-    boxes: dict[tuple[str, ...], list[StatedTensor]] = {}
+    boxes: dict[tuple[str, ...], list[StoredTensor]] = {}
     for tensor in tensors:
-        boxes.setdefault(tuple(_PARTS.split(tensor.name)[:-1]), []).append(tensor)
+        boxes.setdefault(tuple(_SEPARATOR.split(tensor.name)[:-1]), []).append(tensor)
     root = path.name.removesuffix(path.suffix) or path.name
     operators: dict[str, OperatorDefinition] = {}
     for line, (box, members) in enumerate(boxes.items(), 1):
-        name = _free(".".join(box) or root, operators)  # a tensor without a box is the file's own
+        name = _unused(".".join(box) or root, operators)  # tensors without a prefix belong to the root
         operators[name] = _operator(name, members, line)
     return NetDefinition.of(
         root,
@@ -80,21 +81,21 @@ def table(path: Path, tensors: Iterable[StatedTensor], weights: Weights, doc: It
     )
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def _unused(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name += "'"
     return name
 
 
-def _operator(name: str, members: list[StatedTensor], line: int) -> OperatorDefinition:
+def _operator(name: str, members: list[StoredTensor], line: int) -> OperatorDefinition:
     arguments: dict[str, str] = {}
     references: dict[str, WeightReference] = {}
     for tensor in members:
-        own = _free(tensor.own_name, {**arguments, **references})  # a.b and a/b have one name
+        key = _unused(tensor.own_name, {**arguments, **references})  # a.b and a/b have the same last part
         if tensor.dtype is None:
-            arguments[own] = f"a tensor of {tensor.stored}, which explorer has not"
+            arguments[key] = f"a tensor of {tensor.stored}, which explorer does not support"
         else:
-            references[own] = WeightReference(tensor.name, tensor.shape, tensor.dtype)
+            references[key] = WeightReference(tensor.name, tensor.shape, tensor.dtype)
     shown = f"{name}: {', '.join([tensor.text for tensor in members])}"
     return OperatorDefinition(
         _TYPE,

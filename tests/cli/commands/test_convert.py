@@ -37,8 +37,8 @@ def test_the_target_computes_what_the_source_does(
 @pytest.mark.parametrize(
     ("target", "said"),
     [
-        ("d.pnnx.param", "must hold operator types of 'pnnx'"),
-        ("d.txt", "the ending '.txt'"),
+        ("d.pnnx.param", "must have operator types of 'pnnx'"),
+        ("d.txt", "the extension '.txt'"),
         (str(ASSETS / "digits.onnx"), "the output is digits.onnx, which is read"),
     ],
 )
@@ -59,7 +59,7 @@ def test_weights_do_not_replace_arrays_of_somebody_elses(tmp_path: Path, capsys:
     before = data.read_bytes()
     assert main(["convert", str(ASSETS / "digits.onnx"), str(target)]) == 2
     text = capsys.readouterr().err
-    assert "digits.npz is there, and was not saved with a model" in text
+    assert "digits.npz exists, and was not saved with a model" in text
     assert "remove digits.npz first" in text
     assert data.read_bytes() == before
     assert not target.exists()

@@ -86,7 +86,7 @@ def test_an_absent_file_is_told_with_a_near_one_of_its_folder(tmp_path: Path) ->
     (tmp_path / "labels.txt").touch()
     with pytest.raises(ex.FileError, match=r"fix: correct the path of the \.onnx file; near is .*resnet18\.onnx$"):
         ex.open(tmp_path / "resnt18.onnx")
-    with pytest.raises(ex.FileError, match=r"fix: give such a file, near is .*resnet18\.onnx; a torch module"):
+    with pytest.raises(ex.FileError, match=r"fix: give such a file; near is .*resnet18\.onnx; open a torch module"):
         ex.open(tmp_path / "resnet18.onx")
     with pytest.raises(ex.FileError, match=r"fix: correct the path$"):
         opened(tmp_path / "something-else")

@@ -47,13 +47,13 @@ def test_an_array_of_any_layout_and_byte_order_is_the_declared_one(stored: Any, 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (npy(HELD.astype(np.float64)), r"is float64 \(2, 3\), declared is float32"),
+        (npy(HELD.astype(np.float64)), r"is float64 \(2, 3\), but declared as float32"),
         (npy(HELD.astype(np.float16)), "is float16"),
         (npy(HELD.astype(np.int32)), "is int32"),
         (npy(HELD.T.copy()), r"is float32 \(3, 2\)"),
         (npy(HELD.reshape(-1)), r"is float32 \(6,\)"),
-        (npy(HELD)[:-1], "has [0-9]+ bytes, its header asks for"),
-        (npy(HELD) + b"\0", "has [0-9]+ bytes, its header asks for"),
+        (npy(HELD)[:-1], "has [0-9]+ bytes, but its header requires"),
+        (npy(HELD) + b"\0", "has [0-9]+ bytes, but its header requires"),
         (b"no array", "cannot be read"),
     ],
 )
@@ -72,5 +72,5 @@ def test_an_array_is_no_larger_than_its_file() -> None:
     """What a header claims is compared with the file's size, header and all, before memory is taken for it."""
     data = npy(HELD)
     np.testing.assert_array_equal(read_array(io.BytesIO(data), "w", len(data)), HELD)
-    with pytest.raises(ValueError, match=f"w has {len(data) - 1} bytes, its header asks for {len(data)}"):
+    with pytest.raises(ValueError, match=f"w has {len(data) - 1} bytes, but its header requires {len(data)}"):
         read_array(io.BytesIO(data), "w", len(data) - 1)

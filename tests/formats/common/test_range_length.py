@@ -34,5 +34,5 @@ def test_a_range_of_numbers_that_no_array_holds_is_refused(number: float, place:
     numbers[place] = number  # type: ignore[call-overload]  # a float too
     with pytest.raises(ex.OperandError, match="Range from"):
         range_length(*numbers, "Range")
-    with pytest.raises(ex.OperandError, match="a step that is not 0"):
+    with pytest.raises(ex.OperandError, match="its step must not be 0"):
         range_length(0, 1, 0, "Range")

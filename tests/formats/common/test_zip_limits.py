@@ -57,9 +57,9 @@ def entry(
         (entry(1000, 90, at=11), "cut off"),
         (entry(10 * 1032, 10), ""),
         (entry(10 * 1032 + 1031, 10), ""),
-        (entry(11 * 1032, 10), "more than the file"),
+        (entry(11 * 1032, 10), "more than a file"),
         (entry(10, 10, method=zipfile.ZIP_STORED), ""),
-        (entry(11, 10, method=zipfile.ZIP_STORED), "more than the file"),
+        (entry(11, 10, method=zipfile.ZIP_STORED), "more than a file"),
         (entry(0, 0, at=100), ""),
         (entry(0, 0, at=101), "cut off"),
         (entry(10, 10, method=zipfile.ZIP_LZMA), "compressed by method 14"),
@@ -78,5 +78,5 @@ def test_entries_together_unpack_to_no_more_than_is_granted(monkeypatch: pytest.
     monkeypatch.setattr(budget, "text", 100)
     grown = entry(0, 1000)
     assert overclaimed([entry(60, 10), entry(60, 10)]) == ""
-    assert "101 B more than they hold" in overclaimed([entry(60, 10), entry(61, 10), grown])
+    assert "101 B more than their size" in overclaimed([entry(60, 10), entry(61, 10), grown])
     assert overclaimed([]) == ""

@@ -129,7 +129,7 @@ def test_without_its_bin_file_a_net_still_opens(tmp_path: Path) -> None:
     net = pnnx.read(tmp_path / "m.pnnx.param")
     assert net.operators == pnnx.read(REAL[0]).operators
     operator = next(operator for operator in net.operators if operator.weights)
-    with pytest.raises(FileError, match=r"m\.pnnx\.bin: the file is absent") as error:
+    with pytest.raises(FileError, match=r"m\.pnnx\.bin: the file is missing") as error:
         net.weight(operator.name, "weight")
     assert error.value.fix
 

@@ -23,7 +23,7 @@ LINES = {
     "pnnx.Attribute op 0 1 y @a=(1)f32 @b=(1)f32": "2 weights are declared",
     "torch.slice_scatter op 2 1 x x y dim=0 start=0.5 end=1 step=1": "start=0.5",
     "torch.slice_scatter op 2 1 x x y dim=0 start=0 end=1 step=0": "step=0",
-    "torch.arange op 0 1 y start=0 end=9223372036854775808 step=1": "must be of 64 bits, int64",
+    "torch.arange op 0 1 y start=0 end=9223372036854775808 step=1": "must fit int64",
     "F.pad op 1 1 x y mode=constant pad=(1,1) value=word": "value must be a number",
     "torch.chunk op 1 1 x y chunks=0 dim=0": "chunks=0",
     "torch.split op 1 1 x y split_size=(1.5,2.5) dim=0": "a list of integers",

@@ -72,7 +72,7 @@ def test_without_the_package_numbers_are_read_and_blocks_named(model: Path, monk
     monkeypatch.setattr("explorer.formats.weight_tables.gguf.find_spec", lambda name: None)
     net = ex.open(model)
     assert net["blk.1.norm"].weight.array.shape == (256,)
-    with pytest.raises(ex.FileError, match=r"(?s)holds blocks of Q4_0.*pip install 'explorer-graphs\[gguf\]'"):
+    with pytest.raises(ex.FileError, match=r"(?s)has blocks of Q4_0.*pip install 'explorer-graphs\[gguf\]'"):
         _ = net["blk.0.Q4_0"].weight.array
 
 
@@ -93,20 +93,20 @@ def tensor(*shape: int, type: int = 0, offset: int = 0, name: str = "w") -> tupl
 
 HOSTILE = {
     "another file": (b"PK" * 20, "does not begin with GGUF"),
-    "version": (header(version=1), "of version 1"),
+    "version": (header(version=1), "has version 1"),
     "big-endian": (header(version=3 << 24), "its numbers are big-endian"),
     "tensors": (header(tensors=2**60), "it states 1152921504606846976 tensors"),
-    "entries": (header(entries=2**60, tensors=0), "entries of metadata, with 0 bytes left"),
-    "text": (header(struct.pack("<Q", 2**60), bytes(24)), "its header wants"),
-    "array": (header("k", 9, 4, struct.pack("<Q", 2**60), bytes(40), entries=1), "values of metadata, with"),
-    "nested": (header("k", 9, 9, struct.pack("<Q", 1), bytes(40), entries=1), "an array of kind 9"),
-    "kind": (header("k", 77, bytes(40), entries=1), "metadata of kind 77"),
+    "entries": (header(entries=2**60, tensors=0), "metadata entries, with 0 bytes left"),
+    "text": (header(struct.pack("<Q", 2**60), bytes(24)), "its header needs"),
+    "array": (header("k", 9, 4, struct.pack("<Q", 2**60), bytes(40), entries=1), "metadata values, with"),
+    "nested": (header("k", 9, 9, struct.pack("<Q", 1), bytes(40), entries=1), "an array of type 9"),
+    "kind": (header("k", 77, bytes(40), entries=1), "metadata of type 77"),
     "axes": (header(*tensor(1, 1, 1, 1, 1)), "'w' has 5 axes"),
     "size": (header(*tensor(2**40, 2**40)), "the file has"),
     "offset": (header(*tensor(1, offset=2**63)), "the file has"),
-    "unknown type": (header(*tensor(1, type=99, offset=2**40), bytes(64)), "'w' takes 0 bytes from"),
+    "unknown type": (header(*tensor(1, type=99, offset=2**40), bytes(64)), "'w' has 0 bytes from"),
     "blocks": (header(*tensor(33, type=2), bytes(64)), "rows of 33 elements"),
-    "twice": (header(*tensor(1), *tensor(1), bytes(64), tensors=2), "the tensor 'w' is there twice"),
+    "twice": (header(*tensor(1), *tensor(1), bytes(64), tensors=2), "there are two tensors 'w'"),
     "alignment": (header("general.alignment", 4, 0, *tensor(1), bytes(64), entries=1), "general.alignment is 0"),
     "no text": (header(struct.pack("<Q", 2), b"\xff\xff", bytes(40)), "must be UTF-8"),
 }  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_tensor_of_an_unknown_type_is_named(tmp_path: Path) -> None:
     data = header(*described, tensors=3)
     path.write_bytes(data + bytes(-len(data) % 32) + bytes(64) + np.arange(4, dtype=np.float32).tobytes() + bytes(30))
     net = ex.open(path)
-    assert net["a"].arguments["w"] == "a tensor of type 36, which explorer has not"
+    assert net["a"].arguments["w"] == "a tensor of type 36, which explorer does not support"
     assert net["a"].v.array.tolist() == [0, 1, 2, 3]
     assert "a: w type 36 256 64 B, v F32 4 16 B" in net.text()
     assert "b: w type 1000 9 14 B" in net.text()

@@ -143,11 +143,11 @@ def test_one_array_of_numpy_is_a_table(tmp_path: Path) -> None:
     np.testing.assert_array_equal(value, np.arange(6, dtype=np.float32).reshape(2, 3), strict=True)
     assert value.flags.c_contiguous
     np.save(tmp_path / "w.npy", np.array(["a text"]))
-    with pytest.raises(ex.FileError, match=r"it holds str192 .*, which are no numbers"):
+    with pytest.raises(ex.FileError, match=r"it contains str192 .*, which are not numbers"):
         ex.open(tmp_path / "w.npy")
     np.save(tmp_path / "w.npy", array)
     (tmp_path / "w.npy").write_bytes((tmp_path / "w.npy").read_bytes()[:-1])
-    with pytest.raises(ex.FileError, match="the file has 151 bytes, its header asks for 152"):
+    with pytest.raises(ex.FileError, match="the file has 151 bytes, but its header requires 152"):
         ex.open(tmp_path / "w.npy")
 
 
@@ -172,7 +172,7 @@ def test_arrays_without_numbers_are_named(tmp_path: Path) -> None:
     np.savez(path, **{"a.names": np.array(["x"]), "a.objects": np.array([{}], object), "a.numbers": np.ones(2)})
     net = ex.open(path)
     assert [*net["a"].weights] == ["numbers"]
-    assert net["a"].arguments["names"] == "a tensor of str32, which explorer has not"
+    assert net["a"].arguments["names"] == "a tensor of str32, which explorer does not support"
     assert "objects no numbers" in net.text()
     np.savez(path)
     with pytest.raises(ex.FileError, match="none of its 0 entries is an array"):
@@ -188,7 +188,7 @@ def test_a_tensor_of_an_unknown_dtype_is_named(tmp_path: Path) -> None:
     )
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(3) + b"\x38\xb8")
     net = ex.open(path)
-    assert net["a"].arguments["w"] == "a tensor of F6_E2M3, which explorer has not"
+    assert net["a"].arguments["w"] == "a tensor of F6_E2M3, which explorer does not support"
     assert net["a"].v.array.astype(float).tolist() == [1, -1]
 
 
@@ -232,15 +232,15 @@ def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
     [
         ("../secret.safetensors", "names the file '../secret.safetensors'"),
         ("/etc/passwd", "names the file '/etc/passwd'"),
-        ("sub/x.safetensors", "must be next to it"),
+        ("sub/x.safetensors", "must be in the same folder"),
         ("link.safetensors", "names the file 'link.safetensors'"),
         ("absent.safetensors", "No such file"),
         ("model-0-of-2.safetensors", "1 tensor in no file: other"),
-        (".", "must be next to it"),
-        ("a\0.safetensors", "must be next to it"),
-        ("\ud800.safetensors", "must be next to it"),
+        (".", "must be in the same folder"),
+        ("a\0.safetensors", "must be in the same folder"),
+        ("\ud800.safetensors", "must be in the same folder"),
         ("a" * 5000, "File name too long"),
-        ("", "must be next to it"),
+        ("", "must be in the same folder"),
         ("model.safetensors.index.json", "states a header of"),
     ],
 )

@@ -128,7 +128,7 @@ def test_only_expressions_are_written_and_only_to_onnx(tmp_path: Path) -> None:
     x = ex.tensor(np.ones(3, "f"))
     ex.save(ex.tanh(x), tmp_path / "x.onnx")
     np.testing.assert_allclose(_run(tmp_path / "x.onnx")[0], np.tanh(np.ones(3, "f")))
-    with pytest.raises(ex.FileError, match=r"must be written to a file that ends with \.onnx"):
+    with pytest.raises(ex.FileError, match=r"must be written to a file whose name ends with \.onnx"):
         ex.save(ex.tanh(x), tmp_path / "x.json")
     for what in (3, [x, "x"], []):
         with pytest.raises(ex.OperandError, match="only a net, expressions, or a layer"):
