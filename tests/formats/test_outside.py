@@ -128,7 +128,10 @@ def _header(text: str) -> bytes:
 HUGE = _header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}")
 INPUTS = {
     "encrypted.npz": (_zip("x.npy", _array(x), _encrypt), "'x' is encrypted"),
-    "lzma.npz": (_zip("x.npy", _array(x), compression=zipfile.ZIP_LZMA), "only stored and deflated entries are supported"),
+    "lzma.npz": (
+        _zip("x.npy", _array(x), compression=zipfile.ZIP_LZMA),
+        "only stored and deflated entries are supported",
+    ),
     "huge.npz": (_zip("x.npy", HUGE), "its header requires 4000000000128"),
     "huge.npy": (HUGE, "its header requires 4000000000128"),
     "negative.npy": (HUGE.replace(b"(1000000000000,)", b"(-1,)           "), "which is not an array of numbers"),
