@@ -80,7 +80,7 @@ def _replace(old: str, new: str) -> Callable[[Path], None]:
         (_replace("stride=(2,2)", "stride=two"), r"line 8: operator 'pool' \(nn\.MaxPool2d\): stride='two'"),
         (_replace("(24,192)f32 #11=(?,192)f32", "(192,24)f32 #11=(?,192)f32"), r"line 15: operator 'fc1' .*: matmul"),
         (_replace("nn.MaxPool2d", "nn.MaxPool9d"), r"1 unknown .*\n    nn\.MaxPool9d: 'pool' \(line 8\); .*MaxPool2d"),
-        (lambda model: model.with_suffix(".bin").unlink(), r"m\.pnnx\.bin: the file is missing, and with it 12 weights"),
+        (lambda model: model.with_suffix(".bin").unlink(), r"m\.pnnx\.bin: the file is missing, and with it 12"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_is_said(model: Path, damage: Callable[[Path], None], said: str) -> None:
