@@ -13,7 +13,7 @@ from typing import Any
 
 import explorer as ex
 from explorer.layers import Composite, Layer, Policy, PolicyClass
-from explorer.names import PORTS, SYSTEMS, Entry, Said, dotted
+from explorer.names import PORTS, SYSTEMS, Entry, Substitute, dotted
 
 HERE = Path(__file__).parent
 PAGES = {system: HERE / f"{system.lower()}.md" for system in SYSTEMS}
@@ -76,7 +76,7 @@ def ports(kind: type[Layer]) -> str:
 
 def row(name: str, entry: Entry) -> str:
     """Return one row of a page."""
-    if isinstance(entry, Said):
+    if isinstance(entry, Substitute):
         return f"| {theirs(name)} | – | {entry.text} |"
     ours = dotted(entry)
     return f"| {theirs(name)} | {code(*[f'ex.{each}' for each in ours])} | {sentence(found(ours[0]))} |"

@@ -1,4 +1,4 @@
-"""MetaNN's data types as constructors: tensors of a checked rank, and structured tensors."""
+"""Constructors named after MetaNN's data types: tensors with a checked rank, and structured tensors."""
 
 from __future__ import annotations
 
@@ -16,74 +16,74 @@ from explorer.ops.creation.constants import full, one_hot_vector, zeros
 from explorer.record.reasons import counted_text
 
 
-def _of_rank(rank: int, word: str, arguments: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
-    """Make a tensor from its sizes, if as many whole numbers as the rank are given (zeros), else from a value."""
+def _ranked(rank: int, type: str, arguments: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
+    """Return a tensor of zeros if the arguments are ``rank`` integers, its sizes; else convert the value."""
     if rank and len(arguments) == rank and all(isinstance(size, (int, np.integer)) for size in arguments):
         return Tensor(*arguments, dtype=np.float32 if dtype is None else dtype, name=name, device=device)
     if not 1 <= len(arguments) <= 2 or (len(arguments) == 2 and dtype is not None):
         sizes = ", ".join(["10"] * rank)
         raise OperandError(
-            f"{word} of {counted_text(len(arguments), 'argument')}",
-            rule=f"a {word} must be given a value and a dtype, or its {rank} sizes",
-            fix=f"{word}(value, np.float32)" + (f", or {word}({sizes})" if rank else ""),
+            f"{type} of {counted_text(len(arguments), 'argument')}",
+            rule=f"{type} must be given a value and a dtype, or {counted_text(rank, 'size')}",
+            fix=f"{type}(value, np.float32)" + (f", or {type}({sizes})" if rank else ""),
         )
     result = tensor(arguments[0], arguments[1] if len(arguments) == 2 else dtype, name=name, device=device)
     if result.ndim != rank:
         raise OperandError(
-            f"{word} of a value of shape {result.shape}",
-            rule=f"the value of a {word} must have rank {rank}",
-            fix="use ex.tensor for a value of any rank, ex.Tensor for any number of sizes",
+            f"{type} of a value of shape {result.shape}",
+            rule=f"the value of a {type} must have rank {rank}",
+            fix="use ex.tensor for a value of any rank, or ex.Tensor for any number of sizes",
         )
     return result
 
 
 @named
 def Scalar(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
-    """Make a tensor of rank 0: Scalar(2.5), Scalar(2.5, np.float32).
+    """Create a tensor of rank 0: Scalar(2.5), Scalar(2.5, np.float32).
 
     >>> ex.Scalar(2.5).type, ex.Scalar(2.5, np.float32).type
     (scalar float64, scalar float32)
     """
-    return _of_rank(0, "Scalar", value, dtype, name, device)
+    return _ranked(0, "Scalar", value, dtype, name, device)
 
 
 @named
 def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 1: Vector([1.0, 2.0]) from a value; Vector(10) from a length, zeros of float32.
+    """Create a tensor of rank 1 from a value, Vector([1.0, 2.0]), or float32 zeros from a length, Vector(10).
 
     >>> ex.Vector([1.0, 2.0]).shape, ex.Vector(10).shape
     ((2,), (10,))
     """
-    return _of_rank(1, "Vector", value, dtype, name, device)
+    return _ranked(1, "Vector", value, dtype, name, device)
 
 
 @named
 def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 2: Matrix([[1.0, 2.0]]) from a value; Matrix(10, 20) from its sizes, zeros of float32.
+    """Create a tensor of rank 2 from a value, Matrix([[1.0, 2.0]]), or float32 zeros from sizes, Matrix(10, 20).
 
     >>> ex.Matrix([[1.0, 2.0]]).shape, ex.Matrix(10, 20).shape
     ((1, 2), (10, 20))
     """
-    return _of_rank(2, "Matrix", value, dtype, name, device)
+    return _ranked(2, "Matrix", value, dtype, name, device)
 
 
 @named
 def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
-    """Make a tensor of rank 3 from a value, or from its sizes: ThreeDArray(2, 10, 20), zeros of float32.
+    """Create a tensor of rank 3 from a value, or float32 zeros from sizes, ThreeDArray(2, 10, 20).
 
     >>> ex.ThreeDArray(2, 10, 20).type
     2×10×20 float32
     """
-    return _of_rank(3, "ThreeDArray", value, dtype, name, device)
+    return _ranked(3, "ThreeDArray", value, dtype, name, device)
 
 
 @named
 def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802  # MetaNN's name
-    """Record the algebraic zero of a shape, ZeroTensor((5, 10)) or ZeroTensor(5, 10), which stores nothing.
+    """Record an algebraic zero, ZeroTensor((5, 10)) or ZeroTensor(5, 10), which stores no elements.
 
-    x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, whatever the values of x: −0.0 keeps its sign, ∞ and NaN
-    vanish. The number 0.0 or TrivialTensor(0.0) is IEEE's zero instead: −0.0 + 0.0 is 0.0, and 0.0 · ∞ is NaN, as in
-    NumPy.
+    x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, for all values of x: a sum preserves the sign of −0.0, and a
+    product with ∞ or NaN is zero. In contrast, 0.0 and TrivialTensor(0.0) follow IEEE 754, as in NumPy: −0.0 + 0.0 is
+    0.0, and 0.0 · ∞ is NaN.
 
     >>> x = ex.tensor([1.0, np.inf])
     >>> ex.evaluate(x * ex.ZeroTensor(2))
@@ -97,7 +97,7 @@ def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Ex
 def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = cpu) -> Expr:  # noqa: N802
     """Record a tensor whose elements are all ``value``: TrivialTensor(v, (5, 10)) or TrivialTensor(v, 5, 10).
 
-    It stores one number. The dtype is that of a Scalar, float32 for a number, or ``dtype`` if given.
+    Only one number is stored. The dtype is ``dtype`` if given, else the dtype of a Scalar, or float32 for a number.
 
     >>> ex.evaluate(ex.TrivialTensor(0.5, 2, 3))
     array([[0.5, 0.5, 0.5],
@@ -112,9 +112,10 @@ def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = c
 def BiasVector(  # noqa: N802  # MetaNN's name
     length: int, position: int, value: Any = 1.0, dtype: Any = None, device: Device = cpu
 ) -> Expr:
-    """Record a vector of zeros with ``value`` at ``position``, counted from zero; it stores three numbers.
+    """Record a vector of zeros with ``value`` at ``position``, counted from zero.
 
-    The dtype is that of a Scalar, float32 for a number, or ``dtype`` if given.
+    Only these three numbers are stored. The dtype is ``dtype`` if given, else the dtype of a Scalar, or float32 for a
+    number.
 
     >>> ex.evaluate(ex.BiasVector(4, 1))
     array([0., 1., 0., 0.], dtype=float32)
@@ -123,32 +124,32 @@ def BiasVector(  # noqa: N802  # MetaNN's name
     return one_hot_vector(length, position, number, dtype, device)
 
 
-def _sizes(word: str, arguments: tuple[Any, ...], dtype: Any, device: Device) -> tuple[Shape, Any, Device]:
-    """Return the shape, given as one tuple or size by size, and the dtype and the device that may follow it."""
-    whole = [isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in arguments]
-    count = whole.index(False) if False in whole else len(arguments)
+def _sizes(type: str, arguments: tuple[Any, ...], dtype: Any, device: Device) -> tuple[Shape, Any, Device]:
+    """Return the shape, which is a tuple or separate sizes, and the optional dtype and device after it."""
+    are_sizes = [isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in arguments]
+    count = are_sizes.index(False) if False in are_sizes else len(arguments)
     shape: Any = arguments[:count]
     if not count and arguments and isinstance(arguments[0], (tuple, list)):
         shape, count = arguments[0], 1
     rest = arguments[count:]
     if not count or len(rest) > 2 or (len(rest) == 2 and not isinstance(rest[1], Device)):
-        first = "" if word == "ZeroTensor" else "value, "
+        first = "" if type == "ZeroTensor" else "value, "
         raise OperandError(
-            f"{word} of {', '.join(map(repr, arguments)) or 'no sizes'}",
-            rule=f"a {word} must be given a shape, as one tuple or size by size, and then a dtype and a device",
-            fix=f"{word}({first}(5, 10, 20)), or {word}({first}5, 10, 20)",
+            f"{type} of {', '.join(map(repr, arguments)) or 'no sizes'}",
+            rule=f"{type} must be given a shape, as a tuple or as separate sizes, then optionally dtype and device",
+            fix=f"{type}({first}(5, 10, 20)), or {type}({first}5, 10, 20)",
         )
-    return as_shape(shape, word), rest[0] if rest else dtype, rest[1] if len(rest) == 2 else device
+    return as_shape(shape, type), rest[0] if rest else dtype, rest[1] if len(rest) == 2 else device
 
 
-def _number(word: str, value: Any, dtype: Any) -> tuple[Any, Any]:
-    """Return a number, or that of a scalar tensor, and its dtype: the given one, else the scalar's, else float32."""
+def _number(type: str, value: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return a number, or a scalar tensor's value, and its dtype: the given one, else the scalar's, else float32."""
     if isinstance(value, Expr):
         if not isinstance(value, Tensor) or value.ndim:
             raise OperandError(
-                f"{word} of {value!r}",
+                f"{type} of {value!r}",
                 rule="the value must be a number or a Scalar, not an expression",
-                fix=f"use ex.broadcast_to(x, shape) for an expression, or {word}(ex.evaluate(x), …)",
+                fix=f"use ex.broadcast_to(x, shape) for an expression, or {type}(ex.evaluate(x), …)",
             )
         return value.array[()], value.dtype if dtype is None else dtype
     return value, np.dtype(np.float32) if dtype is None else dtype

@@ -17,10 +17,10 @@ from explorer.core.types.custom_dtypes import is_floating, numbers_of
 
 @named
 def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
-    """Copy a value of the same shape into a tensor, converting dtype and device (MetaNN: DataCopy).
+    """Copy a value with the same shape into a tensor, converting dtype and device (MetaNN: DataCopy).
 
-    ``casting`` is NumPy's rule for dtypes. Raises OperandError for another shape or a dtype that does not convert,
-    StateError if anything else reads the target, before anything is overwritten.
+    ``casting`` is NumPy's casting rule. Before anything is overwritten, raise OperandError for a different shape or a
+    dtype that cannot be converted, StateError if the target is shared.
 
     >>> target = ex.Tensor(3)
     >>> ex.copyto(target, [1, 2, 3])
@@ -45,15 +45,15 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
         raise OperandError(
             f"copyto of shape {value.shape} into {type_}",
             rule="source and target must have the same shape",
-            fix="write to a part of the target instead: target[1:3] = value",
+            fix="assign to a part of the target: target[1:3] = value",
         )
     numbers = numbers_of(value)
-    # any real numbers fit a floating target, float64 in float32 and users' dtypes included
+    # A floating-point target accepts all real dtypes, including float64 into float32 and user-defined dtypes.
     fits = is_floating(type_.dtype) and numbers.dtype.kind != "c"
     if not fits and not np.can_cast(numbers.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
         raise OperandError(
             f"copyto of {value.dtype} into {type_}",
-            rule=f"{value.dtype} must convert to {type_.dtype} by NumPy's casting rule {casting!r}",
+            rule=f"NumPy's casting rule {casting!r} must allow {value.dtype} to {type_.dtype}",
             fix="casting='unsafe', if the loss of precision is acceptable",
         )
     target[...] = numbers.astype(type_.dtype) if fits is False and casting == "unsafe" else numbers

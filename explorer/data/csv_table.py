@@ -1,7 +1,7 @@
-"""Tables of numbers in CSV files.
+"""Reader of numeric tables in CSV files.
 
-A wrong cell is an error with its line, not a NaN: what is missing in a table is written as an empty cell, and what that
-means is for the caller to say.
+An invalid cell raises an error with its line instead of becoming NaN. Missing values are empty cells, for which the
+caller selects a value.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def load_csv(
 ) -> Tensor:
     r"""Load the numbers of a CSV file as a tensor (rows, columns).
 
-    Empty cells become ``empty``; empty lines are skipped. ``header`` tells whether the first row holds names; None
-    checks whether one of its cells is neither a number nor empty. Raises FileError, with the line, for a cell that is
-    not a number of the dtype and for a row of another length.
+    Empty cells become ``empty``, and empty lines are skipped. ``header`` is whether the first row contains names; with
+    None, it does if one of its cells is neither a number nor empty. Raise FileError with the line for a cell that is
+    not a number of the dtype, and for a row with a different length.
 
     >>> with open("sizes.csv", "w") as file:
     ...     count = file.write("height,width\n1,2\n3,\n")
@@ -46,15 +46,14 @@ def load_csv(
     if element_dtype.kind not in "fiu" or len(delimiter) != 1:
         raise OperandError(
             f"load_csv with dtype {element_dtype.name} and delimiter {delimiter!r}",
-            rule="the dtype must be of real numbers, and the delimiter one character",
+            rule="the dtype must be a real dtype, and the delimiter one character",
             fix="ex.load_csv(path, dtype='float32', delimiter=';')",
         )
     name = os.fspath(path)
     read = float if element_dtype.kind == "f" else int
     rows: list[list[Any]] = []
     try:
-        # utf-8-sig drops the mark that spreadsheets put first; newline="", because the csv module reads line ends
-        # itself
+        # utf-8-sig removes the byte order mark that spreadsheets write; newline="" because csv handles line ends.
         with io.TextIOWrapper(opened(name), encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter=delimiter)
             for row in lines:
@@ -79,7 +78,7 @@ def load_csv(
             "no row of numbers",
             path=name,
             rule="the file must have at least one row",
-            fix="look at the file; a first line of names is skipped, and was perhaps the only one",
+            fix="check the file: its only line may have been skipped as a header",
         )
     return tensor(np.array(rows, element_dtype), name=Path(name).stem, copy=False)
 

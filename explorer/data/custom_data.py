@@ -1,11 +1,11 @@
-"""A data type of a user's own takes part once it names its type and says what it evaluates to.
+"""User-defined data types as operands of expressions.
 
-Two ways lead into expressions. Whatever has a method ``__expr__()`` is, as an operand, the expression that this gives.
-A subclass of ``Data`` names its ``type`` (shape, dtype, device) and evaluates to an array by ``evaluate()``: it is then
-a node of its own, drawn by the name of its class, on which rules can be written (``roots = (Diagonal.Operation,)``).
+There are two ways. An object with a method ``__expr__()`` is replaced by the expression that the method returns. A
+subclass of ``Data`` has a ``type`` (shape, dtype, device), and ``evaluate()`` returns its array. It becomes a node with
+the class's name, which rewrite rules can match (``roots = (Diagonal.Operation,)``).
 """
 
-# ruff: noqa: D102  # an operation's facets are documented once, by Operation
+# ruff: noqa: D102  # the methods of an operation are documented in Operation
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 class ExprLike(NumpyProtocol, Operators):
-    """Base of objects that act as expressions: with an expression's operators, and evaluated like one."""
+    """Base of objects that act as expressions, with their operators and evaluation."""
 
     @abstractmethod
     def __expr__(self) -> Expr:
-        """Return the expression that it stands for now."""
+        """Return the expression that it currently represents."""
 
     __hash__ = object.__hash__
 
@@ -62,7 +62,7 @@ class ExprLike(NumpyProtocol, Operators):
 
 
 class UserData(Operation, abstract=True):
-    """Operation of a node that holds data of a user's type."""
+    """Operation of a node that contains user-defined data."""
 
     data: Data
     nondifferentiable = "data of a user's type has no operands"
@@ -77,9 +77,9 @@ class UserData(Operation, abstract=True):
             value = hooks.evaluate(value) if isinstance(value, Expr) else np.asarray(value)
         if value.shape != out.shape:
             raise OperandError(
-                f"{self.name}.evaluate() gave an array of shape {value.shape}",
+                f"{self.name}.evaluate() returned an array of shape {value.shape}",
                 rule=f"evaluate() must return an array of the data's type, {self.data.type}",
-                fix="correct evaluate(), or type",
+                fix="correct evaluate() or type",
             )
         out[...] = converted(value, out.dtype)
         return out
@@ -89,7 +89,7 @@ class UserData(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes to show: none, since the data is neither a number nor a name."""
+        """Attributes to display: none, since the data is neither a number nor a string."""
         return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -97,11 +97,11 @@ class UserData(Operation, abstract=True):
 
 
 class Data(ExprLike):
-    """Base of users' data types: values that a subclass stores in a form of its own.
+    """Base of user-defined data types, which may store their values in any form.
 
-    ``type`` is a property that returns the TensorType; ``evaluate()`` returns an array of that type, or an expression
-    of it, and is called when a plan needs the value. The data must not change once an expression uses it. A subclass
-    needs a docstring; DeclarationError names the parts that are missing.
+    ``type`` is a property that returns the TensorType. ``evaluate()`` returns an array or an expression of that type,
+    and is called when a plan needs the value. The data must not change after an expression uses it. A subclass must
+    have a docstring. Raise DeclarationError with the parts that a subclass lacks.
 
     >>> class Diagonal(ex.Data):
     ...     "A square matrix that stores its diagonal."
@@ -118,7 +118,7 @@ class Data(ExprLike):
     """
 
     Operation: ClassVar[type[UserData]]
-    """operation of the type's nodes, to be matched by rules"""
+    """operation of the type's nodes, which rules can match"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -158,7 +158,7 @@ class Data(ExprLike):
 
     @property
     def device(self) -> Device:
-        """Device that the value will live on."""
+        """Device on which the value will be."""
         return self.type.device
 
     @property
@@ -177,7 +177,7 @@ class Data(ExprLike):
             type_ = self.type
             if not isinstance(type_, TensorType):
                 raise DeclarationError(
-                    f"{type(self).__name__}.type gave {type_!r}",
+                    f"{type(self).__name__}.type returned {type_!r}",
                     rule="type must be a TensorType",
                     fix="return ex.TensorType(shape, dtype)",
                 )

@@ -1,4 +1,4 @@
-"""MetaNN's equality of data: identity and structure of two values; elements are never compared."""
+"""Equality of values by identity or structure, as in MetaNN; elements are never compared."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from explorer.core.types.tensor_type import Array
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same by identity or structure; False does not mean that elements differ.
+    """Return whether two values are the same by identity or structure; if not, their elements may still be equal.
 
-    A copy is the same as its original, and so are the results of evaluating both, in one plan, or by ``ex.evaluate``
-    while the first result exists; so are tensors of one storage, one operation on the same operands, and structured
-    tensors of equal description. Other values are usually not the same.
+    The same are a copy and its original, and the results of evaluating both (in one plan, or with ``ex.evaluate`` while
+    the first result exists); tensors with one storage; one operation on the same operands; and structured tensors with
+    equal parameters. Other values are usually not the same.
 
-    ``==`` and ``!=`` are different: x == y records an elementwise comparison, as in NumPy, and has a truth value only
-    for a single element.
+    In contrast, ``x == y`` and ``x != y`` record elementwise comparisons, as in NumPy, which can be converted to a
+    boolean only if they have a single element.
 
     >>> x = ex.tensor([1.0, 2.0])
     >>> ex.same(x + 1, x + 1), ex.same(x + 1, x + 2)
@@ -41,20 +41,20 @@ def _value(value: Any) -> Any:
     if not isinstance(value, (Expr, np.ndarray)):
         raise OperandError(
             f"same() of {class_text(value)}",
-            rule="the operands must be expressions, data, or results of evaluating them",
+            rule="the operands must be expressions, data or results of evaluation",
             fix="compare numbers with ==",
         )
     return value
 
 
 def _same_memory(a: Array, b: Array) -> bool:
-    # results of one evaluation are views of one buffer: equal addresses, not equal objects
-    here, there = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
-    return bool(here == there and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype)
+    # Results of one evaluation are different views of one buffer, so their addresses are compared.
+    first, second = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    return bool(first == second and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype)
 
 
 def _same_expressions(a: Expr, b: Expr) -> bool:
-    """Walk both graphs in parallel; each pair of nodes is visited once."""
+    """Compare two graphs, visiting each pair of nodes once."""
     pending = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while pending:
@@ -68,7 +68,7 @@ def _same_expressions(a: Expr, b: Expr) -> bool:
             continue
         if left.operation is not right.operation or len(left.operands) != len(right.operands):
             return False
-        if isinstance(left.operation, Parameter):  # each parameter gets its own value
+        if isinstance(left.operation, Parameter):  # each parameter has its own value
             return False
         pending.extend(zip(left.operands, right.operands, strict=True))
     return True

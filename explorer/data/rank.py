@@ -1,4 +1,4 @@
-"""MetaNN's categories: the rank of a value, known as soon as it is recorded."""
+"""Categories of values, which are MetaNN's names of ranks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from explorer.core.types.tensor_type import TensorType, TupleType
 
 
 def type_of(x: Any) -> TensorType:
-    """Return the type of an expression, of data of any type, or of an array; raises OperandError for anything else.
+    """Return the type of an expression, data or an array; raise OperandError for anything else.
 
-    A class of data whose instances all have one type, a class attribute, has that type.
+    A data class whose ``type`` is a class attribute has that type.
     """
     declared = getattr(x, "type", None)
     if isinstance(x, type) and not isinstance(declared, TensorType):
         raise OperandError(
             f"the category of the class {x.__name__}",
             rule="a class must have a TensorType as its class attribute `type`",
-            fix=f"ask an instance: category({x.__name__}(…)), or its type",
+            fix=f"pass an instance: category({x.__name__}(…))",
         )
     if isinstance(declared, TupleType):
         raise OperandError(
@@ -38,7 +38,7 @@ def type_of(x: Any) -> TensorType:
 
 
 def category(x: Any) -> str:
-    """Return MetaNN's name of the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on.
+    """Return MetaNN's name of a value's rank: "scalar", "vector", "matrix", "three-d array", "4-d array" and so on.
 
     >>> ex.category(ex.Tensor(2, 3))
     'matrix'
@@ -47,7 +47,7 @@ def category(x: Any) -> str:
 
 
 def is_scalar(x: Any) -> bool:
-    """Whether a value has rank 0.
+    """Return whether a value has rank 0.
 
     >>> ex.is_scalar(ex.Scalar(1.0)), ex.is_scalar(ex.Vector(1))
     (True, False)
@@ -56,7 +56,7 @@ def is_scalar(x: Any) -> bool:
 
 
 def is_vector(x: Any) -> bool:
-    """Whether a value has rank 1.
+    """Return whether a value has rank 1.
 
     >>> ex.is_vector(ex.Vector(3))
     True
@@ -65,7 +65,7 @@ def is_vector(x: Any) -> bool:
 
 
 def is_matrix(x: Any) -> bool:
-    """Whether a value has rank 2.
+    """Return whether a value has rank 2.
 
     >>> ex.is_matrix(ex.Matrix(2, 3))
     True
@@ -74,7 +74,7 @@ def is_matrix(x: Any) -> bool:
 
 
 def is_three_d_array(x: Any) -> bool:
-    """Whether a value has rank 3.
+    """Return whether a value has rank 3.
 
     >>> ex.is_three_d_array(ex.Tensor(2, 3, 4))
     True

@@ -1,7 +1,7 @@
-"""Scalable tensors: growing lists of values of one shape, used as tensors of one dimension more.
+"""Scalable tensors: growing lists of values with one shape, used as tensors with an additional first dimension.
 
-They collect, for example, the steps of a sequence. Values are kept in one growing buffer instead of a Python list, so
-that an operand is a view of it and nothing is copied when the list is used after each push.
+They can collect, for example, the steps of a sequence. Values are stored in one growing buffer instead of a Python
+list, so that an operand is a view of the buffer, and using the list after each push copies nothing.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, 
 from explorer.data.custom_data import ExprLike
 from explorer.ops.manipulation.concat import stack
 
-_LEAST = 4
-"""values that the first buffer has room for"""
+_MIN_CAPACITY = 4
+"""capacity of the first buffer"""
 
 
 @named_methods
 class ScalableTensor(ExprLike):
-    """Growing list of values of one shape (MetaNN: ScalableTensor); as an operand, the tensor of its present members.
+    """Growing list of values with one shape (MetaNN: ScalableTensor); as an operand, the tensor of its current items.
 
-    Values are adjacent in memory that doubles when it is full, so an operand is a view; expressions are stacked when
-    they are evaluated. Later changes do not affect expressions that used it before.
+    Values are stored in a buffer that doubles when it is full, so an operand is a view. If items are expressions, all
+    items are stacked. Later changes to the list do not affect earlier expressions.
 
     >>> rows = ex.ScalableTensor((2,))
     >>> for row in ([1, 2], [3, 4]):
@@ -44,22 +44,22 @@ class ScalableTensor(ExprLike):
 
     def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:
         self._item = TensorType(as_shape(shape, "ScalableTensor"), as_dtype(dtype), device)
-        self._members: list[Expr | None] = []
-        """pushed expressions; None for a value, which is at its position in the buffer"""
+        self._items: list[Expr | None] = []
+        """pushed expressions; None for a value, which is in the buffer at the same index"""
         self._expressions = 0
         self._buffer: Array | None = None
         self._read_count = 0
-        """number of members at the buffer's start that expressions read, so that they must not be overwritten"""
+        """number of values at the buffer's start that expressions read, and that must not be overwritten"""
         self._node: Expr | None = None
 
     @property
     def type(self) -> TensorType:
-        """Type of the members, with their number as first dimension."""
-        return self._item.with_shape((len(self._members), *self._item.shape))
+        """Type of the items, with their number as first dimension."""
+        return self._item.with_shape((len(self._items), *self._item.shape))
 
     @property
     def shape(self) -> Sizes:
-        """Sizes of the dimensions; the first is the number of members."""
+        """Sizes of the dimensions; the first is the number of items."""
         return self.type.sizes
 
     @property
@@ -69,28 +69,28 @@ class ScalableTensor(ExprLike):
 
     @property
     def device(self) -> Device:
-        """Device of the members."""
+        """Device of the items."""
         return self._item.device
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions, one more than the members have."""
+        """Number of dimensions, one more than the items have."""
         return self._item.rank + 1
 
     @property
     def capacity(self) -> int:
-        """Number of values that fit the allocated memory."""
+        """Number of values for which memory is allocated."""
         return 0 if self._buffer is None else len(self._buffer)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._items)
 
     def __iter__(self) -> Iterator[Expr]:
-        whole_ = self.__expr__()
-        return (whole_[index] for index in range(len(self)))
+        expression = self.__expr__()
+        return (expression[index] for index in range(len(self)))
 
     def reserve(self, count: int) -> None:
-        """Allocate memory for ``count`` values in all, so that pushing them allocates nothing."""
+        """Allocate memory for ``count`` values in total, so that pushing them allocates nothing."""
         count = whole(count, "reserve")
         if self._item.device is cpu and count > self.capacity:
             buffer = np.empty((count, *self._item.shape), self._item.dtype)
@@ -99,9 +99,9 @@ class ScalableTensor(ExprLike):
             self._buffer, self._read_count = buffer, 0
 
     def push_back(self, value: Any) -> None:
-        """Add a value or an expression at the end; raises OperandError if its shape, dtype or device differs.
+        """Append a value or an expression; raise OperandError if its shape, dtype or device differs.
 
-        A value is converted to the dtype if NumPy's rule "same_kind" allows it.
+        A value is converted to the dtype if NumPy's casting rule "same_kind" allows it.
         """
         if isinstance(value, Tensor) and self._item.device is cpu and value.device is cpu:
             value = value.array
@@ -110,32 +110,32 @@ class ScalableTensor(ExprLike):
             expr = tensor(expr, self._item.dtype, device=self._item.device)
         if isinstance(expr, Expr):
             self._check(expr.type is self._item, repr(expr.type))
-            self._members.append(expr)
+            self._items.append(expr)
             self._expressions += 1
         else:
             array = np.asarray(expr)
             weak = type(expr) in (bool, int, float) and not self._item.shape
             fits = weak or self._item.dtype.kind == "V" or np.can_cast(array.dtype, self._item.dtype, "same_kind")
             self._check(array.shape == self._item.shape and fits, f"{array.dtype} of shape {array.shape}")
-            count = len(self._members)
-            if count >= self.capacity:  # beyond it where expressions were pushed, which need no memory
-                self.reserve(max(_LEAST, 2 * count))
+            count = len(self._items)
+            if count >= self.capacity:  # may exceed it, since pushed expressions need no memory
+                self.reserve(max(_MIN_CAPACITY, 2 * count))
             assert self._buffer is not None
             self._buffer[count] = converted(array, self._item.dtype)
-            self._members.append(None)
+            self._items.append(None)
         self._node = None
 
     def clear(self) -> None:
-        """Remove all members; memory that no expression reads is kept for the next ones."""
-        self._members, self._expressions, self._node = [], 0, None
-        # an expression reads the old buffer: it keeps that one, the next members get another
+        """Remove all items; memory that no expression reads is reused."""
+        self._items, self._expressions, self._node = [], 0, None
+        # Expressions keep the buffer that they read, and later items get another one.
         if self._read_count:
             self._buffer, self._read_count = None, 0
 
     def reverse(self) -> None:
-        """Reverse the order of the members, as a backward pass through time needs it."""
-        count = len(self._members)
-        self._members.reverse()
+        """Reverse the order of the items, as needed for backpropagation through time."""
+        count = len(self._items)
+        self._items.reverse()
         self._node = None
         if self._buffer is not None:
             buffer = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
@@ -145,35 +145,35 @@ class ScalableTensor(ExprLike):
 
     def __expr__(self) -> Expr:
         if self._node is None:
-            self._node = self._written()
+            self._node = self._expression()
         return self._node
 
-    def _written(self) -> Expr:
-        if not self._members:
+    def _expression(self) -> Expr:
+        if not self._items:
             raise OperandError(
                 "an empty scalable tensor as an operand",
-                rule="the list must have at least one member",
+                rule="the list must have at least one item",
                 fix="push_back(value) first",
             )
-        buffer, count = self._buffer, len(self._members)
+        buffer, count = self._buffer, len(self._items)
         if buffer is not None:
             self._read_count = count
         if not self._expressions:
             assert buffer is not None
             return tensor_of(Storage(buffer[:count]))
-        members = []
-        for index, member in enumerate(self._members):
-            if member is None:
+        items = []
+        for index, item in enumerate(self._items):
+            if item is None:
                 assert buffer is not None
-                member = tensor_of(Storage(buffer[index]))
-            members.append(member)
-        return stack(members)
+                item = tensor_of(Storage(buffer[index]))
+            items.append(item)
+        return stack(items)
 
-    def _check(self, fits: bool, member: str) -> None:
+    def _check(self, fits: bool, item: str) -> None:
         if not fits:
             raise OperandError(
-                f"push_back of {member}",
-                rule=f"all members must be {self._item}",
+                f"push_back of {item}",
+                rule=f"all items must be {self._item}",
                 fix="reshape or convert it first, or use another ScalableTensor",
             )
 

@@ -1,10 +1,10 @@
-"""Dynamic data: values whose concrete type is hidden, so that one container holds several types of one category.
+"""Dynamic data: values whose concrete type is hidden from the planner.
 
-Every expression here is dynamic already: a Python list holds any of them. What MetaNN's type adds is that the planner
-must not look inside; the operation ``Dynamic`` does that, as a node that no rule matches through.
+MetaNN uses it to store several types of one category in one container. A Python list can contain any expressions, so
+here the operation ``Dynamic`` only prevents rewrite rules from matching through its node.
 """
 
-# ruff: noqa: D102  # an operation's facets are documented once, by Operation
+# ruff: noqa: D102  # the methods of an operation are documented in Operation
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRUCTURED = {ZeroTensor: Zero, TrivialTensor: Full, BiasVector: OneHot}
 
 
 class Dynamic(Operation):
-    """Identity whose operand's type is hidden from rewrite rules (MetaNN: DynamicData)."""
+    """Identity that hides its operand from rewrite rules (MetaNN: DynamicData)."""
 
     view = True
     linear = True
@@ -48,9 +48,9 @@ class Dynamic(Operation):
 
 @named
 def make_dynamic(x: Any, category: str | None = None) -> Expr:
-    """Record ``x`` with its concrete type hidden; dynamic data is returned as it is. The value is that of ``x``.
+    """Record ``x`` with its concrete type hidden and the same value; return dynamic data unchanged.
 
-    Raises OperandError if ``x`` is not of the requested category ("matrix", say).
+    Raise OperandError if ``x`` is not of the requested category, such as "matrix".
 
     >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]), "matrix")
     >>> ex.evaluate(hidden + 1)
@@ -61,16 +61,16 @@ def make_dynamic(x: Any, category: str | None = None) -> Expr:
         raise OperandError(
             f"make_dynamic({x!r}, {category!r})",
             rule=f"the value must be of the requested category; this is a {category_of(x)}",
-            fix=f"reshape it, or ask for {category_of(x)!r}",
+            fix=f"reshape it, or request {category_of(x)!r}",
         )
     return x if isinstance(x.operation, Dynamic) else Dynamic()(x)
 
 
 def try_cast(x: Expr, kind: Any) -> Any:
-    """Return the value hidden in dynamic data if it is of a concrete type, else None (MetaNN: TryCastTo).
+    """Return the value hidden in dynamic data if it has a concrete type, else None (MetaNN: TryCastTo).
 
     ``x`` is an expression, hidden by ``make_dynamic`` or not. ``kind`` is ``ex.Tensor``, a subclass of ``ex.Data`` or
-    of ``ex.Operation``, or a structured tensor (``ex.ZeroTensor``). Raises OperandError for another kind.
+    ``ex.Operation``, or a structured tensor's constructor (``ex.ZeroTensor``). Raise OperandError for another kind.
 
     >>> hidden = ex.make_dynamic(ex.Matrix([[1.0, 2.0]]))
     >>> ex.try_cast(hidden, ex.Tensor).shape, ex.try_cast(hidden, ex.Data)
@@ -78,16 +78,16 @@ def try_cast(x: Expr, kind: Any) -> Any:
     """
     hidden = x.operands[0] if isinstance(x, Expr) and isinstance(x.operation, Dynamic) else x
     (concrete,) = as_operands((hidden,))
-    wanted = _STRUCTURED.get(kind, kind) if callable(kind) else kind
-    if isinstance(wanted, type) and issubclass(wanted, Data):
+    target = _STRUCTURED.get(kind, kind) if callable(kind) else kind
+    if isinstance(target, type) and issubclass(target, Data):
         data = getattr(concrete.operation, "data", None)
-        return data if isinstance(data, wanted) else None
-    if isinstance(wanted, type) and issubclass(wanted, Operation):
-        return concrete if isinstance(concrete.operation, wanted) else None
-    if isinstance(wanted, type) and issubclass(wanted, Expr):
-        return concrete if isinstance(concrete, wanted) else None
+        return data if isinstance(data, target) else None
+    if isinstance(target, type) and issubclass(target, Operation):
+        return concrete if isinstance(concrete.operation, target) else None
+    if isinstance(target, type) and issubclass(target, Expr):
+        return concrete if isinstance(concrete, target) else None
     raise OperandError(
         f"try_cast to {kind!r}",
-        rule="the type must be ex.Tensor, a class of ex.Data or of an operation, or a structured tensor",
-        fix="for instance ex.try_cast(x, ex.ZeroTensor)",
+        rule="the type must be ex.Tensor, a subclass of ex.Data or ex.Operation, or a structured tensor",
+        fix="ex.try_cast(x, ex.ZeroTensor)",
     )

@@ -1,6 +1,6 @@
 """Names in MetaNN, Caffe2, CDNN and InferFramework, and their counterparts in explorer.
 
-The map is data, names.toml: the pages in ``assets/`` are generated from it, and the error for an unknown name cites it.
+The mapping is in names.toml. Pages in ``assets/`` are generated from it, and errors for unknown names use it.
 """
 
 from __future__ import annotations
@@ -14,50 +14,52 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 
-class Said(NamedTuple):
-    """Counterpart without a name of its own: a text says what to use instead."""
+class Substitute(NamedTuple):
+    """Description of what to use if explorer has no counterpart with a name."""
 
     text: str
 
 
-Entry: TypeAlias = str | Said
-"""explorer's names, dotted, with commas between several; or why there is none"""
+Entry: TypeAlias = str | Substitute
+"""explorer's names, dotted and separated by commas, or a substitute"""
 _TABLES = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 PORTS: dict[str, tuple[str, str]] = {
     name: (entry["port"], entry["layer"]) for name, entry in _TABLES["MetaNN"]["Ports"].items()
 }
-"""MetaNN's ports, each with ours and a layer that has it"""
+"""MetaNN's port → explorer's port, and a layer that has it"""
 
 
 def _entry(value: str | dict[str, str]) -> Entry:
     if isinstance(value, str):
         return value
-    return Said(value["text"] if "text" in value else f"the port {value['port']!r} of ex.layers.{value['layer']}")
+    return Substitute(value["text"] if "text" in value else f"the port {value['port']!r} of ex.layers.{value['layer']}")
 
 
 SYSTEMS: dict[str, dict[str, dict[str, Entry]]] = {
     system: {title: {name: _entry(value) for name, value in rows.items()} for title, rows in sections.items()}
     for system, sections in _TABLES.items()
 }
-"""system → title of a section → their name, or several with commas between them → ours"""
+"""system → title of a section → the system's names, separated by commas → explorer's names"""
 
 
 def hint_for(name: str) -> str:
-    """Return the counterpart of another system's name as a sentence; "" for a name that none of them has."""
+    """Return a sentence with the counterpart of another system's name; "" for a name that no system has."""
     match = _entries().get(name)
     if match is None:
         return ""
     system, entry = match
-    if isinstance(entry, Said):
+    if isinstance(entry, Substitute):
         return f"{system}'s {name}: {entry.text}"
-    ours = dotted(entry)
-    same = [candidate for candidate in ours if candidate.rpartition(".")[2] == name]
-    return f"{system}'s {name} is {', '.join([f'ex.{candidate}' for candidate in same or ours])} here"
+    counterparts = dotted(entry)
+    same = [candidate for candidate in counterparts if candidate.rpartition(".")[2] == name]
+    return f"{system}'s {name} is {', '.join([f'ex.{candidate}' for candidate in same or counterparts])} here"
 
 
 def hint_among(name: str, known: Iterable[str]) -> str:
-    """Return where an absent name of a module may be: the counterpart of another system's, or names spelled nearly like
-    it; "" for private ones, which tools ask for."""
+    """Return a hint for a name that a module lacks: the counterpart of another system's name, or similar known names.
+
+    Return "" for private names, which tools look up.
+    """
     if name.startswith("_"):
         return ""
     near = difflib.get_close_matches(name, [*known], n=5)
@@ -70,8 +72,7 @@ def dotted(entry: str) -> list[str]:
 
 
 def spellings(theirs: str) -> list[str]:
-    """Return the identifiers in another system's side of an entry: "Tensor<Elem, Dim>" is Tensor, "EvalPlan::Inst"
-    Inst."""
+    """Return the identifiers in another system's names: Tensor for "Tensor<Elem, Dim>", Inst for "EvalPlan::Inst"."""
     names = re.split(r"[,:] ", re.sub(r"<[^<>]*>|\([^()]*\)", "", theirs))
     identifiers = [re.split(r"::|\.", name.strip())[-1].strip() for name in names]
     return [name for name in identifiers if re.fullmatch(r"[A-Za-z_]\w*", name)]
@@ -79,7 +80,7 @@ def spellings(theirs: str) -> list[str]:
 
 @cache
 def _entries() -> dict[str, tuple[str, Entry]]:
-    """Return every identifier with the first system that has it and its entry."""
+    """Return a mapping from identifiers to the first system that has them, and its entry."""
     matches: dict[str, tuple[str, Entry]] = {}
     for system, sections in SYSTEMS.items():
         for entries in sections.values():

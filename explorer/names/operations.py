@@ -1,7 +1,7 @@
-"""Names of elementwise operations in the formats that have the same function: one row for each operation of explorer.
+"""Names of explorer's elementwise operations in file formats.
 
-Readers and writers of files take their simple types from here; a name that is "" is missing there, or means something
-else. torch's names are those of PNNX's expressions and of ``aten``.
+File readers and writers use these tables for their simple operator types. A name is "" if the format has no such
+operation, or uses the name for a different one. PyTorch's names occur in PNNX's expressions and in ``aten``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Names(NamedTuple):
-    """Names of one operation in other systems."""
+    """Names of an operation in file formats."""
 
     onnx: str = ""
     tflite: str = ""
@@ -78,5 +78,5 @@ BINARY: Mapping[str, Names] = {
 
 
 def names_in(format: str, rows: Mapping[str, Names]) -> dict[str, str]:
-    """Return the operation of each name that a format has, by that name."""
+    """Return a mapping from a format's names to operations."""
     return {name: operation for operation, names in rows.items() if (name := getattr(names, format))}

@@ -164,7 +164,7 @@ def test_an_incomplete_data_type_is_told() -> None:
         def evaluate(self) -> Any:
             return self.diagonal
 
-    with pytest.raises(ex.RunError, match=r"gave an array of shape \(3,\)"):
+    with pytest.raises(ex.RunError, match=r"returned an array of shape \(3,\)"):
         ex.evaluate(Wrong([1, 2, 3]))
 
 
@@ -238,7 +238,7 @@ def test_a_scalable_tensor_grows() -> None:
     assert handle.data().shape == (3, 2)
     assert len(grown) == 0
     for wrong in ([1, 2, 3], ex.tensor(np.ones(2, np.float32)) + 1, [1j, 2]):
-        with pytest.raises(ex.OperandError, match="all members must be 2 float64"):
+        with pytest.raises(ex.OperandError, match="all items must be 2 float64"):
             grown.push_back(wrong)
 
 

@@ -48,7 +48,7 @@ def test_whether_the_first_row_is_a_header_can_be_said(tmp_path: Path) -> None:
         ("1\n2.5\n", {"dtype": np.int64}, "line 2: the cell '2.5'"),
         ("a,b\n", {}, "no row of numbers"),
         ("", {}, "no row of numbers"),
-        ("1", {"dtype": str}, "of real numbers"),
+        ("1", {"dtype": str}, "a real dtype"),
         ("1", {"delimiter": ""}, "the delimiter one character"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import explorer as ex
-from explorer.data.image import PIXELS, decode
+from explorer.data.image import MAX_PIXELS, decode
 
 Array = np.ndarray[Any, Any]
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -139,7 +139,7 @@ def claiming(width: int, height: int) -> bytes:
 def test_a_picture_that_claims_to_be_huge_is_refused(tmp_path: Path, side: int) -> None:
     """A small file that claims millions of pixels too many is refused by name, and nothing is decoded."""
     (tmp_path / "bomb.png").write_bytes(claiming(side, side))
-    with pytest.raises(ex.FileError, match=rf"bomb\.png.*(\n.*)*at most {PIXELS:,} pixels"):
+    with pytest.raises(ex.FileError, match=rf"bomb\.png.*(\n.*)*at most {MAX_PIXELS:,} pixels"):
         ex.load_image(tmp_path / "bomb.png")
 
 
@@ -159,7 +159,7 @@ def test_broken_files_are_told_by_name(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         with pytest.raises(ex.FileError, match=name):
             decode(tmp_path / name)
-    with pytest.raises(ex.FileError, match=r"absent\.png: the picture cannot be read: No such file"):
+    with pytest.raises(ex.FileError, match=r"absent\.png: the image cannot be read: No such file"):
         decode(tmp_path / "absent.png")
     Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "float.tiff")
     with pytest.raises(ex.FileError, match="pixels of mode F"):
@@ -192,13 +192,13 @@ def test_damaged_pictures_end_in_one_kind_of_error(tmp_path: Path, seed: int) ->
         ({"preset": "imagnet"}, "unknown preset 'imagnet'\n  rule: known: imagenet"),
         ({"layout": "NWHC"}, "unknown layout"),
         ({"resample": "linear"}, "unknown resample"),
-        ({"channels": 4}, "a picture of 4 channels"),
-        ({"channels": 1}, "mean (0.485, 0.456, 0.406) for pictures of 1 channels"),
-        ({"std": [0.0]}, "a standard deviation must be above 0"),
+        ({"channels": 4}, "an image of 4 channels"),
+        ({"channels": 1}, "mean (0.485, 0.456, 0.406) for images of 1 channel"),
+        ({"std": [0.0]}, "standard deviations must be above 0"),
         ({"mean": [float("nan")]}, "mean (nan,)"),
-        ({"dtype": np.uint8}, "a picture as uint8"),
-        ({"preset": "none", "dtype": np.int8}, "a picture as int8"),
-        ({"crop": 0.0}, "a crop above 0"),
+        ({"dtype": np.uint8}, "an image as uint8"),
+        ({"preset": "none", "dtype": np.int8}, "an image as int8"),
+        ({"crop": 0.0}, "crop must be in"),
         ({"size": 0}, "height 0"),
     ],
 )
@@ -206,5 +206,5 @@ def test_wrong_arguments_are_refused_before_anything_is_read(changes: dict[str, 
     with pytest.raises(ex.ExplorerError) as caught:
         ex.load_image("absent.png", **changes)
     assert said in str(caught.value)
-    with pytest.raises(ex.OperandError, match="0 pictures"):
+    with pytest.raises(ex.OperandError, match="0 images"):
         ex.load_image([])

@@ -9,7 +9,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Array
-from explorer.data.image import CROP, ENDINGS, LAYOUTS, PRESETS, RESAMPLES, load_image
+from explorer.data.image import CROP, EXTENSIONS, LAYOUTS, PRESETS, RESAMPLES, load_image
 from explorer.net import Net
 from explorer.net.definition.declared_types import noted_dtype, shape_text
 
@@ -21,14 +21,14 @@ _DEFAULTS: dict[str, Any] = {
 
 def is_picture(text: str) -> bool:
     """Whether an input is a picture, by its ending."""
-    return text.lower().endswith(ENDINGS)
+    return text.lower().endswith(EXTENSIONS)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of the conversion from pictures to arrays."""
     group = parser.add_argument_group(
         "pictures",
-        f"An input is a picture where it ends with {', '.join(ENDINGS[:5])}, …; "
+        f"An input is a picture where it ends with {', '.join(EXTENSIONS[:5])}, …; "
         "height, width, channels and dtype are the net's.",
     )
     group.add_argument("--size", metavar="HxW", type=_size, help="height and width, where the net leaves them open")

@@ -122,7 +122,7 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([MODEL, "--input", THREE], "pictures of 1 channels\n  rule: there must be one number for all channels"),
+        ([MODEL, "--input", THREE], "images of 1 channel\n  rule: there must be one number for all channels"),
         (
             [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "two.txt", "--top", "5"],
             "two.txt: 2 labels for the 10 classes",
@@ -134,12 +134,12 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
             "none.txt: the labels cannot be read: No such",
         ),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", THREE, "--top", "5"], "labels cannot be read"),
-        ([MODEL, "--input", "none.png", *AS_DIGITS], "none.png: the picture cannot be read: No such file"),
-        ([MODEL, "--input", "text.png", *AS_DIGITS], "text.png: this is no picture"),
+        ([MODEL, "--input", "none.png", *AS_DIGITS], "none.png: the image cannot be read: No such file"),
+        ([MODEL, "--input", "text.png", *AS_DIGITS], "text.png: the file is not an image"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--size", "9"], "pictures of 9 × 9 for the input '0' (?, 1, 8, 8)"),
         ([MODEL, "--input", THREE, "--input", "in.npy"], "in.npy\n  rule: inputs must be all pictures or all arrays"),
         (["open.param", "--input", THREE], "pictures of no given size"),
-        (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "a crop above 0"),
+        (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "crop must be in"),
         (["flat.param", "--input", THREE, *AS_DIGITS], "one input with 4 axes; this one takes 'x' (?, 3)"),
         (["two.param", "--input", THREE, *AS_DIGITS], "this one takes 'x' (?, 3, 8, 8) and 1 more"),
     ],

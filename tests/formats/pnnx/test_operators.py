@@ -208,7 +208,7 @@ def test_padding_that_keeps_the_size() -> None:
             r"operator 'op' \(nn.Conv2d\): padding_mode='mirror'",
         ),
         ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {"weight": x}, "one number, or 2"),
-        ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {}, "the input 'weight' is missing; given: 1 operand"),
+        ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {}, "the input 'weight' is missing; given: 1 unnamed operand"),
         (
             "nn.Conv2d",
             {"kernel_size": 1, "bias": False},
@@ -221,7 +221,7 @@ def test_padding_that_keeps_the_size() -> None:
         ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*an integer"),
         ("F.softmax", {"dim": 9}, {}, "axis 9"),
         ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": 2}, {}, "return_indices=2"),
-        ("torch.matmul", {}, {}, "the input 'mat2' or 'other' is missing; given: 1 operand"),
+        ("torch.matmul", {}, {}, "the input 'mat2' or 'other' is missing; given: 1 unnamed operand"),
     ],
 )
 def test_what_an_operator_refuses_names_it(
