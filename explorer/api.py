@@ -62,7 +62,7 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
         check_type(options["source"], "source", bool, "True or False", "source=False")
     for name, example in (("height", 560), ("position", 0), ("depth", 1)):
         if name in options:
-            check_type(options[name], name, int, "a whole number", f"{name}={example}")
+            check_type(options[name], name, int, "an integer", f"{name}={example}")
 
 
 @named_methods

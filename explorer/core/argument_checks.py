@@ -144,12 +144,12 @@ def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: 
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
-def check_whole(value: Any, argument: str, fix: str, least: int | None = None) -> int:
+def check_integer(value: Any, argument: str, fix: str, least: int | None = None) -> int:
     """Return a Python or NumPy integer as an int; raises OperandError for anything else, including True."""
-    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-    if not is_whole or (least is not None and value < least):
+    is_integer = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if not is_integer or (least is not None and value < least):
         bound = "" if least is None else f" of {least} or more"
-        raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be a whole number{bound}", fix=fix)
+        raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be an integer{bound}", fix=fix)
     return int(value)
 
 

@@ -157,7 +157,7 @@ def whole_number(value: int, what: str) -> int:
     if not -(2**63) <= value < 2**64:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",
-            rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1",
+            rule="an integer must be in −2⁶³ … 2⁶⁴ − 1",
             fix="a float: float(n)",
         )
     return value

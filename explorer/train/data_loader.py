@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole, named_methods
+from explorer.core.argument_checks import check_integer, check_type, named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.types.tensor_type import Array
 from explorer.record.dimension_names import shape_text
@@ -104,8 +104,8 @@ class DataLoader:
                 rule="a dataset must have __len__, get(index) and free(sample)",
                 fix="DataLoader(ex.train.ArrayDataset(images, labels))",
             )
-        batch_size = check_whole(batch_size, "batch_size", "batch_size=32")
-        seed = check_whole(seed, "seed", "seed=0")
+        batch_size = check_integer(batch_size, "batch_size", "batch_size=32")
+        seed = check_integer(seed, "seed", "seed=0")
         check_type(shuffle, "shuffle", bool, "True or False", "shuffle=True")
         check_type(drop_last, "drop_last", bool, "True or False", "drop_last=True")
         if batch_size < 1 or seed < 0:
@@ -169,7 +169,7 @@ class DataLoader:
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
             raise OperandError(
                 f"a loader's position of epoch {epoch!r}, batch {batch!r}",
-                rule=f"both must be whole numbers of 0 or more, and an epoch has {counted_text(len(self), 'batch')}",
+                rule=f"both must be integers of 0 or more, and an epoch has {counted_text(len(self), 'batch')}",
                 fix="loader.load_state(other.state())",
             )
 

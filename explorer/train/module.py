@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_name, check_type, check_whole, named_methods, takes
+from explorer.core.argument_checks import check_integer, check_name, check_type, named_methods, takes
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Parameter as ParameterOperation
@@ -517,7 +517,7 @@ class Module:
         if output.dtype != self.dtype:
             raise OperandError(
                 f"the module {self.name!r}, of {self.dtype}, whose output is {output.type}",
-                rule="the output must have the module's dtype; inputs of whole numbers are not converted",
+                rule="the output must have the module's dtype; integer inputs are not converted",
                 fix=f"pass x.astype('{self.dtype}')",
             )
 
@@ -681,9 +681,9 @@ class Module:
                 rule="a loader must be iterable, and give batches",
                 fix="module.fit(ex.train.DataLoader(ex.train.ArrayDataset(images, labels)))",
             )
-        epochs, every = check_whole(epochs, "epochs", "epochs=1", 0), check_whole(every, "every", "every=1", 1)
+        epochs, every = check_integer(epochs, "epochs", "epochs=1", 0), check_integer(every, "every", "every=1", 1)
         if every_batches is not None:
-            every_batches = check_whole(every_batches, "every_batches", "every_batches=100", 1)
+            every_batches = check_integer(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
             # Checked now, not after an epoch that may take an hour.
             hooks.check_training_file(checkpoint)

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole
+from explorer.core.argument_checks import check_integer, check_type
 from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
@@ -117,7 +117,7 @@ def parallelize(
                 fix="train this module here, or normalize each sample: module.add_node(ex.layer_norm)",
             )
     if shards is not None:
-        shards = check_whole(shards, "shards", "shards=4", 1)
+        shards = check_integer(shards, "shards", "shards=4", 1)
     owned = not isinstance(workers, Workers)
     held = workers if isinstance(workers, Workers) else Workers(workers, **settings)
     return Parallel(module, held, shards or len(held), owned)

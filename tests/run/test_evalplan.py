@@ -574,8 +574,8 @@ def test_wrong_arguments_are_refused_before_anything_is_planned(options: dict[st
         (lambda x: ex.explore(x, width=3), "known: .*height"),
         (lambda x: ex.explore(x, theme=3), "theme must be one of the names"),
         (lambda x: ex.explore(x, theme="drak"), "known: dark"),
-        (lambda x: ex.explore(x, height="tall"), "height must be a whole number"),
-        (lambda x: ex.explore(x, position=None), "position must be a whole number"),
+        (lambda x: ex.explore(x, height="tall"), "height must be an integer"),
+        (lambda x: ex.explore(x, position=None), "position must be an integer"),
     ],
 )
 def test_wrong_arguments_of_plans_and_views_are_refused(call: Callable[[Any], object], rule: str) -> None:

@@ -197,7 +197,7 @@ def test_closed_workers_are_refused() -> None:
 
 def test_what_cannot_be_parallelized_is_refused() -> None:
     for wrong in (0, True, 1.5):
-        with refused(ex.OperandError, "shards must be a whole number of 1 or more"):
+        with refused(ex.OperandError, "shards must be an integer of 1 or more"):
             ex.parallelize(built(), 2, shards=wrong)  # type: ignore[arg-type]
     with refused(ex.StateError, "not attached"):
         ex.parallelize(T.Module("empty"), 2)

@@ -99,7 +99,7 @@ def test_options_of_a_loss_are_checked_and_shown() -> None:
         with pytest.raises(ex.OperandError, match="smoothing must be a share"):
             T.CrossEntropy(wrong)  # type: ignore[arg-type]
     for wrong in (1.5, True, np.True_, "none"):
-        with pytest.raises(ex.OperandError, match="ignored must be a whole number"):
+        with pytest.raises(ex.OperandError, match="ignored must be an integer"):
             T.CrossEntropy(ignored=wrong)  # type: ignore[arg-type]
     with pytest.raises(ex.UnknownNameError, match="smoothing"):
         T.CrossEntropy(label_smoothing=0.1)  # type: ignore[call-arg]

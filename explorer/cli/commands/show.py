@@ -73,7 +73,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def depth(text: str) -> int:
     """Parse a depth of boxes; argparse prints its error."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r}: a depth must be a whole number from 0, such as 1")
+        raise argparse.ArgumentTypeError(f"{text!r}: a depth must be an integer of 0 or more, such as 1")
     return int(text)
 
 

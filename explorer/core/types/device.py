@@ -173,7 +173,7 @@ class Device:
         Custom kernels may use it. Operations such as ``ex.random_normal`` do not, because they draw the same numbers on
         every device.
         """
-        check_type(seed, "seed", int, "a whole number", "seed=0")
+        check_type(seed, "seed", int, "an integer", "seed=0")
         if seed < 0:
             raise OperandError(f"seed={seed}", rule="seed must be 0 or more", fix="seed=0")
         return np.random.Generator(np.random.Philox(seed))
@@ -264,7 +264,7 @@ class Cuda(Device):
 
     def rng(self, seed: int) -> Any:
         """Return CuPy's generator, which draws on the GPU."""
-        check_type(seed, "seed", int, "a whole number", "seed=0")
+        check_type(seed, "seed", int, "an integer", "seed=0")
         with self.switch_to_device():
             return self._cupy.random.Generator(self._cupy.random.Philox4x3210(seed))
 

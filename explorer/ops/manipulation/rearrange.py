@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.argument_checks import check_whole
+from explorer.core.argument_checks import check_integer
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_constant
@@ -272,4 +272,4 @@ def channel_shuffle(x: Any, groups: int) -> Expr:
 
 def _factor(x: Expr, factor: int, operation: str) -> int:
     check_axes(operation, "N, C, H, W", x=x)
-    return check_whole(factor, "factor", "factor=2", 1)
+    return check_integer(factor, "factor", "factor=2", 1)

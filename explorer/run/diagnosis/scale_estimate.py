@@ -100,7 +100,7 @@ def scale_estimate(
     """Estimate a plan on workers; see ``EvalPlan.estimate``."""
     if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST:
         raise OperandError(
-            f"estimate(workers={workers!r})", rule=f"workers must be a whole number from 1 to {MOST:,}", fix="workers=4"
+            f"estimate(workers={workers!r})", rule=f"workers must be an integer from 1 to {MOST:,}", fix="workers=4"
         )
     _check_number("bandwidth", bandwidth, "MB/s above 0", bandwidth_is_legal(bandwidth), "bandwidth=1000")
     for name, value in (("latency", latency), ("overhead", overhead)):

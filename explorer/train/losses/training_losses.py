@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.argument_checks import check_type, check_whole, named_methods
+from explorer.core.argument_checks import check_integer, check_type, named_methods
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
@@ -126,7 +126,7 @@ class CrossEntropy(ClassLoss):
                 fix="CrossEntropy(smoothing=0.1)",
             )
         self.smoothing: float = number
-        self.ignored = None if ignored is None else check_whole(ignored, "ignored", "CrossEntropy(ignored=-100)")
+        self.ignored = None if ignored is None else check_integer(ignored, "ignored", "CrossEntropy(ignored=-100)")
 
     def record(self, output: Expr, label: Expr) -> Expr:
         """Record the loss for labels that are probabilities; their mean is divided by the number of samples."""

@@ -137,7 +137,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
             fix=f"ex.register_executor({name!r}, function)",
         )
     if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
-        raise OperandError(f"lanes={lanes!r}", rule="lanes must be a whole number of at least 1", fix="lanes=1")
+        raise OperandError(f"lanes={lanes!r}", rule="lanes must be an integer of 1 or more", fix="lanes=1")
     EXECUTORS.register(name, RegisteredExecutor(functools.partial(_run_checked, name, run), lanes), replace=replace)
 
 
