@@ -1,7 +1,7 @@
-"""Operations: the functions that record a node each, or a few, as ``ex.tanh`` does; the same names are in ``ex``.
+"""Operations: functions that record one or a few nodes, such as ``ex.tanh``. The same names are in ``ex``.
 
-``help(ex.ops.tanh)`` shows the formula, shapes, dtypes, gradient and an example of one. A star import brings nothing:
-``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
+``help(ex.ops.tanh)`` shows an operation's formula, shapes, dtypes, gradient and an example. A star import imports
+nothing, because ``all``, ``any``, ``max``, ``min`` and ``sum`` would hide Python's own.
 """
 
 import inspect
@@ -15,19 +15,19 @@ from explorer.ops.catalogue import functions as _functions  # registers every fa
 from explorer.ops.catalogue.help_pages import document as _document
 
 if TYPE_CHECKING:
-    # type checkers alone read these names: one for each registered operation
+    # only type checkers read these names
     from explorer.ops.catalogue.functions import *  # noqa: F403  # one name for each operation
 
 __all__: list[str] = []
 
 
 def _kinds() -> dict[str, list[str]]:
-    """Names of the operations by the heading of their room."""
+    """Return the operations' names, grouped by the first line of their package's docstring."""
     kinds: dict[str, list[str]] = {}
     for name in __dir__():
         module = _registry.functions[name].__module__
-        room = ".".join(module.split(".")[:3])
-        heading = (sys.modules[room].__doc__ or "").strip().splitlines()[0].rstrip(".")
+        package = ".".join(module.split(".")[:3])
+        heading = (sys.modules[package].__doc__ or "").strip().splitlines()[0].rstrip(".")
         kinds.setdefault(heading, []).append(name)
     return kinds
 
@@ -40,18 +40,20 @@ def _listing() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """The recording function of an operation, those that users declare among them."""
+    """Return an operation's recording function; user-defined operations are included."""
     if name in _registry.functions:
         return _registry.functions[name]
     raise AttributeError(f"module 'explorer.ops' has no operation {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
-    """Names of all operations; what makes tensors, data and gradients is registered with them, and is none."""
-    apart = ("explorer.core.", "explorer.data.", "explorer.gradients.", "explorer.ops.creation.")
-    return sorted([name for name, function in _registry.functions.items() if not function.__module__.startswith(apart)])
+    """Return the names of all operations, without the other registered functions, such as ``tensor`` and ``grad``."""
+    excluded = ("explorer.core.", "explorer.data.", "explorer.gradients.", "explorer.ops.creation.")
+    return sorted(
+        [name for name, function in _registry.functions.items() if not function.__module__.startswith(excluded)]
+    )
 
 
 __doc__ = f"{__doc__}\n{_listing()}\n"
 _document([function for function in vars(_functions).values() if inspect.isfunction(function)])
-_number_from(1000)  # pages of help record examples: the numbers that users see do not depend on how many
+_number_from(1000)  # the help pages above record examples; node numbers shown to users must not depend on their count

@@ -1,4 +1,4 @@
-"""Accumulation of elements along axes: the combining operation, and the dtype of partial results."""
+"""Accumulation of elements along axes: the combining operation and the dtype of partial results."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def _floating(value: Any) -> np.dtype[Any] | None:
 
 
 class AccumulationPolicy(PolicyClass):
-    """Policies of how a reduction or a matrix product combines elements.
+    """Policies that set how a reduction or matrix product combines elements.
 
-    ``by``: the operation that replaces a sum's addition. ``dtype``: the least dtype of partial results; the result is
-    converted to its own. None is the result's dtype, or float32 for narrower ones, whose sums would overflow.
+    ``by`` is the operation that replaces a sum's addition. ``dtype`` is the minimum dtype of partial results; the
+    result is converted back to its own dtype. None means the result's dtype, or float32 for narrower dtypes, whose sums
+    would overflow.
 
     >>> x = ex.tensor([2.0, 3.0, 4.0])
     >>> float(ex.sum(x, policies=[ex.PAccumulateByProduct]))
@@ -45,8 +46,8 @@ class AccumulationPolicy(PolicyClass):
 PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), AccumulationPolicy.by("product")
 
 
-def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named as the policies are
-    """Return the policy to accumulate in this floating dtype, or in the result's if that is wider.
+def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policies
+    """Return the policy to accumulate in this floating dtype, or in the result's dtype if that is wider.
 
     >>> ex.PAccumulateIn("float64")
     AccumulationPolicy.dtype = float64
@@ -55,10 +56,10 @@ def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named as the policies 
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Decorate a function composed of operations: operands of half precision are computed in float32.
+    """Decorate a function composed of operations so that half-precision operands are computed in float32.
 
-    Its result is rounded once, to the operands' dtype. Sums of their own would be rounded one by one, and squares of
-    float16 beyond 256 overflow.
+    Only the final result is rounded to the operands' dtype. Without this, each operation would round its result, and
+    squares of float16 numbers beyond 256 would overflow.
     """
 
     @functools.wraps(function)
@@ -86,12 +87,12 @@ def _widened(value: Any) -> Any:
 
 
 def accumulating(operation: Operation, policies: Policies) -> Operation:
-    """Return an operation that accumulates in the dtype of the policies; itself if they set none."""
+    """Return an operation that accumulates in the dtype set by the policies, or the operation itself if none is set."""
     dtype = policies.select(AccumulationPolicy).dtype
     if dtype is None:
         return operation
     accumulated: Any = registry.operations.find(
         "accumulated_in"
-    )  # by name: its module imports the operations that it wraps
+    )  # looked up by name, because its module imports the operations that it wraps
     accumulating_operation: Operation = accumulated(operation, dtype)
     return accumulating_operation

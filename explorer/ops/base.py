@@ -1,10 +1,10 @@
-"""Base classes of operations: elementwise ones over broadcast operands, and alignment of batched operands.
+"""Base classes of elementwise operations with broadcasting, and helpers that align batched operands.
 
-A family subclasses ``Elementwise`` or ``Ufunc`` and inherits type inference, batching and cost; only the kernel and the
-gradient remain to be written.
+Subclasses of ``Elementwise`` and ``Ufunc`` inherit type inference, batching and cost; they define only the kernel and
+the gradient.
 
-Operations differ in what a plan may do with them, so the bases are few and state facts only: an elementwise operation
-can join a fused kernel and works on any tile; a ufunc can also write over its operand. Operations that move or combine
+The base classes are few because they state only what a plan may do with an operation. An elementwise operation can join
+a fused kernel and run on any tile. A ufunc can also write its result over its operand. Operations that move or combine
 elements derive from ``Movement`` (manipulation/reshape.py) and ``Reduction`` (reduction/reduce.py).
 """
 
@@ -24,14 +24,14 @@ from explorer.core.types.custom_dtypes import is_floating
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, whole
 
 EXPENSIVE = 10
-"""flops of one transcendental function, about what it costs in additions: plans weigh work by such figures"""
+"""flops of one transcendental function, about its cost in additions; plans use such estimates to balance work"""
 
 
 @named_methods
 class Elementwise(Operation, abstract=True):
     """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
 
-    The gradient may have the result's shape: the backward pass sums the broadcast axes.
+    The gradient may have the result's shape, because the backward pass sums over broadcast axes.
 
     >>> class Cube(ex.Elementwise):
     ...     "x³."
@@ -55,19 +55,19 @@ class Elementwise(Operation, abstract=True):
         if shape is None:
             raise self.refuse(
                 types,
-                "sizes must be equal, or one of them 1, with shapes aligned at their last axes",
-                "insert axes of size 1 with .reshape(…) so that equal sizes meet",
+                "sizes must be equal or 1, with shapes aligned at their last axes",
+                "insert axes of size 1 with .reshape(…) so that equal sizes are aligned",
             )
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        """Return the dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass overrides it."""
+        """Return the result's dtype: by default the promoted dtype of the operands, as in NumPy."""
         return np.result_type(*dtypes)
 
     def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
-        """Return the error for operands of dtypes that the operation is not defined for."""
+        """Return the error for operand dtypes that the operation does not support."""
         names = ", ".join([dtype.name for dtype in dtypes])
-        return OperandError(f"{self.label} of elements of dtype {names}", rule=rule, fix=fix)
+        return OperandError(f"{self.label} of dtype {names}", rule=rule, fix=fix)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return self(*align(batched, operands))
@@ -90,39 +90,43 @@ class Ufunc(Elementwise, abstract=True):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         try:
-            # NumPy's own table of loops, without a call on arrays: None stands for the result
+            # looks up NumPy's loops without calling one; None represents the result
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
         except TypeError:
             raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
 
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
-        """Convert operands to expressions; ints beyond the other operand's dtype are accepted if the ufunc computes
-        wider."""
+        """Convert operands to expressions.
+
+        An int outside the range of the other operand's dtype is accepted if the ufunc computes in a wider dtype.
+        """
         try:
             return as_operands(values)
-        except OperandError as refusal:
-            # resolve_dtypes takes the class int for a weak Python number, as operators of arrays do
+        except OperandError as error:
+            # resolve_dtypes treats the class int as a weak Python number, as array operators do
             dtypes = [type(value) if type(value) is int else getattr(value, "dtype", None) for value in values]
             if len(values) != 2 or int not in dtypes or None in dtypes:
                 raise
-            place = dtypes.index(int)
-            if getattr(dtypes[1 - place], "kind", "") not in ("i", "u"):
+            index = dtypes.index(int)
+            if getattr(dtypes[1 - index], "kind", "") not in ("i", "u"):
                 raise
-            number = self.beyond(values[place], self.ufunc.resolve_dtypes((*dtypes, None))[place])
+            number = self.beyond(values[index], self.ufunc.resolve_dtypes((*dtypes, None))[index])
             if number is None:
-                raise refusal from None
-            return as_operands(tuple([number if i == place else value for i, value in enumerate(values)]))
+                raise error from None
+            return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """Return an int beyond the other operand's dtype in the dtype that the ufunc computes in; None if there is
-        none."""
+        """Return an int that exceeds the other operand's dtype, converted to the dtype in which the ufunc computes.
+
+        Return None if the ufunc computes in integers, or if the int exceeds that dtype too.
+        """
         if computed.kind in "iu":
             return None
         try:
             with np.errstate(over="ignore"):
-                taken: np.generic = computed.type(number)
-                return taken
-        except OverflowError:  # beyond floating numbers too, as in NumPy
+                converted: np.generic = computed.type(number)
+                return converted
+        except OverflowError:  # exceeds floating dtypes too, as in NumPy
             return None
 
     def kernel(self, out: Any, *operands: Array) -> Array:
@@ -136,68 +140,68 @@ class Ufunc(Elementwise, abstract=True):
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the floating dtype of a real function's result for a dtype; raises OperandError for complex ones."""
+    """Return the floating dtype of a real function's result; raise OperandError for a complex operand dtype."""
     if dtype.kind == "c":
         raise OperandError(
-            f"a function of real numbers of {dtype}",
+            f"a real function of dtype {dtype}",
             rule="the operands must be real numbers",
-            fix="ex.absolute(x) takes the sizes of complex numbers",
+            fix="ex.absolute(x) gives the magnitudes of complex numbers",
         )
     return dtype if is_floating(dtype) else np.exp.resolve_dtypes((dtype, None))[-1]
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
-    """Insert axes of size 1 after the batch axis, so that the operands' own axes are aligned when broadcast."""
-    # broadcasting aligns the last axes, where a batch axis would meet an operand's own first axis
-    own = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
-    rank = max(own)
+    """Insert axes of size 1 after the batch axis, so that broadcasting aligns the operands' other axes."""
+    # broadcasting aligns the last axes, so a batch axis could be aligned with another operand's first axis
+    own_ranks = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
+    rank = max(own_ranks)
     aligned = []
-    for node, is_batched, own_rank in zip(operands, batched, own, strict=True):
+    for node, is_batched, own_rank in zip(operands, batched, own_ranks, strict=True):
         if is_batched and own_rank < rank:
             node = reshape(node, (node.shape[0], *[1] * (rank - own_rank), *node.shape[1:]))
         aligned.append(node)
     return aligned
 
 
-# What operations are made of asks for no work where there is none. The public functions of these names record what was
-# written, and the plan tells that it has nothing to do.
+# Operations use the following functions, which record nothing if there is nothing to do. The public functions with the
+# same names always record a node, and the plan reports that it does nothing.
 
 
 def reshape(x: Expr, shape: Shape) -> Expr:
-    """Record ``x`` in another shape; return ``x`` if it has that shape."""
+    """Record a reshape of ``x``; return ``x`` if it already has the shape."""
     result: Expr = x if x.shape == shape else function("reshape")(x, shape)
     return result
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """Record ``x`` broadcast to a shape; return ``x`` if it has that shape."""
+    """Record ``x`` broadcast to a shape; return ``x`` if it already has the shape."""
     result: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
     return result
 
 
 def cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
-    """Record ``x`` converted to a dtype; return ``x`` if it has that dtype."""
+    """Record ``x`` converted to a dtype; return ``x`` if it already has the dtype."""
     result: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
     return result
 
 
 def sum_to(x: Expr, shape: Shape) -> Expr:
-    """Sum ``x`` over the axes that broadcasting ``shape`` to x.shape repeats."""
+    """Sum ``x`` over the axes along which broadcasting from ``shape`` to x.shape repeats elements."""
     if x.shape == shape:
         return x
     extra = x.ndim - len(shape)
     if extra < 0 or broadcast_shapes(x.shape, shape) != x.shape:
         raise OperandError(
             f"a gradient of shape {x.shape} for an operand of shape {shape}",
-            rule="an elementwise gradient must have the result's shape, or one that the operand's broadcasts to",
-            fix="check the gradient() of the operation",
+            rule="an elementwise gradient must have the result's shape, or one to which the operand broadcasts",
+            fix="check the operation's gradient() method",
         )
     axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))
     return reshape(function("sum")(x, axis=axes), shape)
 
 
 def check_axes(function: str, axes: str, **operands: Expr) -> None:
-    """Raise OperandError, which names the first one, unless operands have the axes "N, C, H, W", say."""
+    """Raise OperandError for the first operand whose number of axes differs from ``axes``, such as "N, C, H, W"."""
     count = axes.count(",") + 1
     for name, operand in operands.items():
         if operand.ndim != count:
@@ -209,12 +213,12 @@ def check_axes(function: str, axes: str, **operands: Expr) -> None:
 
 
 def check_groups(function: str, x: Expr, groups: Any) -> int:
-    """Return a number of groups as an int; raises OperandError unless it divides the channels of x (N, C, …)."""
+    """Return the number of groups as an int; raise OperandError unless it divides the channels of x (N, C, …)."""
     count = whole(groups, f"{function}: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
         raise OperandError(
             f"{function}: {count} groups of {x.type}",
-            rule="the number of channels, axis 1, must be divisible by the groups",
+            rule="the number of channels, axis 1, must be divisible by the number of groups",
             fix="a number of groups that divides the channels; x[None] adds the axis N",
         )
     return count

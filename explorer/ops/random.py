@@ -1,6 +1,6 @@
-"""Random numbers: pure functions of a seed and a counter, so that equal draws are one value, whatever runs first.
+"""Random numbers as pure functions of a seed and a counter: a draw does not depend on execution order.
 
-Source of the generator: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011 (NumPy's Philox).
+Generator: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011 (NumPy's Philox).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FLOAT32 = np.dtype("float32")
 
 
 class RandomUniform(Operation):
-    """Numbers drawn evenly from ``low`` (included) to ``high`` (excluded), by a seed and a counter."""
+    """Uniformly distributed numbers in [low, high) for a seed and a counter."""
 
     name = "random_uniform"
     shape: Shape
@@ -48,7 +48,7 @@ class RandomUniform(Operation):
 
 
 class RandomNormal(Operation):
-    """Numbers of a normal distribution, by a seed and a counter."""
+    """Normally distributed numbers for a seed and a counter."""
 
     name = "random_normal"
     shape: Shape
@@ -74,28 +74,27 @@ class RandomNormal(Operation):
 
 
 class RandomUniformAt(Operation):
-    """Numbers drawn evenly from 0 (included) to 1 (excluded), by a seed and counters that are computed: in a loop of
-    training, the number of the step."""
+    """Uniformly distributed numbers in [0, 1) for a seed and computed counters, such as the step in a training loop."""
 
     name = "random_uniform_at"
     shape: Shape
     seed: int = 0
     stream: int = 0
     dtype: np.dtype[Any] = _FLOAT32
-    nondifferentiable = "counters are whole numbers"
+    nondifferentiable = "counters are integers"
     examples = (Example(integers(), shape=(2, 3)), Example(integers(2), shape=(3,)))
 
     def infer(self, counter: TensorType) -> TensorType:
         if counter.dtype.kind not in "iu":
-            raise self.refuse((counter,), "counters must be whole numbers", "counter.astype('int64')")
+            raise self.refuse((counter,), "counters must be integers", "counter.astype('int64')")
         return TensorType((*counter.shape, *self.shape), self.dtype)
 
     def kernel(self, out: Array, counter: Array) -> Array:
         for index in np.ndindex(counter.shape):
             step = int(counter[index]) & (1 << 64) - 1
-            # Each step of each stream has 2¹²⁸ numbers to itself, as each counter of the draws above.
+            # Each step of each stream has its own range of 2¹²⁸ numbers, like each counter of the draws above.
             draws = np.random.Philox(key=self.seed, counter=[0, 0, step, self.stream])
-            # The numbers are NumPy's on every device, which gets a copy.
+            # NumPy generates the numbers for every device, which receives a copy.
             out[index] = np.asarray(np.random.Generator(draws).random(self.shape), like=out)
         return out
 
@@ -108,7 +107,7 @@ class RandomUniformAt(Operation):
 
 
 def _generator(seed: int, counter: int) -> np.random.Generator:
-    # The counter's upper half: each draw has 2¹²⁸ numbers to itself.
+    # The counter fills the upper half, so that each draw has its own range of 2¹²⁸ numbers.
     return np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, counter & (1 << 64) - 1, counter >> 64]))
 
 
@@ -116,15 +115,15 @@ def _generator(seed: int, counter: int) -> np.random.Generator:
 def random_uniform(
     shape: Any, low: float = 0.0, high: float = 1.0, *, seed: int = 0, counter: int = 0, dtype: Any = "float32"
 ) -> Expr:
-    """Draw numbers evenly from ``low`` (included) to ``high`` (excluded): the same for the same seed and counter.
+    """Draw uniformly distributed numbers in [low, high); the same seed and counter give the same numbers.
 
-    Give each draw a counter of its own: two draws of one seed and counter are one value.
+    Give each draw its own counter: two draws with the same seed and counter are one value.
 
     >>> a, b = (ex.random_uniform((3,), seed=1, counter=n) for n in (0, 1))
     >>> bool((ex.evaluate(a) != ex.evaluate(b)).all())
     True
     """
-    _check(seed, counter, low <= high, "low must be at most high", f"random_uniform({shape}, {high}, {low})")
+    _check(seed, counter, low <= high, "low must not exceed high", f"random_uniform({shape}, {high}, {low})")
     return RandomUniform(as_shape(shape, "random_uniform"), float(low), float(high), seed, counter, as_dtype(dtype))()
 
 
@@ -132,9 +131,9 @@ def random_uniform(
 def random_normal(
     shape: Any, mean: float = 0.0, deviation: float = 1.0, *, seed: int = 0, counter: int = 0, dtype: Any = "float32"
 ) -> Expr:
-    """Draw numbers of a normal distribution: the same for the same seed and counter.
+    """Draw normally distributed numbers; the same seed and counter give the same numbers.
 
-    Give each draw a counter of its own: two draws of one seed and counter are one value.
+    Give each draw its own counter: two draws with the same seed and counter are one value.
 
     >>> ex.random_normal((2, 3), seed=1).shape
     (2, 3)
@@ -147,10 +146,10 @@ def random_normal(
 
 @public
 def random_uniform_at(counter: Any, shape: Any, *, seed: int = 0, stream: int = 0, dtype: Any = "float32") -> Expr:
-    """Draw numbers evenly from 0 (included) to 1 (excluded) for each counter: whole numbers (…) to (…, *shape).
+    """Draw uniformly distributed numbers in [0, 1) for each counter: integers (…) → (…, *shape).
 
-    The counter is an operand, such as the number of a training step, so that every step draws other numbers and a
-    repeated step the same ones. Give each draw of a step a ``stream`` of its own.
+    The counter is an operand, such as the training step: each step draws different numbers, and a repeated step draws
+    the same ones. Give each draw within a step its own ``stream``.
 
     >>> first, again, second = (ex.evaluate(ex.random_uniform_at(step, (3,), seed=1)) for step in (0, 0, 1))
     >>> bool((first == again).all()), bool((first == second).any())
@@ -159,7 +158,7 @@ def random_uniform_at(counter: Any, shape: Any, *, seed: int = 0, stream: int = 
     sizes = as_shape(shape, "random_uniform_at")
     _check(seed, 0, True, "", "")
     if type(stream) is not int or not 0 <= stream < 1 << 64:
-        raise OperandError(f"stream={stream!r}", rule="stream must be a whole number from 0 to 2⁶⁴ − 1", fix="stream=0")
+        raise OperandError(f"stream={stream!r}", rule="stream must be an integer from 0 to 2⁶⁴ − 1", fix="stream=0")
     value = np.asarray(counter) if isinstance(counter, int) else counter
     return RandomUniformAt(sizes, seed, stream, as_dtype(dtype))(*as_operands((value,)))
 
@@ -168,7 +167,7 @@ def _check(seed: Any, counter: Any, is_right: bool, rule: str, fix: str) -> None
     for name, value in (("seed", seed), ("counter", counter)):
         if type(value) is not int or not 0 <= value < 1 << 128:
             raise OperandError(
-                f"{name}={value!r}", rule=f"{name} must be a whole number from 0 to 2¹²⁸ − 1", fix=f"{name}=0"
+                f"{name}={value!r}", rule=f"{name} must be an integer from 0 to 2¹²⁸ − 1", fix=f"{name}=0"
             )
     if not is_right:
-        raise OperandError("a draw of no distribution", rule=rule, fix=fix)
+        raise OperandError("a draw with invalid parameters", rule=rule, fix=fix)

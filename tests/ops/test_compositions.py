@@ -177,7 +177,7 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
         ),
         (lambda: ex.conv_transpose2d(IMAGE, np.ones((4, 1, 3, 3)), padding=3), "at least one element"),
         (lambda: ex.conv_transpose2d(IMAGE, np.ones((3, 1, 3, 3))), "filters .C, O / groups"),
-        (lambda: ex.group_norm(IMAGE, 3), "divisible by the groups"),
+        (lambda: ex.group_norm(IMAGE, 3), "divisible by the number of groups"),
         (lambda: ex.pixel_shuffle(IMAGE, 3), "divisible by 9"),
         (lambda: ex.glu(LINE[:3]), "even length"),
         (lambda: ex.prelu(IMAGE, np.ones(3)), "one for each channel"),

@@ -1,1 +1,1 @@
-"""Names of all operations, by the file that declares them."""
+"""Catalogue of all operations: recording functions, help pages and formulas."""

@@ -1,7 +1,7 @@
 """Recording functions of all operations, for type checkers and editors; importing this module registers every family.
 
-Each family lists its functions in ``__all__``. Where a program runs, ``ex.tanh`` and ``ex.ops.tanh`` are looked up in
-the registry, which holds users' operations too.
+Each family lists its functions in ``__all__``. At run time ``ex.tanh`` and ``ex.ops.tanh`` are looked up in the
+registry, which also contains user-defined operations.
 """
 
 # ruff: noqa: F403
@@ -16,7 +16,7 @@ from explorer.ops.elementwise.hypot_copysign_gcd import *
 from explorer.ops.elementwise.rounding_and_bits import *
 from explorer.ops.elementwise.trigonometric_and_logs import *
 from explorer.ops.elementwise.unary import *
-from explorer.ops.linalg import wide_accumulation as _wide_accumulation  # noqa: F401  # it extends other operations
+from explorer.ops.linalg import wide_accumulation as _wide_accumulation  # noqa: F401  # extends other operations
 from explorer.ops.linalg.einsum import *
 from explorer.ops.linalg.inverse import *
 from explorer.ops.linalg.matmul import *

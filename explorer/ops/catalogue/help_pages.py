@@ -1,7 +1,7 @@
-"""Pages of ``help``: what an operation computes, of which shapes and dtypes, its gradient, its laws, an example.
+"""Help pages of operations: shapes, dtypes, gradient, laws and an example.
 
-Everything but the first sentences is asked of the operation itself: types of ``infer``, the gradient as it is recorded,
-values of the kernel. So users' operations have a page, too; a facet that fails says so on it.
+Except for the docstring, everything is obtained from the operation itself: types from ``infer``, the recorded gradient,
+and values from the kernel. User-defined operations therefore have a help page too, which reports a method that fails.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _LAWS = (
     ("involution", "f(f(x)) = x up to rounding"),
     ("is_even", "f(−x) = f(x)"),
     ("monotone", "never decreasing"),
-    ("defined_everywhere", "NaN comes from NaN alone"),
-    ("view", "a view of its operand, which moves no element"),
+    ("defined_everywhere", "NaN only for NaN"),
+    ("view", "a view of its operand, which moves no elements"),
 )
-"""facet → the law that it declares"""
+"""class attribute → the law that it declares"""
 _RANGES = {"nonnegative": "results ≥ 0", "positive": "results > 0", "unit": "results from 0 to 1"}
-_LARGEST = 32
-"""elements of an operand that an example writes out"""
-_COMPOSITION = "It records other operations, and has their gradients and batching rules."
+_MAX_ELEMENTS = 32
+"""maximum number of elements of an operand that an example lists"""
+_COMPOSITION = "It is composed of other operations and uses their gradients and batching rules."
 
 
 def page(operation: Operation) -> str:
-    """Return the text of ``help`` for an operation without attributes: signature, sentences, facts, an example."""
+    """Return the help page of an operation without attributes: signature, docstring, facts and an example."""
     cls = type(operation)
     names = operand_names(operation)
     text = [f"{cls.name}({', '.join(names)}) → expression", "", inspect.cleandoc(cls.__doc__ or ""), "", facts(cls)]
-    return "\n".join([*text, "", *_said(lambda: _example(operation, names)).splitlines()])
+    return "\n".join([*text, "", *_row_text(lambda: _example(operation, names)).splitlines()])
 
 
 def document(functions: Iterable[Callable[..., Any]]) -> None:
-    """Add the facts of its operation to the docstring of each function that records one; compositions say so."""
+    """Append its operation's facts to each recording function's docstring, or a note that it is a composition."""
     for function in functions:
         cls = registry.operations.get(function.__name__)
         own = facts(cls) if cls is not None else _COMPOSITION
@@ -61,27 +61,27 @@ def document(functions: Iterable[Callable[..., Any]]) -> None:
 
 
 def facts(cls: type[Operation]) -> str:
-    """Return what a class of operations declares: shapes, dtypes, gradient, laws, one paragraph each."""
+    """Return one paragraph each about an operation class's shapes, dtypes, gradient and laws."""
     rows = {"Shapes": _shapes, "Dtypes": _dtypes, "Gradient": _gradient, "Laws": _laws}
     return "\n".join(
-        textwrap.fill(_said(partial(row, cls)), _WIDTH, initial_indent=f"{title:10}", subsequent_indent=" " * 10)
+        textwrap.fill(_row_text(partial(row, cls)), _WIDTH, initial_indent=f"{title:10}", subsequent_indent=" " * 10)
         for title, row in rows.items()
     )
 
 
 def operand_names(operation: Operation) -> tuple[str, ...]:
-    """Return the names of the operands, as the kernel, the gradient or ``infer`` declares them."""
+    """Return the operands' names from the signature of the kernel, the gradient or ``infer``."""
     cls = type(operation)
     count = cls.count_operands()
-    for facet, before in ((cls.kernel, 2), (cls.gradient, 3), (cls.infer, 1)):
-        parameters = list(inspect.signature(facet).parameters.values())[before:]
+    for method, skipped in ((cls.kernel, 2), (cls.gradient, 3), (cls.infer, 1)):
+        parameters = list(inspect.signature(method).parameters.values())[skipped:]
         if len(parameters) == count and all(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters):
             return tuple(each.name for each in parameters)
     return ("*operands",) if count is None else tuple("xyzuvw"[:count])
 
 
-def _said(row: Callable[[], str]) -> str:
-    """The text of a row; of a facet that fails, which users' may, the error in its place."""
+def _row_text(row: Callable[[], str]) -> str:
+    """Return a row's text, or the error message if a user-defined method fails."""
     try:
         return row()
     except Exception as error:
@@ -94,7 +94,7 @@ def _operation(cls: type[Operation], example: Example) -> Operation:
 
 
 def _arrays(example: Example, shape: tuple[int, ...] | None = None) -> list[Array]:
-    """Operands of an example with few digits: equal steps from its lowest to its highest element."""
+    """Return an example's operands, evenly spaced from the lowest to the highest value, with few digits."""
     arrays = []
     for operand in example.operands:
         size = int(np.prod(shape or operand.shape))
@@ -120,23 +120,23 @@ def _shapes(cls: type[Operation]) -> str:
         results = [str(part.shape) for part in getattr(result, "parts", [result])]
         attributes = "".join(f", {name}={value!r}" for name, value in example.attributes.items())
         rows.append(f"{', '.join(str(each.shape) for each in example.operands)}{attributes} → {', '.join(results)}")
-    return "; ".join(dict.fromkeys(rows)) + " (examples)" if rows else "those of its operands"
+    return "; ".join(dict.fromkeys(rows)) + " (examples)" if rows else "the same as its operands'"
 
 
 def _dtypes(cls: type[Operation]) -> str:
-    """Dtypes of the result for operands of each dtype; operands that are integers in the example stay so."""
+    """Return the result's dtype for each operand dtype; operands that are integers in the example stay integers."""
     if not cls.examples:
-        return "those of its operands"
+        return "the same as its operands'"
     example = cls.examples[0]
-    free = [place for place, each in enumerate(example.operands) if not isinstance(each, Integers)]
-    if not free:
-        free = list(range(len(example.operands)))
+    varied = [index for index, each in enumerate(example.operands) if not isinstance(each, Integers)]
+    if not varied:
+        varied = list(range(len(example.operands)))
     results: dict[str, str] = {}
     operation, declared = _operation(cls, example), _types(_arrays(example))
     for dtype in _DTYPES:
         types = list(declared)
-        for place in free:
-            types[place] = types[place].with_dtype(np.dtype(dtype))
+        for index in varied:
+            types[index] = types[index].with_dtype(np.dtype(dtype))
         try:
             result = operation.type_of(tuple(types))
         except ExplorerError:
@@ -149,15 +149,15 @@ def _dtypes(cls: type[Operation]) -> str:
     others = [(dtype, result) for dtype, result in results.items() if result not in (dtype, "")]
     for result, group in groupby(sorted(others, key=lambda each: each[1]), key=lambda each: each[1]):
         rows.append(f"{', '.join(dtype for dtype, _ in group)} → {result}")
-    refused = [dtype for dtype, result in results.items() if not result]
-    return "; ".join(rows + ([f"refused: {', '.join(refused)}"] if refused else []))
+    rejected = [dtype for dtype, result in results.items() if not result]
+    return "; ".join(rows + ([f"rejected: {', '.join(rejected)}"] if rejected else []))
 
 
 def _gradient(cls: type[Operation]) -> str:
     if cls.nondifferentiable:
         return f"none: {cls.nondifferentiable}"
     if not cls.examples:
-        return "that of its parts"
+        return "composed of its parts' gradients"
     example = cls.examples[0]
     operation = _operation(cls, example)
     names = operand_names(operation)
@@ -172,11 +172,11 @@ def _gradient(cls: type[Operation]) -> str:
         f"of {name}: {formula(gradient, known)}" if gradient is not None else f"of {name}: none"
         for name, gradient in zip(names, gradients, strict=True)
     ]
-    return f"{'; '.join(rows)}; g is that of the result y"
+    return f"{'; '.join(rows)}; g is the gradient of the result y"
 
 
 def _laws(cls: type[Operation]) -> str:
-    declared = [text for facet, text in _LAWS if getattr(cls, facet)]
+    declared = [text for attribute, text in _LAWS if getattr(cls, attribute)]
     declared += [_RANGES[cls.range]] if cls.range in _RANGES else []
     declared += [] if cls.pure else ["runs as often as it is recorded"]
     name = cls.name if not cls.attribute_names else f"operation({cls.name!r})"
@@ -184,14 +184,14 @@ def _laws(cls: type[Operation]) -> str:
 
 
 def _example(operation: Operation, names: tuple[str, ...]) -> str:
-    """An example that runs: the first one declared, an elementwise one on three elements."""
+    """Return the first declared example with its result; elementwise operations use three elements."""
     example = next(iter(operation.examples), None)
     if example is None:
         return ""
     arrays = _arrays(example, (3,) if operation.elementwise else None)
-    if max(array.size for array in arrays) > _LARGEST:
+    if max(array.size for array in arrays) > _MAX_ELEMENTS:
         return ""
     with np.errstate(all="ignore"):
         value = operation.compute(*arrays)
-    written = ", ".join(f"np.{' '.join(repr(array).split())}" for array in arrays)
-    return f">>> ex.evaluate(ex.{operation.name}({written}))\n{value!r}"
+    call_text = ", ".join(f"np.{' '.join(repr(array).split())}" for array in arrays)
+    return f">>> ex.evaluate(ex.{operation.name}({call_text}))\n{value!r}"

@@ -25,7 +25,7 @@ def test_help_of_an_operation_has_its_facts_and_an_example(name: str) -> None:
         assert [row for row in ("Shapes", "Dtypes", "Gradient", "Laws") if f"    {row}  " not in text] == []
         assert f"ex.check(ex.{name})" in text or f"ex.check(ex.operation('{name}'))" in text
     else:
-        assert "records other operations" in text
+        assert "composed of other operations" in text
     assert max(map(len, (inspect.getdoc(getattr(ex, name)) or "").splitlines())) <= 200
 
 
