@@ -170,7 +170,7 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
         (lambda: ex.argmax(LINE[:0]), "at least one element"),
         (lambda: ex.resize(IMAGE, (2, 2), method="cubist"), "the method must be one of"),
         (lambda: ex.resize(IMAGE, (0, 2)), "the new length .0. must be"),
-        (lambda: ex.resize(IMAGE, (2, 2), (1,)), "one size for each axis"),
+        (lambda: ex.resize(IMAGE, (2, 2), (1,)), "one size per axis"),
         (
             lambda: ex.conv_transpose2d(IMAGE, np.ones((4, 1, 3, 3)), strides=2, output_padding=2),
             "smaller than the stride",

@@ -154,7 +154,7 @@ def test_a_step_shows_its_clipping_as_a_box() -> None:
         (lambda: T.SGD(0.1, weight_decay=-0.1), "weight_decay must be 0 or more"),
         (lambda: T.AdamW(0.1, clip_norm=-1.0), r"Optimizer\(clip_norm=-1.0\)\n  rule: clip_norm must be 0 or more"),
         (lambda: T.SGD(0.1, weight_decay=10**400), "weight_decay must be a finite number"),
-        (lambda: T.Step(0.1, size=10**400), "size must be a whole number"),
+        (lambda: T.Step(0.1, size=10**400), "size must be an integer"),
         (lambda: T.Exp(0.1, gamma=-0.5), "gamma must be 0 or more"),
         (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, share=-1.0), "share must be 0 or more"),
         (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, groups, all but the rate by name"),
@@ -245,7 +245,7 @@ def test_creation_parameters_are_numbers() -> None:
             make()
     with pytest.raises(ex.DeclarationError, match="among rate, beta1"):
         T.Adam(0.1, beta=0.9)
-    with pytest.raises(ex.DeclarationError, match="whole number of 1 or more"):
+    with pytest.raises(ex.DeclarationError, match="integer of 1 or more"):
         T.Step(0.1, size=0)
     with pytest.raises(ex.DeclarationError, match="less than 1"):
         T.Adam(0.1, beta2=1.0)
@@ -273,7 +273,7 @@ def test_a_rule_holds_numbers_and_no_references() -> None:
 
     rule = make_dataclass("OfCells", [("mu", float, 0.5), ("steps", int, 3)], bases=(T.UpdateRule,), frozen=True)
     assert T.Optimizer(rule(), 0.1).settings()["rule"] == {"type": "OfCells", "mu": 0.5, "steps": 3}
-    with pytest.raises(ex.DeclarationError, match="steps must be a whole number"):
+    with pytest.raises(ex.DeclarationError, match="steps must be an integer"):
         rule(steps=0.5)
     with pytest.raises(ex.DeclarationError, match="must be annotated as one of int, float, bool"):
         make_dataclass("OfLists", [("history", list)], bases=(T.UpdateRule,), frozen=True)([])

@@ -1,1 +1,1 @@
-"""Symbolic constants: full, zeros, one-hot vectors, literals."""
+"""Structured constants: full, zeros, one-hot vectors and literals."""

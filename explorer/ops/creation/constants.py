@@ -1,6 +1,6 @@
-"""Structured tensors, described instead of stored: constants, zeros, one-hot vectors, short lists.
+"""Structured tensors, which are described instead of stored: constants, zeros, one-hot vectors and short lists.
 
-Rewrite rules read the description: adding a zero or multiplying by a constant one can be dropped without looking at
+Rewrite rules read the description, so they can drop an addition of zeros or a multiplication by one without reading
 elements. Kernels return broadcast views, so that a large constant allocates nothing.
 """
 
@@ -26,9 +26,9 @@ __all__ = ["as_expr"]
 
 
 class Structured(Operation, abstract=True):
-    """Base of tensors that are described, not stored."""
+    """Base class of tensors that are described instead of stored."""
 
-    # a broadcast of one number, or the listed numbers: no memory of the result's size
+    # a broadcast number or the listed numbers, without memory of the result's size
     view = True
     nondifferentiable = "a constant has no operands"
     unbatchable = "a constant has no operands to batch"
@@ -38,7 +38,7 @@ class Structured(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes by name; the device only if it is not cpu."""
+        """Attributes by name; the device is omitted if it is cpu."""
         attributes = super().attributes
         if attributes["device"] is cpu:
             del attributes["device"]
@@ -67,7 +67,7 @@ class Full(Structured):
 
 
 class Zero(Structured):
-    """Algebraic zero: rules drop x + 0 and turn x · 0 into it for every x (MetaNN: ZeroTensor)."""
+    """Algebraic zero: rules simplify x + 0 to x, and x · 0 to zero for every x (MetaNN: ZeroTensor)."""
 
     name = "zeros"
     shape: Shape
@@ -100,7 +100,7 @@ class OneHot(Structured):
         if not 0 <= self.position < self.length:
             raise OperandError(
                 f"a one-hot vector of length {self.length} with its element at {self.position}",
-                rule=f"the position must lie in 0 … {self.length - 1}",
+                rule=f"the position must be in 0 … {self.length - 1}",
                 fix=f"position {self.length - 1} is the last one",
             )
         return TensorType((self.length,), self.dtype, self.device)
@@ -112,7 +112,7 @@ class OneHot(Structured):
 
 
 class Literal(Structured):
-    """Small tensor whose elements are listed in row-major order; plans make it from constants."""
+    """Small tensor whose elements are listed in row-major order; plans create it from constants."""
 
     elements: tuple[Number, ...]
     shape: Shape
@@ -125,7 +125,7 @@ class Literal(Structured):
         if type_.size != len(self.elements):
             raise OperandError(
                 f"{counted_text(len(self.elements), 'element')} for a literal of shape {self.shape}",
-                rule=f"there must be as many elements as the shape has: {type_.size}",
+                rule=f"there must be {type_.size} elements, as in the shape",
                 fix="ex.tensor(array) takes its shape from the array",
             )
         return type_
@@ -135,20 +135,20 @@ class Literal(Structured):
 
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record a tensor of a shape whose elements are all ``value``; it stores one number."""
+    """Record a tensor filled with ``value``; it stores one number."""
     element_dtype = as_dtype(dtype)
     return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device or state.device)()
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, device: Device | None = None) -> Expr:
-    """Record the algebraic zero of a shape; it stores nothing."""
+    """Record an algebraic zero of a shape; it stores nothing."""
     return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device or state.device)()
 
 
 def one_hot_vector(
     length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device | None = None
 ) -> Expr:
-    """Record a vector of zeros with ``value`` at ``position`` (from zero); it stores three numbers."""
+    """Record a vector of zeros except for ``value`` at index ``position``; it stores three numbers."""
     element_dtype, device = as_dtype(dtype), device or state.device
     return OneHot(
         whole(length, "length"), whole(position, "position"), _converted(value, element_dtype), element_dtype, device
@@ -159,53 +159,53 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
     if value is None:
         raise OperandError("None as an element", rule="the value must be a number", fix="0.0 in place of None")
     try:
-        if isinstance(value, np.generic):  # a Python int beyond a dtype raises by itself
+        if isinstance(value, np.generic):  # Python ints out of range raise OverflowError themselves
             refuse_beyond(np.asarray(value), dtype)
-        with np.errstate(over="ignore"):  # a number beyond a floating dtype is infinite there
+        with np.errstate(over="ignore"):  # a number out of range of a floating dtype becomes infinite
             number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:
         raise OperandError(
             f"{value!r} as an element of dtype {dtype}: {error}",
             rule="the value must fit the dtype",
-            fix=f"another dtype: np.min_scalar_type({value!r:.40}) is the smallest that holds it",
+            fix=f"another dtype: np.min_scalar_type({value!r:.40}) is the smallest that can represent it",
         ) from None
     return number
 
 
 _constants: dict[Any, Full] = {}
-_KEPT_CONSTANTS = 1024
-"""operations of scalar constants that are kept for the next use, since recording ``2 * x`` must be quick"""
+_MAX_CONSTANTS = 1024
+"""maximum number of cached scalar constants, which make recording ``2 * x`` fast"""
 
 
 @public
 def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu) -> Expr:
     """Convert an operand that is not an expression, for use with operands of ``dtypes`` on a device.
 
-    Python's numbers are weak: they take the dtype that NumPy gives them with the others. An object with ``__expr__()``
-    becomes the expression that this returns. Anything else becomes a tensor on the device.
+    Python numbers are weak: they get the dtype to which NumPy promotes them with the other operands. An object with
+    ``__expr__()`` becomes the expression that this method returns. Any other value becomes a tensor on the device.
     """
     cls = type(value)
     if cls not in WEAK:
-        # named here, because the variable assigned on this line names the whole expression
+        # an explicit name, because the variable assigned on the user's line names the whole expression
         if stands_for_expression(value):
             operand: Expr = as_written(value)
             return operand
         return tensor(value, name="tensor", device=device)
-    # cls: 1, 1.0 and True are equal keys; repr: 0.0 and −0.0 are, too
+    # cls distinguishes 1, 1.0 and True; repr distinguishes 0.0 and −0.0
     key = (cls, value or repr(value), dtypes, device)
     constant = _constants.get(key)
     if constant is not None:
         return record(constant, ())
-    # NumPy cannot promote a user's dtype: a number together with it takes this dtype
+    # NumPy cannot promote user-defined dtypes, so a number with such an operand gets its dtype
     element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
-    # nor a text's: the operation refuses a number beside one, by its own name
+    # nor can it promote string dtypes; the operation itself rejects numbers with strings
     numeric = [dtype for dtype in dtypes if not is_text(dtype)]
-    # nor does NumPy's result_type take a number for weak together with bfloat16, as its ufuncs do
+    # nor does NumPy's result_type, unlike its ufuncs, treat numbers as weak with bfloat16
     is_weak = cls is not complex and any(dtype.kind == "V" and is_floating(dtype) for dtype in numeric)
     operands = numeric if is_weak else [*numeric, value]
     dtype = np.result_type(*operands) if element is None else element
     constant = Full(_converted(value, dtype), (), dtype, device)
-    if len(_constants) >= _KEPT_CONSTANTS:
+    if len(_constants) >= _MAX_CONSTANTS:
         _constants.clear()
     _constants[key] = constant
     return record(constant, ())

@@ -1,7 +1,7 @@
-"""Joining of tensors: stacked along a new axis, or concatenated along an existing one.
+"""Joining of tensors: stacking along a new axis and concatenation along an existing one.
 
-``GatherStack`` is the batching pass's operation: it collects members of several batched values into one operand, so
-that no member is copied twice.
+The batching pass records ``GatherStack``, which collects elements of several batches into one operand without copying
+any element twice.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["concatenate", "stack"]
 
 
 class Stack(Movement):
-    """Stack of tensors of one shape along a new first axis."""
+    """Stack of equally shaped tensors along a new first axis."""
 
     takes_text = True
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
 
     def infer(self, *types: TensorType) -> TensorType:
         if not types or any(type_.shape != types[0].shape for type_ in types):
-            raise self.refuse(types[:4], "there must be at least one operand, and all must have one shape")
-        # one comparison for thousands of equal members, which batches stack
+            raise self.refuse(types[:4], "there must be at least one operand, and all must have the same shape")
+        # fast path: batches stack thousands of operands of one type
         dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[type_.dtype for type_ in types])
         return TensorType((len(types), *types[0].shape), dtype)
 
     def kernel(self, out: Array, *members: Array) -> Array:
-        if out.ndim > 1 and out.flags.c_contiguous:  # copied one after the other: np.stack takes three times as long
+        if out.ndim > 1 and out.flags.c_contiguous:  # np.stack takes three times as long
             np.concatenate(members, out=out.reshape(out.shape[0] * out.shape[1], *out.shape[2:]))
             return out
         return np.stack(members, out=out)
@@ -56,14 +56,14 @@ class Stack(Movement):
 
 
 class GatherStack(Movement):
-    """Stack of members of several values, and of single tensors, along a new first axis.
+    """Stack of elements of batched operands, and of single tensors, along a new first axis.
 
-    ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the whole operand as one member.
+    ``runs`` are (operand, start, stop) in the order of the result; start = stop means the whole operand as one element.
 
-    A batch reads operands that earlier batches computed: some are members of one result, others single values. Recorded
-    as slices and a Stack, each member would be a node and a copy of its own; here consecutive members are one run,
-    copied at once. The gradient scatters each run back. Users do not record it; ``of`` merges runs for the batching
-    pass.
+    A batch reads operands computed by earlier batches: some are elements of one result, others are single values. With
+    slices and a Stack, each element would need its own node and copy. Here consecutive elements are one run, which is
+    copied at once. The gradient scatters each run back. Users do not record this operation; the batching pass does,
+    with ``of``, which merges runs.
     """
 
     runs: tuple[tuple[int, int, int], ...]
@@ -75,65 +75,65 @@ class GatherStack(Movement):
 
     def infer(self, *types: TensorType) -> TensorType:
         if {operand for operand, _, _ in self.runs} != {*range(len(types))}:
-            raise self.refuse(types[:4], f"the runs {self.runs} must name each operand")
+            raise self.refuse(types[:4], f"the runs {self.runs} must refer to each operand")
         shapes = set()
         for operand, start, stop in self.runs:
             shape = types[operand].shape
             if start < stop and (not shape or stop > shape[0]):
-                raise self.refuse(types[:4], f"the operand {operand} must have members {start} to {stop - 1}")
+                raise self.refuse(types[:4], f"operand {operand} must have elements {start} to {stop - 1}")
             shapes.add(shape[1:] if start < stop else shape)
         if len(shapes) != 1 or len({type_.dtype for type_ in types}) != 1:
-            raise self.refuse(types[:4], "all members must have one shape and dtype")
+            raise self.refuse(types[:4], "all elements must have the same shape and dtype")
         return types[0].with_shape((self.count, *shapes.pop()))
 
     def kernel(self, out: Array, *values: Array) -> Array:
-        taken = [values[at][start:stop] if start < stop else values[at][np.newaxis] for at, start, stop in self.runs]
-        np.concatenate(taken, out=out)
+        parts = [values[at][start:stop] if start < stop else values[at][np.newaxis] for at, start, stop in self.runs]
+        np.concatenate(parts, out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, *values: Expr) -> tuple[Expr, ...]:
         terms_of: list[list[Expr]] = [[] for _ in values]
         member = [(0, size, 1) for size in y.shape[1:]]
-        place = 0
+        position = 0
         for at, start, stop in self.runs:
             if start < stop:
-                piece = Slice(((place, place + stop - start, 1), *member))(g)
+                piece = Slice(((position, position + stop - start, 1), *member))(g)
                 terms_of[at].append(SliceScatter(((start, stop, 1), *member), values[at].shape)(piece))
             else:
-                terms_of[at].append(Index0(place)(g))
-            place += max(1, stop - start)
+                terms_of[at].append(Index0(position)(g))
+            position += max(1, stop - start)
         return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in terms_of])
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
-        # runs take from the first axis, so the batch axis goes second there, and back to the front in the result
+        # runs index the first axis, so the batch axis is moved to axis 1 and, in the result, back to the front
         whole = {at for at, start, stop in self.runs if start < stop}
-        turned = []
+        transposed = []
         for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):
             expanded = value if is_batched else broadcast_to(value, (size, *value.shape))
-            turned.append(Transpose((1, 0, *range(2, expanded.ndim)))(expanded) if at in whole else expanded)
-        gathered = self(*turned)
+            transposed.append(Transpose((1, 0, *range(2, expanded.ndim)))(expanded) if at in whole else expanded)
+        gathered = self(*transposed)
         return Transpose((1, 0, *range(2, gathered.ndim)))(gathered)
 
     @property
     def count(self) -> int:
-        """Number of members of the result."""
+        """Number of stacked elements."""
         return sum([max(1, stop - start) for _, start, stop in self.runs])
 
     @classmethod
     def of(cls, members: Sequence[tuple[Expr, int | None]]) -> Expr:
-        """Record a stack of members at indices, and of tensors with index None; consecutive members form one run."""
-        places: dict[int, int] = {}
+        """Record a stack of (value, index) elements, or whole values for index None; consecutive elements form one
+        run."""
+        indices: dict[int, int] = {}
         operands: list[Expr] = []
         runs: list[tuple[int, int, int]] = []
         for value, index in members:
-            at = places.get(value.uid)
+            at = indices.get(value.uid)
             if at is None:
-                at = places[value.uid] = len(operands)
+                at = indices[value.uid] = len(operands)
                 operands.append(value)
             if index is None:
                 runs.append((at, 0, 0))
-            # the next member of the same value: the run grows (a run of start = stop is a whole operand, which none
-            # follows)
+            # extend the run by the next element of the same value (a run with start = stop is a whole operand)
             elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
                 runs[-1] = at, runs[-1][1], index + 1
             else:
@@ -185,24 +185,24 @@ class Concatenate(Movement):
 
 @public
 def stack(arrays: Any, axis: int = 0) -> Expr:
-    """Stack tensors of one shape along a new axis: n of (…) → (n, …) for axis 0.
+    """Stack equally shaped tensors along a new axis: n tensors (…) → (n, …) for axis 0.
 
     >>> ex.stack([np.ones(3), np.ones(3)], axis=1).shape
     (3, 2)
     """
     stacked = Stack()(*_several(arrays, "stack"))
-    place = normalize_axis(axis, stacked.ndim, "stack")
-    if place == 0:
+    position = normalize_axis(axis, stacked.ndim, "stack")
+    if position == 0:
         return stacked
-    return Transpose((*range(1, place + 1), 0, *range(place + 1, stacked.ndim)))(stacked)
+    return Transpose((*range(1, position + 1), 0, *range(position + 1, stacked.ndim)))(stacked)
 
 
 @public
 def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
-    """Concatenate tensors along an existing axis; for None, all of them flattened.
+    """Concatenate tensors along an existing axis; for None, flatten them first.
 
-    Dtypes are promoted as NumPy promotes them. Raises OperandError for shapes that differ elsewhere. (ONNX: Concat;
-    PNNX: torch.cat.)
+    Dtypes are promoted as in NumPy. Raises OperandError if shapes differ along other axes. (ONNX: Concat; PNNX:
+    torch.cat.)
 
     >>> ex.concatenate((np.ones((2, 3)), np.ones((1, 3)))).shape
     (3, 3)

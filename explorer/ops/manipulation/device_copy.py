@@ -1,7 +1,7 @@
-"""Copies between devices, each a node of its own.
+"""Copies between devices, each recorded as a node.
 
-No operation moves its operands by itself: a copy costs time that a plan must show, and a user decides where it happens.
-The gradient is the copy back.
+No operation moves its operands implicitly: a copy costs time that a plan must show, and users decide where it happens.
+The gradient is copied back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["to_device"]
 
 
 class ToDevice(Operation):
-    """Copy of a tensor on another device."""
+    """Copy of a tensor to another device."""
 
     device: Device
     changes_device = True
@@ -51,7 +51,7 @@ class ToDevice(Operation):
 
 @public
 def to_device(x: Any, device: Device | str) -> Expr:
-    """Copy ``x`` to a device, or to the one of a name; the plan and its pictures show the copy.
+    """Copy ``x`` to a device, given as a Device or a name; plans and graphs show the copy.
 
     >>> ex.to_device(ex.tensor([1.0]), ex.cpu).type.device.name
     'cpu'

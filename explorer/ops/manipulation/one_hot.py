@@ -1,4 +1,4 @@
-"""One-hot encoding of class numbers."""
+"""One-hot encoding of integer class labels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype
 
 __all__ = ["one_hot"]
 
-_LISTED = 64
-"""most classes whose one-hot rows are kept"""
+_MAX_CACHED_CLASSES = 64
+"""maximum number of classes for which one-hot rows are cached"""
 
 
 class OneHotEncoding(Operation):
-    """One-hot rows: 1 at the position of each class number, 0 elsewhere."""
+    """One-hot rows: 1 at the index of each class label, 0 elsewhere."""
 
     name = "one_hot"
     classes: int
@@ -35,13 +35,13 @@ class OneHotEncoding(Operation):
 
     def kernel(self, out: Array, labels: Array) -> Array:
         _check_labels(labels, self.classes)
-        if self._is_listed(labels):
-            # a copy of a short row for each label, where a comparison computes each element, and converts it
+        if self._is_cached(labels):
+            # copies a cached row for each label, instead of computing and converting each element
             return _rows(self.classes, out.dtype).take(labels, 0, out, "clip")
         return np.equal(labels[..., None], np.arange(self.classes, like=labels), out=out, casting="unsafe")
 
     def bind_kernel(self, out: Array, labels: Array) -> Callable[[], Any]:
-        if not self._is_listed(labels):
+        if not self._is_cached(labels):
             return super().bind_kernel(out, labels)
         rows, unsigned, classes = _rows(self.classes, out.dtype), _unsigned(labels), self.classes
 
@@ -52,9 +52,9 @@ class OneHotEncoding(Operation):
 
         return encode
 
-    def _is_listed(self, labels: Array) -> bool:
-        # the rows that are kept are NumPy's, and a device reads its own arrays alone
-        return self.classes <= _LISTED and type(labels) is np.ndarray and np.can_cast(labels.dtype, np.intp)
+    def _is_cached(self, labels: Array) -> bool:
+        # cached rows are NumPy arrays, and other devices read only their own arrays
+        return self.classes <= _MAX_CACHED_CLASSES and type(labels) is np.ndarray and np.can_cast(labels.dtype, np.intp)
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
         return self(labels)
@@ -64,10 +64,10 @@ class OneHotEncoding(Operation):
 
 
 class Labels(Operation):
-    """Class numbers, checked to lie below the number of classes.
+    """Class labels, checked to be less than the number of classes.
 
-    Rewrite rules put it before a gather when they drop a one-hot encoding, so that a label out of range is still
-    refused.
+    Rewrite rules insert it before a gather when they remove a one-hot encoding, so that labels out of range are still
+    rejected.
     """
 
     classes: int
@@ -98,21 +98,21 @@ def _rows(classes: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _unsigned(labels: Array) -> Array:
-    """Return integers as such without a sign: those below 0 lie beyond all classes, and one pass finds both."""
+    """Return a view of integers as unsigned, so that one maximum finds labels that are negative or too large."""
     return labels.view(f"u{labels.itemsize}")
 
 
 def _check_labels(labels: Array, classes: int) -> None:
     if labels.size and _unsigned(labels).max() >= classes:
         wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
-        raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
+        raise ValueError(f"label {wrong} with {classes} classes: labels must be in 0 … {classes - 1}")
 
 
 @public
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
-    """Encode class numbers as one-hot rows: (…,) integers → (…, classes).
+    """Encode class labels as one-hot rows: (…) integers → (…, classes).
 
-    A label below 0 or not below ``classes`` raises RunError when the kernel runs. (ONNX: OneHot; PNNX: F.one_hot.)
+    A label outside 0 … classes − 1 raises RunError when the kernel runs. (ONNX: OneHot; PNNX: F.one_hot.)
 
     >>> ex.evaluate(ex.one_hot(np.array([0, 2]), 3))
     array([[1., 0., 0.],

@@ -1,7 +1,6 @@
-"""Padding: elements added before and after those of each axis.
+"""Padding: elements added before and after the elements of each axis.
 
-Constant padding is an operation; the other modes are compositions of slices and concatenations, so that they need no
-gradient of their own.
+Constant padding is an operation. The other modes are composed of slices and concatenations, so they need no gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from explorer.ops.manipulation.slicing import Slice, part_of
 __all__ = ["pad"]
 
 Widths: TypeAlias = tuple[tuple[int, int], ...]
-"""for each axis the numbers of elements added before and after"""
+"""numbers of elements added before and after, for each axis"""
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
@@ -39,8 +38,8 @@ class Pad(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if len(self.widths) != x.rank or any(min(sides) < 0 for sides in self.widths):
-            raise self.refuse((x,), f"there must be two widths ≥ 0 for each axis, not {self.widths}")
-        if not _holds(x.dtype, self.value):
+            raise self.refuse((x,), f"each axis must have two widths ≥ 0, not {self.widths}")
+        if not _is_representable(x.dtype, self.value):
             raise self.refuse((x,), f"the value {self.value} must be representable in dtype {x.dtype}")
         return x.with_shape(
             tuple([before + size + after for size, (before, after) in zip(x.shape, self.widths, strict=True)])
@@ -50,19 +49,19 @@ class Pad(Operation):
         inner = self.inner(x.shape)
         for axis, (before, after) in enumerate(self.widths):
             ends: tuple[slice, ...] = slice(before), slice(out.shape[axis] - after, None)
-            # ends of an axis within the part that earlier axes leave: no element is written twice
+            # restricted to the inner part of earlier axes, so that no element is written twice
             for end in ends:
                 out[(*inner[:axis], end)] = self.value
         out[inner] = x
         return out
 
     def inner(self, shape: Shape) -> tuple[slice, ...]:
-        """Return the position of the operand's elements in the result, for an operand of a shape."""
+        """Return the slices of the result that contain the elements of an operand of this shape."""
         return tuple([slice(before, before + size) for size, (before, _) in zip(shape, self.widths, strict=True)])
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         spans = tuple(
-            # Slice has one spelling of an empty range
+            # Slice represents every empty range as (0, 0, 1)
             [(part.start, part.stop, 1) if part.start < part.stop else (0, 0, 1) for part in self.inner(x.shape)]
         )
         return (Slice(spans)(g),)
@@ -76,13 +75,13 @@ class Pad(Operation):
 
 @public
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
-    """Pad ``x`` before and after the elements of each axis; negative widths remove elements.
+    """Pad ``x`` at both ends of each axis; negative widths remove elements.
 
-    ``pad_width`` is one number, one pair, or a pair for each axis. Modes, in NumPy's words: ``constant``, ``reflect``
-    (mirrored without the outermost element), ``edge`` (the outermost repeated), ``wrap`` (from the other end).
+    ``pad_width`` is one number, one pair, or a pair for each axis. Modes are named as in NumPy: ``constant``,
+    ``reflect`` (mirrored without the outermost element), ``edge`` (the outermost element repeated), ``wrap`` (elements
+    of the other end).
 
-    Raises OperandError for a mode that has not so many elements to add. (ONNX: Pad; PNNX: F.pad, nn.ZeroPad2d and their
-    like.)
+    Raises OperandError if the mode cannot provide as many elements. (ONNX: Pad; PNNX: F.pad, nn.ZeroPad2d and similar.)
 
     >>> ex.evaluate(ex.pad(np.array([1.0, 2.0, 3.0]), (1, 1), mode="reflect"))
     array([2., 1., 2., 3., 2.])
@@ -108,7 +107,7 @@ def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Num
         raise OperandError(
             f"pad of {x.type} by the widths {widths}",
             rule="negative padding must not exceed the axis length",
-            fix="take the part by an index: x[:, 2:]",
+            fix="remove elements by slicing: x[:, 2:]",
         )
     y = part_of(x, tuple(kept))
     added = tuple([(max(0, before), max(0, after)) for before, after in widths])
@@ -124,12 +123,12 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
     (before, after), size = sides, x.shape[axis]
     if not before and not after:
         return x
-    # elements at hand: all but the outermost for reflect; edge has as many as asked for, if there is one to repeat
-    room = {"reflect": size - 1, "wrap": size, "edge": max(sides) if size else 0}[mode]
-    if max(sides) > room:
+    # available elements: all but the outermost for reflect; any number for edge if there is an element to repeat
+    available = {"reflect": size - 1, "wrap": size, "edge": max(sides) if size else 0}[mode]
+    if max(sides) > available:
         raise OperandError(
             f"pad: mode {mode} with {before} before and {after} after axis {axis} of {x.type}",
-            rule=f"this mode must add at most {max(room, 0)} elements at this end",
+            rule=f"this mode must add at most {max(available, 0)} elements at each end",
             fix="a smaller pad_width, or mode='constant'",
         )
 
@@ -138,8 +137,8 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
         spans[axis] = (start, stop, step)
         return Slice(tuple(spans))(x)
 
-    def repeated(place: int, count: int) -> Expr:
-        return broadcast_to(part(place, place + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+    def repeated(index: int, count: int) -> Expr:
+        return broadcast_to(part(index, index + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
     pieces = [x]
     if before:
@@ -159,11 +158,11 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
     return Concatenate(axis)(*pieces)
 
 
-def _holds(dtype: np.dtype[Any], value: Number) -> bool:
-    """Whether a dtype can represent a number, up to rounding."""
+def _is_representable(dtype: np.dtype[Any], value: Number) -> bool:
+    """Return whether a dtype can represent a number up to rounding."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        # a whole number in the dtype's range; NaN and ∞ fail the comparisons
+        # an integer in the dtype's range; NaN and ∞ fail the comparisons
         return isinstance(value, (int, float)) and value == value // 1 and limits.min <= value <= limits.max
     if dtype.kind == "b":
         return value in (0, 1)
@@ -175,7 +174,7 @@ def _widths(pad_width: Any, rank: int) -> Widths:
     if not any(isinstance(item, (tuple, list)) for item in items):
         items = (items,)
     pairs = [tuple([whole(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
-    # as in NumPy, one pair is for every axis
+    # as in NumPy, one pair applies to every axis
     if len(pairs) == 1:
         pairs *= rank
     if len(pairs) != rank or len(items) not in (1, rank) or any(len(sides) != 2 for sides in pairs):

@@ -1,9 +1,8 @@
-"""Reordering and repetition of elements, composed of the operations that move elements.
+"""Reordering and repetition of elements, composed of operations that move elements.
 
-They need no kernel or gradient of their own, and plans see the slices, reshapes and concatenations that they consist
-of.
+They need no kernel or gradient, and plans see the slices, reshapes and concatenations that they are composed of.
 
-(ONNX: Tile, Trilu, DepthToSpace, SpaceToDepth; PNNX: torch.flip, torch.roll, nn.PixelShuffle and their like.)
+(ONNX: Tile, Trilu, DepthToSpace, SpaceToDepth; PNNX: torch.flip, torch.roll, nn.PixelShuffle and similar.)
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ __all__ = [
 
 @public
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Reverse the order of elements along axes, along all of them for None.
+    """Reverse the order of elements along axes, or along all axes for None.
 
     >>> ex.evaluate(ex.flip(np.array([1, 2, 3])))
     array([3, 2, 1])
     """
     (x,) = as_operands((x,))
-    turned = normalize_axes(axis, x.ndim, "flip")
-    return getitem(x, tuple([slice(None, None, -1 if i in turned else 1) for i in range(x.ndim)]))
+    flipped = normalize_axes(axis, x.ndim, "flip")
+    return getitem(x, tuple([slice(None, None, -1 if i in flipped else 1) for i in range(x.ndim)]))
 
 
 @public
 def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Shift elements along axes; those that leave at the end enter at the front.
+    """Shift elements along axes; elements shifted beyond the end wrap around to the front.
 
     >>> ex.evaluate(ex.roll(np.array([1.0, 2.0, 3.0]), 1))
     array([3., 1., 2.])
@@ -68,17 +67,17 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
         raise OperandError(
             f"roll: shifts {shift!r} along the axes {axis!r}",
             rule="there must be one shift for each axis",
-            fix="ex.roll(x, (1, 2), axis=(0, 1)); without axis the elements are rolled as one row",
+            fix="ex.roll(x, (1, 2), axis=(0, 1)); without axis, x is rolled as if flattened",
         )
     y: Expr = x
     for single_axis, by in zip(axes, shifts, strict=True):
-        place = normalize_axis(single_axis, y.ndim, "roll")
-        size = y.shape[place]
+        position = normalize_axis(single_axis, y.ndim, "roll")
+        size = y.shape[position]
         # Python's % gives 0 … size − 1 for shifts of any sign and length
         start = -whole(by, "roll: shift") % size if size else 0
         if start:
-            front = [slice(None)] * place
-            y = concatenate((part_of(y, (*front, slice(start, None))), part_of(y, (*front, slice(start)))), place)
+            front = [slice(None)] * position
+            y = concatenate((part_of(y, (*front, slice(start, None))), part_of(y, (*front, slice(start)))), position)
     return whole_of(x) if y is x else y
 
 
@@ -89,7 +88,7 @@ def _total(shift: Any) -> int:
 
 @public
 def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
-    """Repeat ``x`` as a whole ``reps[i]`` times along axis i, aligned at the last axes.
+    """Repeat ``x`` as a whole ``reps[i]`` times along axis i; ``reps`` is aligned with the last axes.
 
     >>> ex.evaluate(ex.tile(np.array([1, 2]), 2))
     array([1, 2, 1, 2])
@@ -103,14 +102,14 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - x.ndim) + list(x.shape)
     paired = list(zip(counts, sizes, strict=True))
-    # an axis of 1 before each, broadcast and merged with it: a copy as a whole
+    # insert an axis of size 1 before each axis, broadcast it and merge both: whole copies
     wide = broadcast_to(reshape(x, tuple([n for _, size in paired for n in (1, size)])), _merged(paired))
     return reshape(wide, tuple([count * size for count, size in paired]))
 
 
 @public
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
-    """Repeat each element of ``x`` along an axis, of the flattened ``x`` for None.
+    """Repeat each element of ``x`` along an axis, or of the flattened ``x`` for None.
 
     >>> ex.evaluate(ex.repeat(np.array([1, 2]), 2))
     array([1, 1, 2, 2])
@@ -119,11 +118,11 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     x = vector_of_scalar(x, axis)
-    place, count = normalize_axis(axis, x.ndim, "repeat"), _count(repeats, "repeat")
+    position, count = normalize_axis(axis, x.ndim, "repeat"), _count(repeats, "repeat")
     if count == 1:
         return movement.broadcast_to(x, x.shape)
-    front, size, back = x.shape[:place], x.shape[place], x.shape[place + 1 :]
-    # an axis of 1 behind the axis, broadcast and merged with it: each element repeated
+    front, size, back = x.shape[:position], x.shape[position], x.shape[position + 1 :]
+    # insert an axis of size 1 after the axis, broadcast it and merge both: each element is repeated
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
     return reshape(wide, (*front, size * count, *back))
 
@@ -145,8 +144,9 @@ def _merged(paired: list[tuple[int, int]]) -> Shape:
 
 @public
 def tril(x: Any, k: int = 0) -> Expr:
-    """Set the elements above the k-th diagonal of the last two axes to zero; a vector is each row of a square
-    matrix.
+    """Set the elements above the k-th diagonal of the last two axes to zero.
+
+    As in NumPy, a vector is broadcast to a square matrix first.
 
     >>> ex.evaluate(ex.tril(np.ones((2, 2))))
     array([[1., 0.],
@@ -157,8 +157,9 @@ def tril(x: Any, k: int = 0) -> Expr:
 
 @public
 def triu(x: Any, k: int = 0) -> Expr:
-    """Set the elements below the k-th diagonal of the last two axes to zero; a vector is each row of a square
-    matrix.
+    """Set the elements below the k-th diagonal of the last two axes to zero.
+
+    As in NumPy, a vector is broadcast to a square matrix first.
 
     >>> ex.evaluate(ex.triu(np.ones((2, 2))))
     array([[1., 1.],
@@ -175,17 +176,17 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
-    # beyond these the triangle is empty or everything, and NumPy's tri computes with platform integers
+    # beyond these limits the triangle is empty or full, and NumPy's tri computes with platform integers
     offset = min(max(offset, -rows), columns + 1)
     claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
-    # a choice, not a product with 0 and 1, which would keep NaN and ∞ outside as NaN
+    # a selection, because multiplying by 0 would turn NaN and ∞ outside the triangle into NaN
     return where(inside, x, False if x.dtype.kind == "b" else 0)
 
 
 @public
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Expr:
-    """Move axes of ``x`` to other positions; the others keep their order.
+    """Move axes of ``x`` to other positions; the remaining axes keep their order.
 
     >>> ex.moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -209,15 +210,17 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
             fix="ex.moveaxis(x, (0, 1), (1, 0))",
         )
     rest = iter([axis for axis in range(x.ndim) if axis not in sources])
-    wanted = dict(zip(destinations, sources, strict=True))
-    return transpose(x, tuple([wanted[place] if place in wanted else next(rest) for place in range(x.ndim)]))
+    source_of = dict(zip(destinations, sources, strict=True))
+    return transpose(
+        x, tuple([source_of[position] if position in source_of else next(rest) for position in range(x.ndim)])
+    )
 
 
 @public
 def pixel_shuffle(x: Any, factor: int) -> Expr:
-    """Rearrange channels into pixels of r × r squares (``factor`` r): (N, C·r², H, W) → (N, C, H·r, W·r).
+    """Rearrange channels into r × r squares of pixels for ``factor`` r: (N, C·r², H, W) → (N, C, H·r, W·r).
 
-    Channel c · r² + i · r + j of the operand becomes pixel (i, j) of the squares in channel c. (ONNX: DepthToSpace of
+    Channel c · r² + i · r + j of the operand becomes pixel (i, j) of the squares in channel c. (ONNX: DepthToSpace in
     mode CRD; PNNX: nn.PixelShuffle.)
 
     >>> ex.evaluate(ex.pixel_shuffle(ex.tensor(np.arange(4.0).reshape(1, 4, 1, 1)), 2))
@@ -251,7 +254,7 @@ def pixel_unshuffle(x: Any, factor: int) -> Expr:
         raise OperandError(
             f"pixel_unshuffle: images {h}×{w} by {r}",
             rule=f"rows and columns must be divisible by {r}",
-            fix=f"ex.pad to {-(-h // r) * r}×{-(-w // r) * r} before",
+            fix=f"use ex.pad to make them {-(-h // r) * r}×{-(-w // r) * r}",
         )
     squares = transpose(reshape(x, (n, c, h // r, r, w // r, r)), (0, 1, 3, 5, 2, 4))
     return reshape(squares, (n, c * r * r, h // r, w // r))

@@ -1,10 +1,10 @@
-"""Shapes: reshaping, order of axes, broadcasting, and conversion of dtypes.
+"""Reshaping, transposition, broadcasting and dtype conversion.
 
-Reshape, Transpose and BroadcastTo are views: their kernels allocate nothing, but for a reshape whose operand lies in
-another order; the plan gives that one memory to copy into (plan/memory/copied_reshapes.py).
+Reshape, Transpose and BroadcastTo are views whose kernels allocate nothing. The exception is a reshape that strides
+cannot express; the plan gives it memory to copy into (plan/memory/copied_reshapes.py).
 
 (ONNX: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand, Cast; PNNX: torch.reshape, Tensor.view, torch.permute,
-Tensor.expand and their like.)
+Tensor.expand and similar.)
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Movement(Operation, abstract=True):
 
 
 class Reshape(Movement):
-    """Same elements, in row-major order, in another shape."""
+    """Same elements in row-major order with another shape."""
 
     shape: Shape
     takes_text = True
@@ -69,8 +69,8 @@ class Reshape(Movement):
         if math.prod(self.shape) != x.size:
             raise self.refuse(
                 (x,),
-                f"the new shape {self.shape} must have {x.size} elements, as the old, not {math.prod(self.shape)}",
-                "give lengths whose product is that, or -1 for one of them",
+                f"the new shape {self.shape} must have {x.size} elements like the old one, not {math.prod(self.shape)}",
+                "give sizes whose product is that, or -1 for one of them",
             )
         return x.with_shape(self.shape)
 
@@ -102,7 +102,7 @@ class Transpose(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if sorted(self.axes) != list(range(x.rank)):
-            raise self.refuse((x,), f"axes {self.axes} must name each of the axes 0 … {x.rank - 1} once")
+            raise self.refuse((x,), f"axes {self.axes} must contain each of 0 … {x.rank - 1} once")
         return x.with_shape(tuple([x.shape[axis] for axis in self.axes]))
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -135,7 +135,7 @@ class BroadcastTo(Movement):
         return (base.sum_to(g, x.shape),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        # new axes are behind the batch axis, where plain broadcasting would put them in front
+        # new axes follow the batch axis, whereas plain broadcasting would put them in front of it
         ones = (1,) * (len(self.shape) - (x.ndim - 1))
         return BroadcastTo((size, *self.shape))(reshape(x, (size, *ones, *x.shape[1:])))
 
@@ -154,18 +154,18 @@ class Cast(Movement):
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype.kind == "c" and self.dtype.kind not in "bc":
             raise self.refuse(
-                (x,), f"complex elements have no place in {self.dtype}: their imaginary part would be lost"
+                (x,), f"complex elements cannot be converted to {self.dtype}, which would lose their imaginary part"
             )
         return x.with_dtype(self.dtype)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # users' dtypes are stored as numbers of another dtype: those are decoded and encoded, not cast
+        # user-defined dtypes store numbers of another dtype, so they are decoded and encoded instead of cast
         is_plain = element_of(x.dtype) is None and element_of(out.dtype) is None
         np.copyto(out, x if is_plain else converted(x, out.dtype), casting="unsafe")
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:
-        # integers have no gradient: a cast from them ends it
+        # integers have no gradient, so a cast from them stops it
         return (base.cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -179,7 +179,7 @@ class StopGradient(Movement):
     elementwise = True
     monotone = True
     idempotent = True
-    nondifferentiable = "the gradient stops here, as asked for"
+    nondifferentiable = "the gradient stops here, as requested"
     examples = (Example(real(2, 3)), Example(real()))
 
     def infer(self, x: TensorType) -> TensorType:
@@ -196,7 +196,7 @@ stop_gradient = StopGradient()
 
 
 def vector_of_scalar(x: Expr, axis: Any) -> Expr:
-    """Return ``x``; a scalar as a vector of one element if its axis 0 or −1 is named, as in NumPy."""
+    """Return ``x``, or a scalar as a vector of one element if the axis is 0 or −1, as in NumPy."""
     return Reshape((1,))(x) if x.ndim == 0 and axis in (0, -1) else x
 
 
@@ -207,10 +207,10 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 @public
 def reshape(x: Any, shape: int | Shape) -> Expr:
-    """Reshape ``x``; one size may be −1 and is computed from the others.
+    """Reshape ``x``; one size may be −1 and is then computed from the others.
 
-    Elements stay in row-major order; a view wherever strides allow one. Raises OperandError for another number of
-    elements.
+    Elements stay in row-major order, and the result is a view if strides can express it. Raises OperandError if the
+    number of elements differs.
 
     >>> ex.reshape(np.ones((2, 6)), (-1, 3)).shape
     (4, 3)
@@ -219,7 +219,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
     requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
     if sizes.count(-1) == 1:
-        # the product of the other sizes: the −1 is one of its factors
+        # product of the other sizes (negated, because −1 is a factor)
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
             raise OperandError(
@@ -239,7 +239,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
 
 @public
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
-    """Permute the axes of ``x``; reverse them for None.
+    """Permute the axes of ``x``, or reverse their order for None.
 
     >>> ex.transpose(np.zeros((2, 3, 4))).shape
     (4, 3, 2)
@@ -260,18 +260,18 @@ def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
 
 
 def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
-    """Return the axes counted from the front, each of them once."""
+    """Return a permutation of all axes, counted from the front; raise OperandError for any other argument."""
     if not isinstance(axes, (tuple, list)):
         raise OperandError(
             f"{operation} of {x.type} with the axes {axes!r}",
-            rule="axes must be a tuple that names each axis once",
+            rule="axes must be a tuple that contains each axis once",
             fix=f"for instance {tuple(range(x.ndim))[::-1]}",
         )
     order = tuple([normalize_axis(axis, x.ndim, operation) for axis in axes])
     if sorted(order) != list(range(x.ndim)):
         raise OperandError(
             f"{operation} of {x.type} with the axes {axes!r}",
-            rule=f"axes must name each of 0 … {x.ndim - 1} once",
+            rule=f"axes must contain each of 0 … {x.ndim - 1} once",
             fix=f"ex.{operation}(x, {tuple(reversed(range(x.ndim)))})",
         )
     return order
@@ -279,7 +279,7 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
 
 @public
 def broadcast_to(x: Any, shape: Shape) -> Expr:
-    """Repeat ``x`` to a shape that it broadcasts to.
+    """Broadcast ``x`` to a shape.
 
     >>> ex.evaluate(ex.broadcast_to(np.array([1, 2]), (2, 2)))
     array([[1, 2],
@@ -293,9 +293,9 @@ def broadcast_to(x: Any, shape: Shape) -> Expr:
 def cast(x: Any, dtype: Any) -> Expr:
     """Convert the elements of ``x`` to another dtype.
 
-    Numbers are cast as NumPy casts them ("unsafe": fractions are cut off, integers wrap around), from and to users'
-    dtypes by their ``decode`` and ``encode``. The gradient is cast back; integers have none. Raises OperandError for
-    complex to real.
+    Numbers are cast with NumPy's "unsafe" rule: fractions are truncated and integers wrap around. User-defined dtypes
+    are converted by their ``decode`` and ``encode``. The gradient is cast back; integers have none. Raises OperandError
+    for complex to real.
 
     >>> ex.evaluate(ex.cast(np.array([1.7, -1.7]), "int64"))
     array([ 1, -1])
@@ -306,21 +306,21 @@ def cast(x: Any, dtype: Any) -> Expr:
 
 @public
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
-    """Insert an axis of size 1 at a position of the result, or at several.
+    """Insert axes of size 1 at one or more positions of the result.
 
     >>> ex.expand_dims(np.zeros((2, 3)), 1).shape
     (2, 1, 3)
     """
     (x,) = as_operands((x,))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    places = normalize_axes(axis, x.ndim + count, "expand_dims")
+    positions = normalize_axes(axis, x.ndim + count, "expand_dims")
     sizes = iter(x.shape)
-    return Reshape(tuple([1 if place in places else next(sizes) for place in range(x.ndim + count)]))(x)
+    return Reshape(tuple([1 if position in positions else next(sizes) for position in range(x.ndim + count)]))(x)
 
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Remove an axis of size 1 or several; all of them for None.
+    """Remove one or more axes of size 1, or all of them for None.
 
     >>> ex.squeeze(np.zeros((2, 1, 3, 1))).shape
     (2, 3)
@@ -328,15 +328,15 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
-    # NumPy lets a scalar be squeezed along its absent axis
-    places = normalize_axes(() if x.ndim == 0 and axis in (0, -1) else axis, x.ndim, "squeeze")
-    if any(x.shape[place] != 1 for place in places):
+    # NumPy accepts axis 0 or −1 of a scalar
+    positions = normalize_axes(() if x.ndim == 0 and axis in (0, -1) else axis, x.ndim, "squeeze")
+    if any(x.shape[position] != 1 for position in positions):
         raise OperandError(
             f"squeeze: axis {axis} of {x.type}",
             rule="removed axes must have size 1",
-            fix="use .sum(axis), .max(axis) … to combine the elements of an axis, or x[…] to choose one",
+            fix="use .sum(axis), .max(axis) … to combine the elements of an axis, or x[…] to select one",
         )
-    return Reshape(tuple([size for place, size in enumerate(x.shape) if place not in places]))(x)
+    return Reshape(tuple([size for position, size in enumerate(x.shape) if position not in positions]))(x)
 
 
 @public
@@ -354,6 +354,6 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
         raise OperandError(
             f"flatten: axes {start} … {end} of {x.type}",
             rule="start must not be after end",
-            fix="ex.flatten(x, 1) keeps the first axis, and makes one of all others",
+            fix="ex.flatten(x, 1) keeps the first axis and merges all others",
         )
     return Reshape((*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))(x)

@@ -1,12 +1,12 @@
-"""Basic indexing: reading parts of tensors, and its adjoint, which puts them back among zeros.
+"""Basic indexing: slices of tensors, and the adjoint, which writes a slice into zeros.
 
-``x[index]`` is translated to canonical spans once, when it is recorded, so that equal parts are equal operations
-whatever index they were written with. Arrays of indices go to ``gather``.
+``x[index]`` is translated to canonical spans when it is recorded, so that equal parts are equal operations however the
+index was written. Index arrays are handled by ``gather``.
 
-A canonical span is an int (the axis is dropped) or (start, stop, step) with ends inside the axis, as ``slice.indices``
-gives them. One operation reads, ``Slice``, and one puts back, ``SliceScatter``; each is the other's gradient.
-``Index0`` is the frequent case of one member along the first axis, which batching rules look for. (ONNX: Slice, Gather
-with a constant; PNNX: Tensor.slice, Tensor.select.)
+A canonical span is an int (the axis is removed) or (start, stop, step) within the axis, as ``slice.indices`` returns
+it. ``Slice`` reads a part and ``SliceScatter`` writes it back; each is the other's gradient. ``Index0`` is the frequent
+case of one index along the first axis, which batching rules look for. (ONNX: Slice, Gather with a constant; PNNX:
+Tensor.slice, Tensor.select.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["getitem"]
 
 
 class Slice(Movement):
-    """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
+    """Part of x at one index or range per axis: an int removes the axis, (start, stop, step) keeps part of it."""
 
     spans: tuple[Any, ...]
     takes_text = True
@@ -41,12 +41,12 @@ class Slice(Movement):
             first, last = _ends(span)
             if not (0 <= first < size and 0 <= last < size) and (isinstance(span, int) or len(range(*span))):
                 raise self.refuse(
-                    (x,), f"indices and ranges must lie inside the axes, {span} is outside one of size {size}"
+                    (x,), f"indices and ranges must be within the axes; {span} exceeds an axis of size {size}"
                 )
         return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
 
     def kernel(self, out: None, x: Array) -> Array:
-        # the Ellipsis keeps a part of ints alone an array, where NumPy would give a scalar
+        # with the Ellipsis an index that consists only of ints gives an array instead of a scalar
         part: Array = x[(*index_of(self.spans), ...)]
         return part
 
@@ -58,7 +58,7 @@ class Slice(Movement):
 
 
 class SliceScatter(Movement):
-    """Zeros of a shape with x at the indices and ranges that ``Slice`` would read."""
+    """Zeros with x written at the indices and ranges that ``Slice`` would read."""
 
     spans: tuple[Any, ...]
     shape: Shape
@@ -66,7 +66,7 @@ class SliceScatter(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if Slice(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
-            raise self.refuse((x,), f"the shape must be that of the part {self.spans} of {self.shape}")
+            raise self.refuse((x,), f"the shape must be the shape of the part {self.spans} of {self.shape}")
         return x.with_shape(self.shape)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -106,21 +106,21 @@ class Index0(Movement):
 
 
 def _ends(span: Any) -> tuple[int, int]:
-    """Return the first and the last index of a span; start and stop of an empty one."""
+    """Return the first and the last index of a span, or start and stop if it is empty."""
     if isinstance(span, int):
         return span, span
-    places = range(*span)
-    return (places[0], places[-1]) if places else (span[0], span[1])
+    index_arrays = range(*span)
+    return (index_arrays[0], index_arrays[-1]) if index_arrays else (span[0], span[1])
 
 
 def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return NumPy's index of canonical spans; a negative stop means "through index 0"."""
+    """Return the NumPy index for canonical spans; a negative stop means "through index 0"."""
     return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
 
 
 @public
 def getitem(x: Expr, index: Any) -> Expr:
-    """Index ``x`` as NumPy does, by ints, slices, None, Ellipsis and integer arrays.
+    """Index ``x`` as in NumPy with ints, slices, None, Ellipsis and integer arrays.
 
     >>> ex.evaluate(ex.tensor([[1, 2], [3, 4]])[:, 1])
     array([2, 4])
@@ -130,27 +130,27 @@ def getitem(x: Expr, index: Any) -> Expr:
 
 
 def whole_of(x: Expr) -> Expr:
-    """Record the whole of ``x`` as a part, so that the plan can report that it does nothing."""
+    """Record all of ``x`` as a slice, so that the plan can report that it does nothing."""
     return Slice(tuple([(0, size, 1) for size in x.shape]))(x)
 
 
 def part_of(x: Expr, index: Any) -> Expr:
-    """Record the part of ``x`` at an index; return ``x`` if that is all of it."""
+    """Record the part of ``x`` at an index; return ``x`` if the index selects all of it."""
     entries = index if isinstance(index, tuple) else (index,)
-    # a loop and not comprehensions: every x[…] that is recorded runs through here
-    count = dots = 0
+    # loops are faster than comprehensions here, and every recorded x[…] calls this function
+    count = ellipses = 0
     for entry in entries:
         if entry is Ellipsis:
-            dots += 1
+            ellipses += 1
         elif isinstance(entry, (list, np.ndarray, Operators)):
-            return _at_arrays(x, entries)
+            return _at_index_arrays(x, entries)
         elif entry is not None:
             count += 1
     sizes = x.shape
     rank = len(sizes)
-    if dots > 1 or count > rank:
+    if ellipses > 1 or count > rank:
         raise _too_many(index, x)
-    if not dots:
+    if not ellipses:
         entries = (*entries, Ellipsis)
     spans: list[Any] = []
     shape: list[int] = []
@@ -169,99 +169,98 @@ def part_of(x: Expr, index: Any) -> Expr:
                 raise OperandError(
                     f"index {entry!r} of {x.type}: {error}",
                     rule="slices must consist of ints",
-                    fix="x[1:3]; values that are known only at run time are taken by ex.take",
+                    fix="x[1:3], or ex.take for indices that are known only at run time",
                 ) from None
             length = len(range(*span))
-            # all empty parts are spelled alike, so that they are equal operations
+            # all empty parts use the same span, so that they are equal operations
             spans.append(span if length else (0, 0, 1))
             shape.append(length)
-        # True is an int in Python, and a mask in NumPy: it is refused with the masks
+        # True is an int in Python but a mask in NumPy, so it is rejected like masks
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))
         else:
             raise OperandError(
                 f"index {entry!r} of {x.type}",
-                rule="an index must be an int, a slice, None, Ellipsis, or an array of whole numbers",
-                fix="use ex.where to choose by a condition",
+                rule="an index must be an int, a slice, None, Ellipsis, or an integer array",
+                fix="use ex.where to select by a condition",
             )
     part = x if spans == [(0, size, 1) for size in sizes] else Slice(tuple(spans))(x)
     return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
 
 
-def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
-    """Record the elements at integer arrays, which are broadcast together: their shape replaces their axes.
+def _at_index_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
+    """Record the elements at integer arrays, which are broadcast together; their shape replaces the indexed axes.
 
-    The new axes are where the first of these axes is; in front if other axes lie between them, as in NumPy.
+    As in NumPy, the new axes replace the first indexed axis, or come first if other axes are between the indexed ones.
     """
-    dots = [place for place, entry in enumerate(entries) if entry is Ellipsis]
+    ellipses = [position for position, entry in enumerate(entries) if entry is Ellipsis]
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
-    if len(dots) > 1 or consumed > x.ndim:
+    if len(ellipses) > 1 or consumed > x.ndim:
         raise _too_many(entries, x)
-    place = dots[0] if dots else len(entries)
-    entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
-    picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
-    # basic entries first: arrays then meet whole axes
-    x = part_of(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
-    places = [_places(entries[place], x, place) for place in picked]
-    front = picked[0]
-    sizes = tuple([x.shape[place] for place in picked])
-    # array indices with another axis between them: NumPy moves the new axes to the front
-    if picked[-1] - front >= len(picked):
-        front, rest = 0, [axis for axis in range(x.ndim) if axis not in picked]
-        x = function("transpose")(x, (*picked, *rest))
+    position = ellipses[0] if ellipses else len(entries)
+    entries = (*entries[:position], *[slice(None)] * (x.ndim - consumed), *entries[position + 1 :])
+    indexed = [position for position, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    # apply basic entries first, so that arrays index whole axes
+    x = part_of(x, tuple([slice(None) if position in indexed else entry for position, entry in enumerate(entries)]))
+    index_arrays = [_index_array(entries[position], x, position) for position in indexed]
+    front = indexed[0]
+    sizes = tuple([x.shape[position] for position in indexed])
+    # as in NumPy, if other axes are between the indexed ones, the new axes come first
+    if indexed[-1] - front >= len(indexed):
+        front, rest = 0, [axis for axis in range(x.ndim) if axis not in indexed]
+        x = function("transpose")(x, (*indexed, *rest))
     take = function("take")
-    if len(places) == 1:
-        return cast("Expr", take(x, places[0], front))
-    concrete = [numbers for numbers in places if isinstance(numbers, np.ndarray)]
-    if len(concrete) < len(places):
+    if len(index_arrays) == 1:
+        return cast("Expr", take(x, index_arrays[0], front))
+    concrete = [indices for indices in index_arrays if isinstance(indices, np.ndarray)]
+    if len(concrete) < len(index_arrays):
         raise OperandError(
             f"index {entries!r} of {x.type}",
-            rule="an expression must be the only index of its kind: the others must be concrete arrays",
-            fix="take in two steps, x[:, 0][numbers], or ex.take_along_axis(x, numbers, axis)",
+            rule="several index arrays must all be NumPy arrays; an expression must be the only index array",
+            fix="index in two steps, x[:, 0][indices], or use ex.take_along_axis(x, indices, axis)",
         )
     try:
-        together = np.broadcast_arrays(*concrete)
+        broadcast = np.broadcast_arrays(*concrete)
     except ValueError as error:
         raise OperandError(
             f"index {entries!r} of {x.type}: {error}",
             rule="index arrays must have shapes that broadcast together",
             fix="ex.take for one axis after the other, or index[:, None] together with index",
         ) from None
-    # several arrays are one index into the axes merged: then a single gather serves, and its gradient adds equal places
-    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
-    linear = sum([numbers * stride for numbers, stride in zip(together, strides, strict=True)], np.intp(0))
+    # merge the indexed axes and index arrays, so that one gather suffices and its gradient adds at repeated indices
+    strides = [math.prod(sizes[position + 1 :]) for position in range(len(sizes))]
+    linear = sum([indices * stride for indices, stride in zip(broadcast, strides, strict=True)], np.intp(0))
     joined = Reshape((*x.shape[:front], math.prod(sizes), *x.shape[front + len(sizes) :]))(x)
     return cast("Expr", take(joined, np.asarray(linear), front))
 
 
-def _places(entry: Any, x: Expr, axis: int) -> Any:
-    """Return integer indices along an axis, counted from the front if they are known; an expression as it is."""
-    numbers = entry if isinstance(entry, Operators) else np.asarray(entry)
-    # NumPy makes [] floating, and accepts it as an index all the same
-    if isinstance(numbers, np.ndarray) and isinstance(entry, list) and not numbers.size:
-        numbers = numbers.astype(np.intp)
-    indices: Any = numbers
+def _index_array(entry: Any, x: Expr, axis: int) -> Any:
+    """Return concrete indices along an axis, counted from the front; return expressions unchanged."""
+    indices: Any = entry if isinstance(entry, Operators) else np.asarray(entry)
+    # NumPy converts [] to a floating array, but accepts it as an index
+    if isinstance(indices, np.ndarray) and isinstance(entry, list) and not indices.size:
+        indices = indices.astype(np.intp)
     if indices.dtype.kind not in "iu":
         raise OperandError(
             f"index of dtype {indices.dtype} at axis {axis} of {x.type}",
-            rule="an index array must hold integers: how many elements a mask picks is not known yet",
-            fix="use ex.where(mask, x, 0) to choose by a condition",
+            rule="an index array must contain integers, since the number of elements in a mask is not known yet",
+            fix="use ex.where(mask, x, 0) to select by a condition",
         )
-    if not isinstance(numbers, np.ndarray):
-        return numbers
+    if not isinstance(indices, np.ndarray):
+        return indices
     size = x.shape[axis]
-    if numbers.size and not (-size <= int(numbers.min()) and int(numbers.max()) < size):
-        wrong = int(numbers.min()) if int(numbers.min()) < -size else int(numbers.max())
+    if indices.size and not (-size <= int(indices.min()) and int(indices.max()) < size):
+        wrong = int(indices.min()) if int(indices.min()) < -size else int(indices.max())
         raise _outside(wrong, x, axis)
-    numbers = numbers.astype(np.intp)
-    return np.where(numbers < 0, numbers + size, numbers)
+    indices = indices.astype(np.intp)
+    return np.where(indices < 0, indices + size, indices)
 
 
 def _too_many(index: Any, x: Expr) -> OperandError:
     return OperandError(
         f"index {index!r} of {x.type}",
         rule=f"there must be at most {x.ndim} indices and one Ellipsis",
-        fix="leave indices out: those of the last axes take everything",
+        fix="omit trailing indices, since axes without an index are kept whole",
     )
 
 
@@ -269,8 +268,8 @@ def _outside(index: int, x: Expr, axis: int) -> OperandError:
     size = x.shape[axis]
     return OperandError(
         f"index {index} of axis {axis} of {x.type}",
-        rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
-        fix="a slice, x[1:2], may reach beyond the end, and is empty there",
+        rule=f"an index must be in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
+        fix="use a slice such as x[1:2], which may extend beyond the end",
     )
 
 

@@ -1,1 +1,1 @@
-"""Operations of neural networks: activations, losses, normalization, attention, convolution, pooling, resizing."""
+"""Operations of neural networks: activations, losses, normalization, attention, convolution, pooling and resizing."""

@@ -1,10 +1,10 @@
-"""Activations of neural networks besides relu, sigmoid and tanh: single operations first, then compositions.
+"""Activation functions besides relu, sigmoid and tanh: operations first, then compositions.
 
-Activations that networks use often have a kernel of their own; the others are compositions, which the plan fuses into
-one kernel and which need no gradient rule.
+Frequently used activations have their own kernels. The others are compositions, which the plan fuses into one kernel
+and which need no gradient rule.
 
-At a kink (relu at 0, a limit of clip, ±3 of the hard sigmoid) the derivative jumps; gradients take one side of it,
-which the conditions ``<`` and ``≤`` below decide. NaN passes through all of them.
+At a kink (relu at 0, the limits of clip, the hard sigmoid at ±3) the gradient is a one-sided derivative; the conditions
+``<`` and ``≤`` below determine the side. All activations propagate NaN.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _WIDE = (
 
 
 class Clip(Elementwise):
-    """Limits: x between low and high, one of which may be None; NaN stays.
+    """Elements limited to low … high, one of which may be None; NaN stays NaN.
 
-    The gradient is g at and between the limits, 0 outside; at ``is_open`` limits it is 0, too.
+    The gradient is g between the limits and 0 outside. At the limits it is g, or 0 if ``is_open``.
     """
 
     low: Number | None
@@ -80,7 +80,7 @@ class Clip(Elementwise):
             )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # no limit is wider than bfloat16
+        if is_floating(dtypes[0]) and dtypes[0].kind != "f":  # limits do not widen bfloat16
             return dtypes[0]
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
 
@@ -110,7 +110,7 @@ class Silu(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
+        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives 0, which is correct
             powers = np.exp(np.negative(x, dtype=accumulator_dtype(out.dtype)))
         np.divide(x, 1 + powers, out=out, casting="same_kind")
         return out
@@ -168,7 +168,7 @@ class LeakyRelu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         scaled: Array = np.multiply(x, out.dtype.type(self.slope), dtype=out.dtype)
-        # The larger of both, which is vectorised; 0 · ∞ is NaN, and a steeper slope makes negative numbers smaller.
+        # The maximum is vectorized. It is wrong for slope 0, because 0 · ∞ is NaN, and for slopes above 1 or below 0.
         if 0 < self.slope <= 1:
             np.maximum(x, scaled, out=out)
         else:
@@ -180,7 +180,7 @@ class LeakyRelu(Elementwise):
 
 
 class Gelu(Elementwise):
-    """x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh."""
+    """x · Φ(x), where Φ is the normal distribution function or its tanh approximation."""
 
     reuses_operand = True
     approximate: bool = False
@@ -192,7 +192,7 @@ class Gelu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         if self.approximate:
-            # x · x and not x**3: NumPy's power takes forty times as long
+            # x · x instead of x**3, because NumPy's power takes forty times as long
             inner = np.multiply(x, x, dtype=out.dtype) * (0.044715 * _SLOPE)
             inner = np.tanh((inner + _SLOPE) * x)
         else:
@@ -209,7 +209,7 @@ class Gelu(Elementwise):
 
 
 _SLOPE = math.sqrt(2 / math.pi)
-"""slope of erf(x / √2) at 0, which its approximation by tanh has, too; 0.044715 is the fit of Hendrycks and Gimpel,
+"""slope at 0 of erf(x / √2) and of its tanh approximation, which uses 0.044715 as fitted by Hendrycks and Gimpel,
 Gaussian Error Linear Units, 2016"""
 
 silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
@@ -217,20 +217,20 @@ silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
 @public
 def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
-    """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None.
+    """Limit the elements of ``x`` to low … high, which are numbers or broadcast tensors; one of them may be None.
 
-    The result of integers and a floating limit is floating. NaN stays; where low exceeds high, high wins, as in NumPy.
-    The gradient is g at and between the limits, 0 outside. (ONNX: Clip; PNNX: torch.clamp.)
+    Integers with a floating limit give a floating result. NaN stays NaN. If low exceeds high, the result is high, as in
+    NumPy. The gradient is g at and between the limits, and 0 outside. (ONNX: Clip; PNNX: torch.clamp.)
 
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])
     """
-    # numbers are attributes of one operation, tensors are operands of two
+    # limits that are numbers are attributes of one operation; tensors are operands of two
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
     y: Expr = x
-    # at a limit x is chosen, so that the gradient is its own; NaN is left to the extremes
+    # at a limit x is selected, so that it receives the gradient; maximum and minimum propagate NaN
     if low is not None:
         y = where(y >= low, y, maximum(y, low))
     return y if high is None else where(y <= high, y, minimum(y, high))
@@ -258,7 +258,7 @@ def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """Compute x · Φ(x), or its approximation by tanh; shape as ``x``.
+    """Compute x · Φ(x), or its tanh approximation; shape as ``x``.
 
     >>> ex.evaluate(ex.gelu(np.array([-1.0, 0.0, 1.0]))).round(3)
     array([-0.159,  0.   ,  0.841])
@@ -267,7 +267,7 @@ def gelu(x: Any, approximate: bool = False) -> Expr:
 
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-"""numbers that keep mean 0 and variance 1 (Klambauer et al., Self-Normalizing Neural Networks, 2017)"""
+"""values that preserve mean 0 and variance 1 (Klambauer et al., Self-Normalizing Neural Networks, 2017)"""
 
 
 @public
@@ -278,7 +278,7 @@ def elu(x: Any, alpha: float = 1.0) -> Expr:
     array([-0.632,  0.   ,  2.   ])
     """
     (x,) = as_operands((x,))
-    below = expm1(clip(x, None, 0))  # above 0 the unused exponential could overflow
+    below = expm1(clip(x, None, 0))  # without clip the unused exponential above 0 could overflow
     return where(x > 0, x, below if alpha == 1 else below * alpha)
 
 
@@ -340,7 +340,7 @@ def log_sigmoid(x: Any) -> Expr:
 
 @public
 def prelu(x: Any, slope: Any) -> Expr:
-    """Compute x if positive, else slope · x, where slope holds one number, or one per channel (axis 1).
+    """Compute x if positive, else slope · x, with one slope or one per channel (axis 1).
 
     The gradient at 0 is slope · g.
 
@@ -352,7 +352,7 @@ def prelu(x: Any, slope: Any) -> Expr:
         raise OperandError(
             f"prelu of {x.type} with slopes {slope.type}",
             rule="there must be one slope, or one for each channel (axis 1)",
-            fix="a slope of shape (1,), or (C,) for x of (N, C, …)",
+            fix="use a slope of shape (1,), or (C,) for x of shape (N, C, …)",
         )
     wide = reshape(slope, () if slope.size == 1 else (slope.size, *[1] * (x.ndim - 2)))
     return where(x > 0, x, x * wide)
@@ -368,13 +368,13 @@ def glu(x: Any, axis: int = -1) -> Expr:
     array([1.])
     """
     (x,) = as_operands((x,))
-    place = normalize_axis(axis, x.ndim, "glu")
-    half, odd = divmod(x.shape[place], 2)
+    normalized = normalize_axis(axis, x.ndim, "glu")
+    half, odd = divmod(x.shape[normalized], 2)
     if odd:
         raise OperandError(
-            f"glu: axis {place} of {x.type}",
+            f"glu: axis {normalized} of {x.type}",
             rule="the axis must have an even length",
-            fix="ex.glu(x, axis=…) of an axis that two halves share, or pad it by one",
+            fix="choose another axis, ex.glu(x, axis=…), or pad this one by 1",
         )
-    front = [slice(None)] * place
-    return part_of(x, (*front, slice(half))) * sigmoid(part_of(x, (*front, slice(half, None))))
+    leading = [slice(None)] * normalized
+    return part_of(x, (*leading, slice(half))) * sigmoid(part_of(x, (*leading, slice(half, None))))

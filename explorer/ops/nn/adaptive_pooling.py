@@ -1,7 +1,7 @@
-"""Adaptive pooling: windows that cover images evenly, whatever their number; they may share pixels.
+"""Adaptive pooling: a given number of windows that cover images evenly and may overlap.
 
-Window i of h along an axis of length H reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉. Each result is computed from the pixels of
-its window alone, so that an ∞ or NaN elsewhere does not reach it.
+Window i of h along an axis of length H covers ⌊i·H/h⌋ (included) to ⌈(i+1)·H/h⌉ (excluded). Each result is computed
+only from the pixels of its window, so that ∞ and NaN do not affect other windows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
 
 
 class AdaptiveAvgPool2d(Operation):
-    """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
+    """Means of ``output`` windows that cover the image evenly: window i covers ⌊i·H/h⌋ … ⌈(i+1)·H/h⌉ − 1."""
 
     output: Lengths
     linear: ClassVar[bool] = True
@@ -46,7 +46,7 @@ class AdaptiveAvgPool2d(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         rule = "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
-        return _resized(self, x, self.output, rule)
+        return _result_type(self, x, self.output, rule)
 
     def kernel(self, out: Array, x: Array) -> Array:
         # each window is one pixel
@@ -54,36 +54,36 @@ class AdaptiveAvgPool2d(Operation):
             np.copyto(out, x)
             return out
         n, channels, height, width = x.shape
-        # axis by axis: the mean of a rectangle is the mean of its columns' means
+        # axis by axis, because the mean of a rectangle is the mean of its column means
         rows = np.empty((n, channels, self.output[0], width), out.dtype, like=out)
-        if height % self.output[0] == 0:  # windows of one length that share no pixel: all in one product
+        if height % self.output[0] == 0:  # disjoint windows of equal length need only one product
             step = height // self.output[0]
             pixels = x.reshape(n, channels, self.output[0], step, width).astype(out.dtype, copy=False)
-            np.matmul(_shares(slice(0, step), out), pixels, out=rows)
+            np.matmul(_weights(slice(0, step), out), pixels, out=rows)
         else:
             for index, window in _windows(height, self.output[0]):
                 pixels = x[:, :, window].astype(out.dtype, copy=False)
-                np.matmul(_shares(window, out), pixels, out=rows[:, :, index])
+                np.matmul(_weights(window, out), pixels, out=rows[:, :, index])
         if width % self.output[1] == 0:
             step = width // self.output[1]
-            np.matmul(rows.reshape(*rows.shape[:3], self.output[1], step), _shares(slice(0, step), out), out=out)
+            np.matmul(rows.reshape(*rows.shape[:3], self.output[1], step), _weights(slice(0, step), out), out=out)
         else:
             for index, window in _windows(width, self.output[1]):
-                np.matmul(rows[..., window], _shares(window, out), out=out[..., index])
+                np.matmul(rows[..., window], _weights(window, out), out=out[..., index])
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (AdaptiveAvgPool2dGradient((x.shape[2], x.shape[3]))(g),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return _merged(self, size, x)
+        return _apply_merged(self, size, x)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return types[0].size
 
 
 class AdaptiveAvgPool2dGradient(Operation):
-    """Adjoint of adaptive pooling to images of ``size``: each pixel gets its share of the windows that it is in."""
+    """Adjoint of adaptive pooling for images of ``size``: each window's gradient is divided among its pixels."""
 
     size: Lengths
     linear: ClassVar[bool] = True
@@ -95,8 +95,8 @@ class AdaptiveAvgPool2dGradient(Operation):
     )
 
     def infer(self, g: TensorType) -> TensorType:
-        rule = "the gradient must be (N, C, h, w) with at least one window, of at least one pixel"
-        return _resized(self, g, self.size, rule)
+        rule = "the gradient must be (N, C, h, w) with at least one window, and images must have at least one pixel"
+        return _result_type(self, g, self.size, rule)
 
     def kernel(self, out: Array, g: Array) -> Array:
         if g.shape == out.shape:
@@ -104,44 +104,47 @@ class AdaptiveAvgPool2dGradient(Operation):
             return out
         columns = np.zeros((*g.shape[:3], self.size[1]), out.dtype, like=out)
         for index, window in _windows(self.size[1], g.shape[3]):
-            columns[..., window] += g[..., index, None] * _shares(window, out)
+            columns[..., window] += g[..., index, None] * _weights(window, out)
         out.fill(0)
         for index, window in _windows(self.size[0], g.shape[2]):
-            out[:, :, window] += columns[:, :, index, None] * _shares(window, out)[:, None]
+            out[:, :, window] += columns[:, :, index, None] * _weights(window, out)[:, None]
         return out
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
         return (AdaptiveAvgPool2d((g.shape[2], g.shape[3]))(upstream),)
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
-        return _merged(self, size, g)
+        return _apply_merged(self, size, g)
 
     def flops(self, result: TensorType, *types: TensorType) -> int:
         return result.size
 
 
-def _resized(operation: Operation, x: TensorType, size: Lengths, rule: str) -> TensorType:
-    """Return the type (N, C, *size) of a result; raises OperandError if x or the result has no pixel."""
+def _result_type(operation: Operation, x: TensorType, size: Lengths, rule: str) -> TensorType:
+    """Return the result type (N, C, *size); raise OperandError if x or the result has no pixels."""
     if x.rank != 4 or min(size) < 1 or min(x.shape[2:]) < 1:
         raise operation.refuse((x,), rule)
     return TensorType((*x.shape[:2], *size), float_dtype(x.dtype))
 
 
 def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
-    """Yield each window along an axis, by its number."""
+    """Yield the index and the slice of each window along an axis."""
     for index in range(count):
-        yield index, slice(index * length // count, -(-(index + 1) * length // count))  # ⌊ ⌋ and ⌈ ⌉, exact in integers
+        yield (
+            index,
+            slice(index * length // count, -(-(index + 1) * length // count)),
+        )  # floor and ceiling, exact for integers
 
 
-def _shares(window: slice, like: Array) -> Array:
-    """Return the share of each pixel of a window in its mean, of the dtype and device of an array."""
-    shares: Array = np.empty(window.stop - window.start, like.dtype, like=like)
-    shares.fill(1 / shares.size)
-    return shares
+def _weights(window: slice, like: Array) -> Array:
+    """Return the weight of each pixel in a window's mean, with the dtype and device of an array."""
+    weights: Array = np.empty(window.stop - window.start, like.dtype, like=like)
+    weights.fill(1 / weights.size)
+    return weights
 
 
-def _merged(operation: Operation, size: int, x: Expr) -> Expr:
-    """Return an operation on images of ``size`` members, side by side as channels of one batch."""
+def _apply_merged(operation: Operation, size: int, x: Expr) -> Expr:
+    """Apply an operation to ``size`` batches of images, merged into one batch."""
     result = operation(reshape(x, (size * x.shape[1], *x.shape[2:])))
     return reshape(result, (size, x.shape[1], *result.shape[1:]))
 
@@ -150,8 +153,8 @@ def _merged(operation: Operation, size: int, x: Expr) -> Expr:
 def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
     """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output).
 
-    Integers become floating; the gradient of a pixel is the sum of its shares in the windows that it is in. (PNNX:
-    nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d.)
+    Integers become floating. Each window's gradient is divided equally among its pixels. (PNNX: nn.AdaptiveAvgPool2d,
+    F.adaptive_avg_pool2d.)
 
     >>> ex.evaluate(ex.adaptive_avg_pool2d(np.arange(9.0).reshape(1, 1, 3, 3), (1, 2)))
     array([[[[3.5, 4.5]]]])
@@ -167,8 +170,8 @@ def adaptive_avg_pool2d(x: Any, output: int | Lengths) -> Expr:
 def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) -> Expr:
     """Average windows that cover each volume evenly: (N, C, D, H, W) → (N, C, *output).
 
-    Recorded as slices, means and concatenations, axis by axis: every row of a window counts alike. Integers become
-    floating. (PNNX: nn.AdaptiveAvgPool3d, F.adaptive_avg_pool3d.)
+    It is recorded as slices, means and concatenations, axis by axis. Integers become floating. (PNNX:
+    nn.AdaptiveAvgPool3d, F.adaptive_avg_pool3d.)
 
     >>> ex.adaptive_avg_pool3d(np.ones((1, 2, 4, 6, 8)), (3, 1, 5)).shape
     (1, 2, 3, 1, 5)
@@ -179,7 +182,7 @@ def adaptive_avg_pool3d(x: Any, output: int | Lengths, *, policies: Items = ()) 
 
 
 def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
-    """Average windows that cover one to three axes evenly; a sequence (N, C, L) is an image of height 1."""
+    """Average windows that cover one to three axes evenly; sequences (N, C, L) are treated as images of height 1."""
     if axes == 1:
         return squeeze(adaptive_avg_pool2d(expand_dims(x, 2), (1, *for_each(output, 1, "output size"))), 2)
     return adaptive_avg_pool2d(x, output) if axes == 2 else adaptive_avg_pool3d(x, output)
@@ -187,24 +190,21 @@ def adaptive_avg_pool(x: Any, axes: int, output: int | Lengths) -> Expr:
 
 @public
 def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
-    """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
-    1.
+    """Return the maximum of each of ``output`` windows along the last axes.
 
-    Recorded as slices, maxima and concatenations, axis by axis: the largest of a rectangle is the largest of its rows'
-    largest. The gradient goes to the first largest element of each window. (ONNX has none; PNNX: nn.AdaptiveMaxPool1d
-    to 3d.)
+    Window i of l along an axis of length L covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ − 1. The operation is recorded as slices,
+    maxima and concatenations, axis by axis, because the maximum of a rectangle is the maximum of its row maxima. The
+    gradient goes to each window's first maximum. (ONNX has no such operator; PNNX: nn.AdaptiveMaxPool1d to 3d.)
 
     >>> ex.evaluate(ex.adaptive_max_pool(np.arange(6.0).reshape(1, 1, 6), 3))
     array([[[1., 3., 5.]]])
     """
     (x,) = as_operands((x,))
-    return _axis_by_axis(
-        "adaptive_max_pool", x, output if isinstance(output, (tuple, list)) else (output,), _first_largest
-    )
+    return _axis_by_axis("adaptive_max_pool", x, output if isinstance(output, (tuple, list)) else (output,), _first_max)
 
 
-def _first_largest(x: Expr, axis: int, keepdims: bool) -> Expr:
-    """Take the largest elements along an axis by their index, so that the gradient goes to the first of equal ones."""
+def _first_max(x: Expr, axis: int, keepdims: bool) -> Expr:
+    """Take the maxima along an axis by their indices, so that the gradient goes to the first of equal elements."""
     return TakeAlong(axis)(x, argmax(x, axis, keepdims))
 
 
@@ -214,17 +214,17 @@ def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[...
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
             f"{name}: {counts} windows of {x.type}",
-            rule="there must be at least one window along each of the last axes, and an element in each",
-            fix="1 along an axis pools all of it",
+            rule="each of the last axes must have at least one window and one element",
+            fix="use 1 to pool the whole axis",
         )
     y: Expr = x
-    # the last axis first: of equal elements the first one, row by row, is then the first along each axis
+    # the last axis first, so that the first of equal elements in row-major order is selected
     for axis, count in reversed([*enumerate(counts, x.ndim - len(counts))]):
         length = y.shape[axis]
         if count == length:
             continue
         claim_steps(name, 2 * count)
-        front = [slice(None)] * axis
-        parts = [part_of(y, (*front, window)) for _, window in _windows(length, count)]
+        leading = [slice(None)] * axis
+        parts = [part_of(y, (*leading, window)) for _, window in _windows(length, count)]
         y = concatenate([reduce(part, axis, keepdims=True) for part in parts], axis)
     return y

@@ -1,7 +1,7 @@
-"""Attention: averages of values, weighted by how well their keys match the queries.
+"""Attention: averages of values, weighted by the similarity of queries and keys.
 
-Recorded as products, a softmax and a choice, all of which the plan batches, fuses and tiles; a fused kernel that never
-stores the scores would be a second implementation of all of them.
+It is recorded as products, a softmax and a selection, which the plan batches, fuses and tiles. A fused kernel that
+never stores the scores would reimplement all of them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def attention_weights(
 ) -> Expr:
     """Compute softmax(query · keyᵀ · scale + mask) over the keys: (…, L, E), (…, S, E) → (…, L, S).
 
-    ``scale`` is 1/√E for None. A boolean mask is True for keys that count; a row without any gives NaN. ``causal``
-    hides the keys after each query. Raises OperandError for shapes that do not fit.
+    ``scale`` is 1/√E for None. A boolean mask is True for visible keys; a query without visible keys gives NaN.
+    ``causal`` hides the keys after each query. Raises OperandError for shapes that do not fit.
 
     >>> q, k = ex.tensor([[1.0, 0.0]]), ex.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> ex.evaluate(ex.attention_weights(q, k, scale=0.0))
@@ -45,15 +45,15 @@ def attention_weights(
     if query.ndim < 2 or key.ndim < 2 or query.shape[-1] != key.shape[-1]:
         raise OperandError(
             f"attention of queries {query.type} and keys {key.type}",
-            rule="queries must be (…, L, E) and keys (…, S, E) with one size E",
-            fix="ex.transpose or x @ W, until both last axes have one size",
+            rule="queries must be (…, L, E) and keys (…, S, E) with the same size E",
+            fix="ex.transpose or x @ W, so that both last axes have the same size",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    # the queries are scaled, not the scores: there are E numbers for each query, and S scores; at E = 0 the factor is 1
+    # scale the queries instead of the scores: each query has E elements and S scores (for E = 0 the factor is 1)
     scores = matmul(query * factor, swap(key))
     if mask is not None:
         (mask,) = as_operands((mask,))
-        # e^−∞ = 0: a hidden key takes no part; adding a large negative number instead would leave it a small weight
+        # −∞ gives hidden keys a weight of exactly 0, whereas a large negative number would leave a small weight
         scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
         claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)
@@ -76,15 +76,15 @@ def attention(
 ) -> Expr:
     """Compute scaled dot-product attention: (…, L, E), (…, S, E), (…, S, V) → (…, L, V); see ``attention_weights``.
 
-    If the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A query
-    whose boolean mask is False for every key gets zeros.
+    If the queries have more heads (axis −3) than keys and values, consecutive heads share one. A query whose boolean
+    mask is False for every key gets zeros.
 
     >>> x = ex.tensor(np.ones((2, 8, 10, 16), "float32"))
     >>> ex.attention(x, x, x, causal=True).shape
     (2, 8, 10, 16)
     """
     query, key, value = as_operands((query, key, value))
-    key, value = (_shared(query, x) for x in (key, value))
+    key, value = (_shared_heads(query, x) for x in (key, value))
     weights = attention_weights(query, key, mask, causal=causal, scale=scale)
     if mask is not None:
         (mask,) = as_operands((mask,))
@@ -92,14 +92,14 @@ def attention(
     return matmul(weights, value)
 
 
-def _shared(query: Expr, x: Expr) -> Expr:
+def _shared_heads(query: Expr, x: Expr) -> Expr:
     if min(query.ndim, x.ndim) < 3 or x.shape[-3] in (1, query.shape[-3]):
         return x
     count, rest = divmod(query.shape[-3], max(x.shape[-3], 1))
     if rest or not x.shape[-3]:
         raise OperandError(
-            f"attention: {query.shape[-3]} heads of queries for {x.shape[-3]} of keys or values",
-            rule="the heads of the queries must be divisible by those of keys and values",
-            fix="reshape to (…, heads, length, features) before: axis −3 holds the heads",
+            f"attention: {query.shape[-3]} query heads for {x.shape[-3]} heads of keys or values",
+            rule="the number of query heads must be divisible by the number of key and value heads",
+            fix="reshape to (…, heads, length, features), so that axis −3 is the heads",
         )
     return repeat(x, count, x.ndim - 3)

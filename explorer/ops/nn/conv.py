@@ -1,14 +1,14 @@
-"""Convolution (cross-correlation, as usual in deep learning) along one, two and three axes, and its two adjoints.
+"""Convolution (cross-correlation, as in deep learning) along one to three axes, and its two adjoints.
 
-The operations have two dimensions: ``conv`` makes sequences images of height 1, and adds up the planes of volumes. The
-three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
-that gradients of any order exist. The kernels are in ``kernels``: they cut a result into tiles of matrix products
-instead of unfolding the whole image, which would need h · w times its memory. A GPU computes one product over unfolded
-images, since it is slow at many small ones.
+The operations are two-dimensional: ``conv`` treats sequences as images of height 1 and adds the convolutions of a
+volume's planes. The three operations share windows, shapes and checks. Their gradients are convolutions or adjoints
+again, so that gradients of any order exist. The kernels (``kernels``) split a result into tiles of matrix products
+instead of unfolding the whole image, which would need h · w times its memory. A GPU computes one product of unfolded
+images, because many small products are slow.
 
 For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
-b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects the results of its own
-windows alone. Images without pixels, channels or filters give empty results or zeros, the value of an empty sum. (ONNX:
+b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects only the results of its
+own windows. Images without pixels, channels or filters give empty results or zeros, the value of an empty sum. (ONNX:
 Conv; PNNX: nn.Conv2d, F.conv2d.)
 """
 
@@ -47,10 +47,10 @@ _NONE: Padding = ((0, 0), (0, 0))
 
 
 class Convolution(Operation, abstract=True):
-    """Base of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w).
+    """Base class of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w).
 
-    With an upstream gradient g, all three come from one sum, Σ g · w · x over windows: each leaves one factor out. So
-    one check of shapes (``result_shape``) serves them, and the gradients of each are the other two.
+    With an upstream gradient g, all three are derivatives of one sum over windows, Σ g · w · x, by one of its factors.
+    They therefore share one check of shapes (``result_shape``), and the gradients of each are the other two.
     """
 
     strides: Lengths = _ONE
@@ -66,23 +66,23 @@ class Convolution(Operation, abstract=True):
 
     @property
     def options(self) -> tuple[Lengths, Padding, Lengths, int]:
-        """Attributes that all three share."""
+        """Attributes that convolution and its adjoints share."""
         return self.strides, self.padding, self.dilation, self.groups
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
-        """Return (N, O, H′, W′); raises OperandError for images and filters that do not fit."""
+        """Return (N, O, H′, W′); raise OperandError for images and filters that do not fit."""
         if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
-            raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
-        # groups first: the last condition divides by it
+            raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), both numeric")
+        # groups are checked first, because the last condition divides by them
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,
-                f"the images' channels ({images[1]}) must be those of a filter ({filters[1]}) × groups ({self.groups})"
-                f", and the filters ({filters[0]}) must be divisible by the groups",
+                f"images must have {filters[1]} × {self.groups} channels (filter channels × groups), not {images[1]}"
+                f", and the number of filters ({filters[0]}) must be divisible by the groups",
             )
-        wrong = self.window(filters).wrong()
-        if wrong:
-            raise self.refuse(types, wrong)
+        problem = self.window(filters).problem()
+        if problem:
+            raise self.refuse(types, problem)
         rows, columns = self.window(filters).output(images[2], images[3])
         if rows < 1 or columns < 1:
             raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} must fit into the padded image")
@@ -90,10 +90,10 @@ class Convolution(Operation, abstract=True):
 
 
 class ConvolutionPolicy(PolicyClass):
-    """Policy of the algorithm that computes a convolution.
+    """Policy that selects the algorithm of a convolution.
 
-    "priced" leaves it to the plan, which chooses Winograd's algorithm where that is faster; "direct" multiplies pixels
-    with weights, so that a NaN or ∞ affects only the results of its own windows.
+    "priced" lets the plan choose Winograd's algorithm if its estimated cost is lower; "direct" multiplies pixels by
+    weights, so that a NaN or ∞ affects only the results of its own windows.
 
     >>> ex.ConvolutionPolicy.algorithm("direct")
     ConvolutionPolicy.algorithm = 'direct'
@@ -138,7 +138,7 @@ class Conv2d(Adjustable, Convolution):
         return out
 
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
-        # an image's own factor scales its results, a filter's own factor its channel of the result
+        # a factor per image scales that image's results; a factor per filter scales its channel of the result
         return ((0, 1),) if operand else ((0, 0),)
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -158,24 +158,24 @@ class Conv2d(Adjustable, Convolution):
         return 2 * result.size * math.prod(types[1].shape[1:])
 
     def under(self, policies: Policies) -> Operation:
-        """Return the convolution by the policies' algorithm."""
+        """Return the convolution for the policies' algorithm."""
         return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
 
 
 class DirectConv2d(Conv2d):
-    """Convolution that no plan replaces by another algorithm.
+    """Convolution that plans do not replace with another algorithm.
 
-    The algorithms pass replaces operations of the class Conv2d itself, and leaves subclasses alone.
+    The algorithms pass replaces only operations of class Conv2d itself, not of subclasses.
     """
 
     policies = ()
 
 
 class Conv2dImageGradient(Convolution):
-    """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W).
+    """Adjoint of convolution in the images: (N, O, H′, W′), filters (O, C / groups, h, w) → ``shape`` (N, C, H, W).
 
-    ``shape`` is needed because it does not follow from the operands: with a stride of 2, images of 5 and of 6 rows have
-    results of equal size. Transposed convolutions are this operation.
+    ``shape`` is an attribute because the operands do not determine it: with a stride of 2, images with 5 and 6 rows
+    have results of equal size. Transposed convolutions are this operation.
     """
 
     shape: Shape = ()
@@ -225,15 +225,17 @@ class Conv2dImageGradient(Convolution):
         if batched[1]:
             return _batch_filters(self, size, batched, g, filters)
         merged = (size * self.shape[0], *self.shape[1:])
-        together = Conv2dImageGradient(*self.options, merged)(reshape(g, (size * g.shape[1], *g.shape[2:])), filters)
-        return reshape(together, (size, *self.shape))
+        merged_gradient = Conv2dImageGradient(*self.options, merged)(
+            reshape(g, (size * g.shape[1], *g.shape[2:])), filters
+        )
+        return reshape(merged_gradient, (size, *self.shape))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 2 * types[0].size * math.prod(types[1].shape[1:])
 
 
 class Conv2dFilterGradient(Convolution):
-    """Convolution's adjoint in the filters: (N, O, H′, W′), images (N, C, H, W) to ``shape`` (O, C / groups, h, w)."""
+    """Adjoint of convolution in the filters: (N, O, H′, W′), images (N, C, H, W) → ``shape`` (O, C / groups, h, w)."""
 
     shape: Shape = ()
     examples = (
@@ -279,13 +281,13 @@ class Conv2dFilterGradient(Convolution):
 
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
-    """Record one convolution per member: each has its own filters, so that one product cannot serve all."""
+    """Record one convolution per batch element, because each has its own filters."""
 
     def part(node: Expr, is_batched: bool, index: int) -> Expr:
         return Index0(index)(node) if is_batched else node
 
-    members = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
-    return Stack()(*members)
+    results = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
+    return Stack()(*results)
 
 
 @public
@@ -301,9 +303,9 @@ def conv1d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′).
+    """Convolve (N, C, L) with filters (O, C / groups, l) and add a bias (O,): → (N, O, L′).
 
-    Strides, padding, dilation and groups mean what they mean for ``conv2d``. Raises OperandError for other ranks.
+    Strides, padding, dilation and groups are as in ``conv2d``. Raises OperandError for other ranks.
 
     >>> x, filters = ex.tensor([[[1.0, 2.0, 4.0, 8.0]]]), ex.tensor([[[-1.0, 1.0]]])
     >>> ex.evaluate(ex.conv1d(x, filters))
@@ -324,10 +326,10 @@ def conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, H, W) with filters (O, C / groups, h, w), plus a bias (O,): → (N, O, H′, W′).
+    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) and add a bias (O,): → (N, O, H′, W′).
 
     The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1 with the
-    padding of both sides, W′ alike. Raises OperandError for shapes that do not fit.
+    padding of both sides; W′ is computed likewise. Raises OperandError for shapes that do not fit.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
     >>> ex.evaluate(ex.conv2d(x, filters))
@@ -352,10 +354,11 @@ def conv3d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, D, H, W) with filters (O, C / groups, d, h, w): one convolution in two dimensions for each d.
+    """Convolve (N, C, D, H, W) with filters (O, C / groups, d, h, w) as one 2D convolution for each plane of the
+    filters.
 
-    Strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
-    (before, after) for each.
+    Strides, padding and dilation are one number for all three axes or one per axis; padding may also be one pair
+    (before, after) per axis.
 
     >>> ex.conv3d(np.ones((1, 2, 5, 6, 7)), np.ones((4, 2, 3, 3, 3)), padding=1).shape
     (1, 4, 5, 6, 7)
@@ -374,14 +377,14 @@ def conv(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, …) with filters (O, C / groups, …) along one to three axes, plus a bias (O,).
+    """Convolve (N, C, …) with filters (O, C / groups, …) along one to three axes and add a bias (O,).
 
-    Strides, padding and dilation are one number for all axes, or one for each; padding may also be a pair (before,
-    after) for each. A kernel convolves images: a sequence is an image of height 1, a volume a sum over the depths of
-    its filters. Policies apply to images only. Raises OperandError for operands of other ranks.
+    Strides, padding and dilation are one number for all axes or one per axis; padding may also be one pair (before,
+    after) per axis. The kernel convolves images: a sequence is an image of height 1, and a volume is a sum over the
+    planes of its filters. Policies apply to images only. Raises OperandError for operands of other ranks.
     """
     x, filters = as_operands((x, filters))
-    # images are checked by the operation
+    # for images the operation checks the ranks
     if axes != 2:
         check_ranks(f"conv{axes}d", x, filters, axes, "O, C / groups")
     window = window_of(1, axes, strides, padding, dilation)
@@ -400,50 +403,50 @@ def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups
     """Convolve volumes by adding the convolutions of their planes with each plane of the filters."""
     depths = filters.shape[2]
     step, sides, gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
-    wrong = window.wrong()
-    # only the depth is padded with zeros here: the convolutions pad the other two axes themselves
-    count = 0 if wrong or not depths else (x.shape[2] + sum(sides) - gap * (depths - 1) - 1) // step + 1
+    problem = window.problem()
+    # only the depth is padded here, because the convolutions pad the other two axes
+    count = 0 if problem or not depths else (x.shape[2] + sum(sides) - gap * (depths - 1) - 1) // step + 1
     if count < 1:
         raise OperandError(
             f"conv3d of {x.type} with filters {filters.type}, strides {window.strides}, padding {window.padding}, "
             f"dilation {window.dilation}",
-            rule=wrong or "the filter must fit into the padded volume",
-            fix="strides=1, padding=0, dilation=1" if wrong else "padding=…, or a smaller filter",
+            rule=problem or "the filter must fit into the padded volume",
+            fix="strides=1, padding=0, dilation=1" if problem else "padding=…, or a smaller filter",
         )
-    deep = padded(x, ((0, 0), (0, 0), sides, (0, 0), (0, 0)))
+    padded_volume = padded(x, ((0, 0), (0, 0), sides, (0, 0), (0, 0)))
 
-    def convolved(depth: int) -> Expr:
+    def convolve_plane(depth: int) -> Expr:
         first = depth * gap
-        # the slices of the volume that meet this slice of the filters: every step-th, one for each result
-        layers = part_of(deep, (slice(None), slice(None), slice(first, first + (count - 1) * step + 1, step)))
-        images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W): each slice is an image
+        # the planes of the volume that this plane of the filters multiplies, one per plane of the result
+        layers = part_of(padded_volume, (slice(None), slice(None), slice(first, first + (count - 1) * step + 1, step)))
+        images = transpose(layers, (0, 2, 1, 3, 4))  # (N, D′, C, H, W), where each plane is an image
         images = reshape(images, (images.shape[0] * count, *images.shape[2:]))
         part = part_of(filters, (slice(None), slice(None), depth))
         y = conv(images, part, None, 2, plane.strides, plane.padding, plane.dilation, groups)
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
-    # each slice of the filters records a convolution: a file can declare more of them than a plan may hold
+    # each plane of the filters records a convolution, and a file can declare more planes than a plan supports
     claim_steps("a convolution of volumes", depths)
-    total = add_n(*[convolved(depth) for depth in range(depths)])
+    total = add_n(*[convolve_plane(depth) for depth in range(depths)])
     return plus_bias(transpose(total, (0, 2, 1, 3, 4)), bias)
 
 
 def plus_bias(y: Expr, bias: Any) -> Expr:
-    """Add a bias (O,) to a result (N, O, …), nothing for None; raises OperandError for one of another size."""
+    """Add a bias (O,), if any, to a result (N, O, …); raise OperandError if its size does not fit."""
     if bias is None:
         return y
     (bias,) = as_operands((bias,))
     if bias.size != y.shape[1]:
         raise OperandError(
             f"a bias {bias.type} for {y.shape[1]} channels",
-            rule="a bias must have one number for each channel of the result",
+            rule="a bias must have one element per channel of the result",
             fix="bias=None for no bias",
         )
     return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))
 
 
 FIRST_ROW = (slice(None), slice(None), 0)
-"""index of the sequences among images of height 1"""
+"""index that converts images of height 1 to sequences"""
 _SPATIAL = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
@@ -453,6 +456,6 @@ def as_images(x: Expr, filters: Expr) -> tuple[Expr, Expr]:
 
 
 def check_ranks(function: str, x: Expr, filters: Expr, axes: int, channels: str) -> None:
-    """Raise OperandError unless operands and filters have so many axes after N and C; ``channels`` are the filters'."""
+    """Raise OperandError unless x has ``axes`` axes after N and C, and filters have them after ``channels``."""
     check_axes(function, f"N, C, {_SPATIAL[axes]}", x=x)
     check_axes(function, f"{channels}, {_SPATIAL[axes].lower()}", filters=filters)

@@ -1,11 +1,11 @@
-"""Transposed convolutions: the adjoints of convolutions, as ``conv_transpose2d`` of frameworks.
+"""Transposed convolutions: the adjoints of convolutions, as in other frameworks' ``conv_transpose2d``.
 
-A convolution's gradient for its images is this very function of the upstream gradient, so both share one operation.
+The gradient of a convolution's images is a transposed convolution of the upstream gradient, so both use one operation.
 
-Frameworks order their filters (C, O / groups, h, w), from input to output channels. For the convolution whose adjoint
-it is, C is the output, so that these are its filters (O, C / groups, h, w) unchanged. Sequences are images of height 1,
-volumes a sum over the planes of their filters, as in ``conv``. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d,
-F.conv_transpose1d and 2d.)
+Filters are (C, O / groups, h, w), from input to output channels. The adjoint convolution's output channels are C, so
+these are exactly its filters (O, C / groups, h, w). As in ``conv``, sequences are images of height 1, and volumes are
+sums over the planes of their filters. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and
+2d.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window, for_e
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 _PHASE = 16
-"""number of operators that a phase of a transposed convolution counts as, since it is a convolution of its own"""
+"""number of operations that each phase of a transposed convolution counts as, because each is a convolution"""
 
 
 @public
@@ -64,14 +64,13 @@ def conv_transpose2d(
     dilation: int | Lengths = 1,
     groups: int = 1,
 ) -> Expr:
-    """Compute the adjoint of a convolution: (N, C, H, W), filters (C, O / groups, h, w) → (N, O, H′, W′), plus a bias
-    (O,).
+    """Compute the adjoint of ``conv2d``: (N, C, H, W), filters (C, O / groups, h, w) → (N, O, H′, W′).
 
     H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
     stride or the dilation.
 
-    A result pixel is the sum of the products that a convolution with these filters would make of it. Raises
-    OperandError for a result without pixels.
+    Each pixel of the result is the sum of the products to which it would contribute in a convolution with these
+    filters. A bias (O,) is added. Raises OperandError if the result has no pixels.
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 2, 2))), ex.tensor(np.ones((1, 1, 2, 2)))
     >>> ex.evaluate(ex.conv_transpose2d(x, filters))
@@ -96,8 +95,8 @@ def conv_transpose3d(
 ) -> Expr:
     """Compute the adjoint of ``conv3d``: (N, C, D, H, W), filters (C, O / groups, d, h, w) → (N, O, D′, H′, W′).
 
-    Each option is one number for all three axes, or one for each; padding may also be a pair (before, after) for each.
-    ``output_padding`` is smaller than the stride or the dilation. Raises OperandError for a result without elements.
+    Each option is one number for all three axes or one per axis; padding may also be one pair (before, after) per axis.
+    ``output_padding`` must be smaller than the stride or the dilation. Raises OperandError if the result is empty.
     (ONNX: ConvTranspose; PNNX: nn.ConvTranspose3d, F.conv_transpose3d.)
 
     >>> ex.conv_transpose3d(np.ones((1, 2, 3, 4, 5)), np.ones((2, 6, 2, 2, 2)), strides=2).shape
@@ -117,10 +116,11 @@ def conv_transpose(
     dilation: int | Lengths = 1,
     groups: int = 1,
 ) -> Expr:
-    """Compute the adjoint of ``conv`` along one to three axes: (N, C, …), filters (C, O / groups, …), plus a bias (O,).
+    """Compute the adjoint of ``conv`` along one to three axes: (N, C, …), filters (C, O / groups, …), and add a bias
+    (O,).
 
-    The arguments are those of ``conv``; ``output_padding`` is one number for all axes, or one for each. Raises
-    OperandError for operands of other ranks, and for a result without elements.
+    The arguments are as in ``conv``; ``output_padding`` is one number for all axes or one per axis. Raises OperandError
+    for operands of other ranks and if the result is empty.
     """
     x, filters = as_operands((x, filters))
     name, count = f"conv_transpose{axes}d", whole(groups, "groups")
@@ -131,22 +131,22 @@ def conv_transpose(
         raise OperandError(
             f"{name} of {x.type} with filters {filters.type}",
             rule=f"filters (C, O / groups, …) must have the {x.shape[1]} channels of x along axis 0",
-            fix="the filters of a transposed convolution have the input's channels first",
+            fix="put the input channels first, as transposed convolutions require",
         )
-    wrong = window.wrong()
+    problem = window.problem()
     limits = [max(both) for both in zip(window.strides, window.dilation, strict=True)]
-    if not wrong and any(not 0 <= more < limit for more, limit in zip(extra, limits, strict=True)):
-        wrong = "output_padding must not be negative and must be smaller than the stride or the dilation"
-    if wrong:
+    if not problem and any(not 0 <= extra_length < limit for extra_length, limit in zip(extra, limits, strict=True)):
+        problem = "output_padding must not be negative and must be smaller than the stride or the dilation"
+    if problem:
         raise OperandError(
             f"{name}: strides {window.strides}, padding {window.padding}, output_padding {extra}, dilation "
             f"{window.dilation}",
-            rule=wrong,
+            rule=problem,
             fix="strides=1, padding=0, output_padding=0, dilation=1",
         )
     size = [
-        (length - 1) * step - sum(sides) + gap * (taps - 1) + 1 + more
-        for length, step, sides, gap, taps, more in zip(
+        (length - 1) * step - sum(sides) + gap * (taps - 1) + 1 + extra_length
+        for length, step, sides, gap, taps, extra_length in zip(
             x.shape[2:], window.strides, window.padding, window.dilation, window.size, extra, strict=True
         )
     ]
@@ -158,8 +158,10 @@ def conv_transpose(
         )
     if axes == 1:
         image = window.as_image()
-        around, more = image.padding, (0, *extra)
-        y = conv_transpose(*as_images(x, filters), bias, 2, image.strides, around, more, image.dilation, count)
+        sides_around, extra_length = image.padding, (0, *extra)
+        y = conv_transpose(
+            *as_images(x, filters), bias, 2, image.strides, sides_around, extra_length, image.dilation, count
+        )
         return part_of(y, FIRST_ROW)
     if axes == 2:
         return plus_bias(_transposed(x, filters, window, extra, size, count), bias)
@@ -169,49 +171,48 @@ def conv_transpose(
 def _transposed(x: Expr, filters: Expr, window: Window, extra: Lengths, size: list[int], groups: int) -> Expr:
     """Compute the adjoint of a convolution of images; ``size`` is the result's height and width."""
     steps, sides, zeros = window.strides, [*window.padding], [0, 0]
-    # from the stride on a convolution of the result would have more windows than x has pixels: less is cut off at the
-    # end instead, and zeros are added
-    for axis, (more, step, (before, after)) in enumerate(zip(extra, steps, window.padding, strict=True)):
-        if more >= step:
-            less = min(more, after)
-            sides[axis], zeros[axis] = (before, after - less), more - less
+    # if output_padding ≥ stride, a convolution of the result would have more windows than x has pixels; reduce the
+    # padding at the end instead, and append zeros
+    for axis, (extra_length, step, (before, after)) in enumerate(zip(extra, steps, window.padding, strict=True)):
+        if extra_length >= step:
+            reduced = min(extra_length, after)
+            sides[axis], zeros[axis] = (before, after - reduced), extra_length - reduced
     size = [length - added for length, added in zip(size, zeros, strict=True)]
-    # the kernel makes a convolution for each phase, and a tap of each row and column: both are counted before any
-    # exists
+    # the kernel creates a convolution per phase, and a tap per row and column; claim both before creating any
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
-    taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, window.size, strict=True)]
+    taps = [phase * min(step, tap_count) for phase, step, tap_count in zip(phases, steps, window.size, strict=True)]
     claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * groups, *size)
     y = Conv2dImageGradient(steps, tuple(sides), window.dilation, groups, shape)(x, filters)
-    return padded(y, ((0, 0), (0, 0), *[(0, more) for more in zeros])) if any(zeros) else y
+    return padded(y, ((0, 0), (0, 0), *[(0, extra_length) for extra_length in zeros])) if any(zeros) else y
 
 
 @rounded_once
 def _transposed_by_planes(
     x: Expr, filters: Expr, bias: Any, *, window: Window, extra: Lengths, length: int, groups: int
 ) -> Expr:
-    """Compute the adjoint of a convolution of volumes, ``length`` planes, as a sum over the planes of the filters.
+    """Compute the adjoint of a volume convolution with ``length`` planes as a sum over the planes of the filters.
 
-    The results of each plane are moved ``strides`` apart along the depth, and by the plane's place among the filters.
-    The sum of all is cut to the wanted depth.
+    The result planes are spread ``strides`` apart along the depth and shifted by the filter plane's index. Their sum is
+    cropped to the result's depth.
     """
-    members, channels, depth = x.shape[:3]
+    batch_size, channels, depth = x.shape[:3]
     step, (low, high), gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
     reach = length + low + high
-    images = reshape(transpose(x, (0, 2, 1, 3, 4)), (members * depth, channels, *x.shape[3:]))
+    images = reshape(transpose(x, (0, 2, 1, 3, 4)), (batch_size * depth, channels, *x.shape[3:]))
     claim_steps("a transposed convolution of volumes", window.size[0])
 
-    def layers(tap: int) -> Expr:
+    def spread_planes(tap: int) -> Expr:
         part = part_of(filters, (slice(None), slice(None), tap))
         y = conv_transpose(images, part, None, 2, plane.strides, plane.padding, extra[1:], plane.dilation, groups)
         rest = y.shape[1:]
         even = ((0, 0),) * len(rest)
-        # zeros between the layers, then around them
-        apart = padded(reshape(y, (members, depth, 1, *rest)), ((0, 0), (0, 0), (0, step - 1), *even))
-        between = reshape(apart, (members, depth * step, *rest))
+        # insert zeros between the planes, then around them
+        spread = padded(reshape(y, (batch_size, depth, 1, *rest)), ((0, 0), (0, 0), (0, step - 1), *even))
+        between = reshape(spread, (batch_size, depth * step, *rest))
         filled = part_of(between, (slice(None), slice(step * (depth - 1) + 1)))
         before = gap * tap
         return padded(filled, ((0, 0), (before, reach - before - filled.shape[1]), *even))
 
-    total = add_n(*[layers(tap) for tap in range(window.size[0])])
+    total = add_n(*[spread_planes(tap) for tap in range(window.size[0])])
     return plus_bias(transpose(part_of(total, (slice(None), slice(low, reach - high))), (0, 2, 1, 3, 4)), bias)

@@ -1,7 +1,7 @@
-"""Deformable convolution: each tap of a filter reads the image at a place of its own, moved by an offset.
+"""Deformable convolution: each filter tap reads the image at a position shifted by its own offset.
 
-The pixels under the taps are sampled as by `grid_sample`; the convolution is then one product with the filters. (Dai et
-al., Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
+The pixels are sampled as in `grid_sample`; the convolution is then one product with the filters. (Dai et al.,
+Deformable Convolutional Networks, 2017; masks: Zhu et al., Deformable ConvNets v2, 2019.)
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def deform_conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) whose taps are moved: → (N, O, H′, W′).
+    """Convolve (N, C, H, W) with filters (O, C / groups, h, w) whose taps are shifted: → (N, O, H′, W′).
 
-    ``offset`` (N, G · h · w · 2, H′, W′) holds the rows and columns by which each tap moves, for each of G groups of
-    channels; ``mask`` (N, G · h · w, H′, W′) are factors of the taps, 1 for None. Pixels between others are weighted
-    means, outside the image 0. Raises OperandError for shapes that do not fit. (ONNX: DeformConv; PNNX:
-    torchvision.ops.DeformConv2d.)
+    ``offset`` (N, G · h · w · 2, H′, W′) contains the rows and columns by which each tap is shifted, for each of G
+    groups of channels. ``mask`` (N, G · h · w, H′, W′) contains factors of the taps, 1 for None. Positions between
+    pixels are interpolated bilinearly; pixels outside the image are 0. Raises OperandError for shapes that do not fit.
+    (ONNX: DeformConv; PNNX: torchvision.ops.DeformConv2d.)
 
     >>> x, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 2, 2)))
     >>> ex.evaluate(ex.deform_conv2d(x, filters, np.full((1, 8, 3, 3), 0.5)))[0, 0, 0]
@@ -59,69 +59,69 @@ def deform_conv2d(
     groups = whole(groups, "groups")
     _check(x, filters, offset, groups)
     window = window_of(1, 2, strides, padding, dilation)._replace(size=filters.shape[2:])
-    wrong = window.wrong()
-    if wrong:
-        raise _refused(x, filters, offset, wrong)
+    problem = window.problem()
+    if problem:
+        raise _shape_error(x, filters, offset, problem)
     images, channels, *lengths = x.shape
-    high, wide = window.size
-    taps = high * wide
+    height, width = window.size
+    taps = height * width
     rows, columns = window.output(*lengths)
     parts = offset.shape[1] // (2 * taps)
-    wanted = (images, 2 * parts * taps, rows, columns)
-    if offset.shape != wanted or rows < 1 or columns < 1 or channels % parts:
-        raise _refused(
+    expected = (images, 2 * parts * taps, rows, columns)
+    if offset.shape != expected or rows < 1 or columns < 1 or channels % parts:
+        raise _shape_error(
             x,
             filters,
             offset,
-            f"offsets must be (N, G · {2 * taps}, {rows}, {columns}) for G groups of the {channels} channels",
+            f"offsets must be (N, G · {2 * taps}, {rows}, {columns}), and G must divide the {channels} channels",
         )
-    # Groups of channels are images of their own, each with its offsets.
-    moved = reshape(offset, (images * parts, taps, 2, rows, columns))
-    places = []
+    # Each group of channels is treated as an image with its own offsets.
+    shifts = reshape(offset, (images * parts, taps, 2, rows, columns))
+    positions = []
     for axis, (size, count, gap, step, pads) in enumerate(
         zip(window.size, (rows, columns), window.dilation, window.strides, window.padding, strict=True)
     ):
-        # (h, w, H′, W′): where the taps lie along this axis without an offset
+        # (h, w, H′, W′): positions of the taps along this axis without offsets
         shape = [1, 1, 1, 1]
         shape[axis], shape[axis + 2] = size, count
         fixed = np.add.outer(np.arange(size) * gap - pads[0], np.arange(count) * step).reshape(shape)
-        fixed = np.broadcast_to(fixed, (high, wide, rows, columns)).reshape(taps, rows, columns)
-        place = moved[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device)
-        # a tap that is moved infinitely far reads a zero, too
-        places.append(minimum(maximum(place, -2), lengths[axis] + 1))
-    pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), places)
+        fixed = np.broadcast_to(fixed, (height, width, rows, columns)).reshape(taps, rows, columns)
+        position = shifts[:, :, axis] + tensor(fixed.astype(offset.dtype), device=x.device)
+        # limit positions, so that a tap shifted infinitely far reads zero
+        positions.append(minimum(maximum(position, -2), lengths[axis] + 1))
+    pixels = sampled(reshape(x, (images * parts, channels // parts, *lengths)), positions)
     if mask is not None:
         (mask,) = as_operands((mask,))
         if mask.shape != (images, parts * taps, rows, columns):
-            raise _refused(
+            raise _shape_error(
                 x,
                 filters,
                 mask,
-                f"the mask must be (N, {parts * taps}, {rows}, {columns}), a factor for each moved tap",
+                f"the mask must be (N, {parts * taps}, {rows}, {columns}), one factor per tap",
             )
         pixels = pixels * reshape(mask, (images * parts, 1, taps, rows, columns))
-    under = reshape(pixels, (images, groups, channels // groups * taps, rows * columns))
-    y = matmul(reshape(filters, (groups, filters.shape[0] // groups, channels // groups * taps)), under)
+    columns_matrix = reshape(pixels, (images, groups, channels // groups * taps, rows * columns))
+    y = matmul(reshape(filters, (groups, filters.shape[0] // groups, channels // groups * taps)), columns_matrix)
     y = reshape(y, (images, filters.shape[0], rows, columns))
     return plus_bias(y, bias)
 
 
 def _check(x: Expr, filters: Expr, offset: Expr, groups: int) -> None:
-    """Raise OperandError for images, filters and offsets of shapes that no deformable convolution has."""
+    """Raise OperandError if the shapes of images, filters and offsets do not fit."""
     rule = ""
     if x.ndim != 4 or filters.ndim != 4 or offset.ndim != 4:
         rule = "images, filters and offsets must have four axes"
     elif groups < 1 or filters.shape[1] * groups != x.shape[1] or filters.shape[0] % groups:
-        rule = f"filters must be (O, C / {groups}, h, w), and both C and O must be multiples of the groups"
+        rule = f"filters must be (O, C / {groups}, h, w), and C and O must be multiples of groups"
     elif not filters.shape[2] * filters.shape[3] or offset.shape[1] < 2 * filters.shape[2] * filters.shape[3]:
-        rule = "a filter must have a tap at least, and there must be two offsets for each tap"
+        rule = "filters must have at least one tap, and each tap must have two offsets"
     elif 0 in x.shape[2:]:
         rule = "images must have at least one pixel"
     if rule:
-        raise _refused(x, filters, offset, rule)
+        raise _shape_error(x, filters, offset, rule)
 
 
-def _refused(x: Expr, filters: Expr, other: Expr, rule: str) -> OperandError:
+def _shape_error(x: Expr, filters: Expr, other: Expr, rule: str) -> OperandError:
     return OperandError(
         f"deform_conv2d of {x.type} with filters {filters.type} and {other.type}",
         rule=rule,

@@ -1,7 +1,7 @@
-"""Windows of images as columns, and columns added up to images again, along any number of axes.
+"""Unfolding of image windows into columns, and folding of columns into images, along any number of axes.
 
-Unfold gathers: each element of a column is a place in the padded image. Fold is its adjoint, and adds an image for each
-tap of the window.
+Unfold gathers each element of a column from the padded image. Fold is its adjoint and adds one image per tap of the
+window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Sides: TypeAlias = "int | tuple[int | tuple[int, int], ...]"
 
 
 class _Axis(NamedTuple):
-    """Windows along one axis: its length, their number, taps, stride, dilation, and the padding of both sides."""
+    """Windows along one axis: axis length, number of windows, taps, stride, dilation and padding at both ends."""
 
     length: int
     windows: int
@@ -50,10 +50,10 @@ class _Axis(NamedTuple):
 def unfold(
     x: Any, window: Numbers, strides: Numbers = 1, padding: Sides = 0, dilation: Numbers = 1, policies: Items = ()
 ) -> Expr:
-    """Lay the windows of images (N, C, D₁ …) out as columns: (N, C · taps, windows).
+    """Arrange the windows of images (N, C, D₁ …) as columns: (N, C · taps, windows).
 
-    ``window`` are its lengths; ``strides``, ``padding`` (zeros; a pair for both sides) and ``dilation`` are one number,
-    or one for each axis. Raises OperandError for a window that does not fit. (PNNX: nn.Unfold.)
+    ``window`` is the window's size. ``window``, ``strides``, ``padding`` (with zeros, or a pair for both sides) and
+    ``dilation`` are one number or one per axis. Raises OperandError for a window that does not fit. (PNNX: nn.Unfold.)
 
     >>> ex.evaluate(ex.unfold(np.arange(6.0).reshape(1, 1, 2, 3), (2, 2)))
     array([[[0., 1.],
@@ -63,18 +63,18 @@ def unfold(
     """
     (x,) = as_operands((x,))
     axes = _axes("unfold", x.shape[2:], window, strides, padding, dilation)
-    claim_constant("places of windows", prod([axis.taps * axis.windows for axis in axes]))
-    around = padded(x, ((0, 0), (0, 0), *[(axis.before, axis.after) for axis in axes]))
-    # (taps of the first axis, …, windows of the first axis, …): the place of each element in the padded image
-    places: Any = np.zeros((1,) * (2 * len(axes)), np.int64)
-    for number, (axis, length) in enumerate(zip(axes, around.shape[2:], strict=True)):
+    claim_constant("indices of windows", prod([axis.taps * axis.windows for axis in axes]))
+    padded_x = padded(x, ((0, 0), (0, 0), *[(axis.before, axis.after) for axis in axes]))
+    # (taps of each axis …, windows of each axis …): flat index of each element in the padded image
+    indices: Any = np.zeros((1,) * (2 * len(axes)), np.int64)
+    for number, (axis, length) in enumerate(zip(axes, padded_x.shape[2:], strict=True)):
         shape = [1] * (2 * len(axes))
         shape[number], shape[number + len(axes)] = axis.taps, axis.windows
         along = np.add.outer(np.arange(axis.taps) * axis.gap, np.arange(axis.windows) * axis.step)
-        places = places * length + along.reshape(shape)
-    columns = take(reshape(around, (*x.shape[:2], prod(around.shape[2:]))), places.reshape(-1), 2)
+        indices = indices * length + along.reshape(shape)
+    columns = take(reshape(padded_x, (*x.shape[:2], prod(padded_x.shape[2:]))), indices.reshape(-1), 2)
     taps = prod([axis.taps for axis in axes])
-    return reshape(columns, (x.shape[0], x.shape[1] * taps, places.size // taps))
+    return reshape(columns, (x.shape[0], x.shape[1] * taps, indices.size // taps))
 
 
 @public
@@ -89,10 +89,10 @@ def fold(
     dilation: Numbers = 1,
     policies: Items = (),
 ) -> Expr:
-    """Add columns (N, C · taps, windows) up to images (N, C, *size) at the places of their windows.
+    """Add columns (N, C · taps, windows) to images (N, C, *size) at the positions of their windows.
 
-    The other arguments are those of `unfold`, whose adjoint it is. Raises OperandError for columns of other windows.
-    (ONNX: Col2Im; PNNX: nn.Fold.)
+    The other arguments are as in `unfold`, whose adjoint this is. Raises OperandError for columns that do not fit the
+    windows. (ONNX: Col2Im; PNNX: nn.Fold.)
 
     >>> ex.evaluate(ex.fold(np.ones((1, 4, 2)), (2, 3), (2, 2)))
     array([[[[1., 2., 1.],
@@ -108,48 +108,48 @@ def fold(
         raise OperandError(
             f"fold of {x.type} for windows of {taps} elements in images of {lengths}",
             rule=f"the columns must be (N, C · {taps}, {windows})",
-            fix="the size and the window that the images were unfolded with",
+            fix="use the size and the window with which the images were unfolded",
         )
     claim_steps("taps of windows", taps)
     front = (x.shape[0], x.shape[1] // taps)
-    around = (*front, *[axis.before + axis.length + axis.after for axis in axes])
+    padded_x = (*front, *[axis.before + axis.length + axis.after for axis in axes])
     columns = reshape(x, (*front, taps, *[axis.windows for axis in axes]))
     whole_axes = tuple([(0, length, 1) for length in front])
 
-    def spread(number: int, tap: Sequence[int]) -> Expr:
+    def scattered(number: int, tap: Sequence[int]) -> Expr:
         spans = tuple(
             [
-                (place * axis.gap, place * axis.gap + (axis.windows - 1) * axis.step + 1, axis.step)
-                for place, axis in zip(tap, axes, strict=True)
+                (tap_index * axis.gap, tap_index * axis.gap + (axis.windows - 1) * axis.step + 1, axis.step)
+                for tap_index, axis in zip(tap, axes, strict=True)
             ]
         )
-        return SliceScatter((*whole_axes, *spans), around)(columns[:, :, number])
+        return SliceScatter((*whole_axes, *spans), padded_x)(columns[:, :, number])
 
-    y = add_n(*[spread(number, tap) for number, tap in enumerate(np.ndindex(*[axis.taps for axis in axes]))])
+    y = add_n(*[scattered(number, tap) for number, tap in enumerate(np.ndindex(*[axis.taps for axis in axes]))])
     return y[(..., *[slice(axis.before, axis.before + axis.length) for axis in axes])]
 
 
 def _axes(
     function: str, lengths: Shape, window: Numbers, strides: Numbers, padding: Sides, dilation: Numbers
 ) -> list[_Axis]:
-    """Return the windows along each axis; raises OperandError for numbers of which no window can be made."""
+    """Return the windows along each axis; raise OperandError for options that give no valid window."""
     if not lengths:
         raise OperandError(
             f"{function} of an operand without axes after N and C",
             rule="x must be (N, C, …) with at least one more axis",
-            fix="x.reshape(1, 1, -1) is one sequence",
+            fix="x.reshape(1, 1, -1) for one sequence",
         )
-    over = window_of(window, len(lengths), strides, padding, dilation)
-    wrong = over.wrong()
-    counts = (0,) if wrong else over.output(*lengths)
+    full_window = window_of(window, len(lengths), strides, padding, dilation)
+    problem = full_window.problem()
+    counts = (0,) if problem else full_window.output(*lengths)
     if min(counts) < 1:
         raise OperandError(
-            f"{function} along axes of {lengths} with window={over.size}, strides={over.strides}, "
-            f"dilation={over.dilation}, padding={over.padding}",
-            rule=wrong or "the window must fit into the padded image",
+            f"{function} along axes of {lengths} with window={full_window.size}, strides={full_window.strides}, "
+            f"dilation={full_window.dilation}, padding={full_window.padding}",
+            rule=problem or "the window must fit into the padded image",
             fix="a smaller window, or padding",
         )
     return [
         _Axis(length, count, taps, step, gap, before, after)
-        for length, count, taps, step, (before, after), gap in zip(lengths, counts, *over[:4], strict=True)
+        for length, count, taps, step, (before, after), gap in zip(lengths, counts, *full_window[:4], strict=True)
     ]

@@ -1,6 +1,6 @@
-"""Hyperparameters of update rules and learning-rate policies: plain numbers, checked when an object of them is made.
+"""Checks of the hyperparameters of update rules and learning-rate policies, which are plain numbers.
 
-A field's annotation says its type, the table ``ranges`` of its class the limits of a number.
+A field's annotation determines its type; the class attribute ``ranges`` maps fields to their limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from explorer.core.errors import DeclarationError
 
 
 class Range(NamedTuple):
-    """Limits of a number, both among its values unless ``is_open``, which leaves out the upper one."""
+    """Range of a number; the limits are included, except for the upper one if ``is_open``."""
 
     least: float
     most: float
@@ -26,7 +26,7 @@ class Range(NamedTuple):
     is_open: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a number lies within the limits."""
+        """Return whether a number is within the limits."""
         return self.least <= value and (value < self.most if self.is_open else value <= self.most)
 
 
@@ -35,20 +35,20 @@ SHARE = Range(0, 1, "a number from 0 to 1")
 BELOW_ONE = Range(0, 1, "at least 0 and less than 1", is_open=True)
 
 FIELDS: dict[str, tuple[tuple[type, ...], str, str]] = {
-    "int": ((int,), "a whole number of 1 or more", "10"),
+    "int": ((int,), "an integer of 1 or more", "10"),
     "float": ((int, float), "a finite number", "0.1"),
     "bool": ((bool,), "True or False", "True"),
 }
-"""annotation of a field → its types, and the rule and the fix that an error shows"""
+"""field annotation → accepted types, and the rule and the fix of the error"""
 
 
 def check_numbers(owner: Any, name: str = "") -> None:
-    """Raise DeclarationError for a hyperparameter that is no finite number of its field's type, or out of its range.
+    """Raise DeclarationError for a hyperparameter that is not a finite number of its field's type within its range.
 
-    ``name`` is that of the class that was called with the numbers, where it is not the owner's.
+    ``name`` is the name of the class that was called, if it is not the owner's class.
     """
     for field in fields(owner):
-        # A text in modules that postpone the evaluation of annotations, a class in a notebook's cell.
+        # a string in modules that postpone the evaluation of annotations, a class in notebook cells
         annotation = field.type if isinstance(field.type, str) else field.type.__name__
         if annotation not in FIELDS:
             raise DeclarationError(
@@ -64,21 +64,21 @@ def check_numbers(owner: Any, name: str = "") -> None:
 
 
 def plain(value: Any) -> Any:
-    """Return a number of NumPy's as Python's, whose dtype is that of what it is joined with; others as they are."""
+    """Return a NumPy number as a Python number, whose dtype is weak; return other values unchanged."""
     return value.item() if isinstance(value, (np.floating, np.integer, np.bool)) else value
 
 
 def check_number(owner: str, name: str, annotation: str, value: Any, limits: Range | None) -> Any:
-    """Return a hyperparameter, a number of NumPy's as Python's, which files can hold.
+    """Return a hyperparameter, with NumPy numbers converted to Python numbers so that they can be saved.
 
-    Raises DeclarationError for one that is no finite number of the annotated type, or out of its range; ``owner`` is
-    the class that was called with it.
+    Raises DeclarationError unless it is a finite number of the annotated type within its range; ``owner`` is the name
+    of the class that was called.
     """
     value = plain(value)
     types, rule, example = FIELDS[annotation]
     is_right = isinstance(value, types) and isinstance(value, bool) == (bool in types)
     if is_right and isinstance(value, (int, float)):
-        # By comparison: a whole number may be too large to become a float at all.
+        # by comparison, because an int may be too large to convert to float
         is_right = abs(value) <= sys.float_info.max and (annotation != "int" or value > 0)
     if is_right and limits is not None:
         is_right, rule = limits.holds(value), limits.rule

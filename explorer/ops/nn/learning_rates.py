@@ -1,7 +1,7 @@
-"""Learning-rate policies: the step's length as an expression of the number of the step.
+"""Learning-rate policies: the rate as an expression of the step number.
 
-A policy is recorded into the training step that it serves, so that the rate is computed by the plan, and one formula
-serves optimizers, operators of nets and a reader's question (``policy.at(100)``).
+A policy is recorded into the training step, so that the plan computes the rate. Optimizers, operators of nets and
+``policy.at(100)`` all use the same formula.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_n
 
 @dataclass(frozen=True)
 class LearningRate:
-    """Base of learning-rate policies: ``record`` returns the rate, a float64 scalar, at a step.
+    """Base class of learning-rate policies; ``record`` returns the rate at a step, a float64 scalar.
 
     ``iteration`` is a float64 scalar, 0 at the first step. A subclass is a frozen dataclass of numbers:
 
@@ -35,7 +35,7 @@ class LearningRate:
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """limits of its numbers, by name"""
+    """field name → range of the number"""
 
     def __post_init__(self) -> None:
         check_numbers(self)
@@ -49,7 +49,7 @@ class LearningRate:
         )
 
     def at(self, iteration: int) -> float:
-        """Compute the rate at a step, 0 for the first; raises OperandError for a number that no step has."""
+        """Compute the rate at a step, counted from 0; raise OperandError for a negative step."""
         if whole(iteration, "at() of a learning-rate policy") < 0:
             raise OperandError(f"at({iteration})", rule="steps must be counted from 0", fix="policy.at(0)")
         return float(hooks.evaluate(self.record(tensor(float(iteration)))))
@@ -114,7 +114,7 @@ class Inv(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class Poly(LearningRate):
-    """base · (1 − t / steps)^power, 0 from ``steps`` on (Caffe2: poly)."""
+    """base · (1 − t / steps)^power, and 0 from step ``steps`` on (Caffe2: poly)."""
 
     base: float
     steps: int
@@ -123,14 +123,14 @@ class Poly(LearningRate):
     def record(self, iteration: Expr) -> Expr:
         """Record the rate at a step."""
         rate = power(1.0 - minimum(iteration / self.steps, 1.0), self.power) * self.base
-        # 0 to the power of 0 is 1, and to a negative one infinite.
+        # 0 to the power of 0 is 1, and 0 to a negative power is infinite.
         return rate if self.power > 0 else where(less(iteration, float(self.steps)), rate, 0.0)
 
 
 @named_methods
 @dataclass(frozen=True)
 class Cosine(LearningRate):
-    """end + (base − end) · (1 + cos(π · t / steps)) / 2, ``end`` from ``steps`` on (Loshchilov and Hutter, 2017)."""
+    """end + (base − end) · (1 + cos(π · t / steps)) / 2, and ``end`` after ``steps`` (Loshchilov and Hutter, 2017)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"end": NOT_NEGATIVE}
     base: float
@@ -146,7 +146,8 @@ class Cosine(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class LinearWarmup(LearningRate):
-    """base · (start + (1 − start) · t / steps) for the first ``steps``, then ``then``'s rate (Caffe2: linearWarmup)."""
+    """Rate of ``then``, multiplied by start + (1 − start) · t / steps for the first ``steps`` (Caffe2:
+    linearWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"start": NOT_NEGATIVE}
     then: LearningRate
@@ -162,7 +163,7 @@ class LinearWarmup(LearningRate):
 @named_methods
 @dataclass(frozen=True)
 class ConstantWarmup(LearningRate):
-    """``share`` of ``then``'s rate for the first ``steps``, then all of it (Caffe2: constantWarmup)."""
+    """Rate of ``then``, multiplied by ``share`` for the first ``steps`` (Caffe2: constantWarmup)."""
 
     ranges: ClassVar[Mapping[str, Range]] = {"share": NOT_NEGATIVE}
     then: LearningRate

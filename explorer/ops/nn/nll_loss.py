@@ -1,10 +1,10 @@
-"""Losses: the negative log likelihood of probabilities, and its gradient.
+"""Negative log likelihood of probabilities, and its gradient.
 
-It is written plainly, as in a textbook, and the logarithm of a probability 0 is −∞. Of the composition with a softmax
-the plan's rewrite rules make the stable form, and record the decision.
+It is computed as in the textbook formula, so the logarithm of a probability 0 is −∞. The plan's rewrite rules replace
+the composition with a softmax by its stable form and record the decision.
 
-One operation takes truth as weights of all classes, one-hot rows for labels: then it has a gradient for both operands,
-and needs no second form for class numbers (``ex.one_hot`` makes rows of them).
+The truth is given as weights of all classes, such as one-hot rows. The operation therefore has gradients for both
+operands and needs no second form for integer class labels, which ``ex.one_hot`` converts.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["nll_loss", "nll_loss_gradient"]
 
 
 class NllLoss(Operation):
-    """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss).
+    """Negative log likelihood −Σ t·log p / Σ t of probabilities p with truth or weights t (MetaNN: NLLLoss).
 
-    A probability 0 with a truth above 0 gives ∞; with a truth 0 it gives 0 · ∞ = NaN, as the formula does. The
-    gradients are −g · (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
+    As in the formula, a probability 0 gives ∞ for a truth above 0, and 0 · ∞ = NaN for a truth 0. The gradients are −g
+    · (log p + y) / Σ t for the truth and −g · t / (p · Σ t) for the probabilities.
     """
 
     accumulates = True
@@ -34,12 +34,14 @@ class NllLoss(Operation):
     def infer(self, truth: TensorType, prediction: TensorType) -> TensorType:
         if truth.shape != prediction.shape:
             raise self.refuse(
-                (truth, prediction), "truth and prediction must have one shape", "use ex.one_hot for class numbers"
+                (truth, prediction),
+                "truth and prediction must have the same shape",
+                "use ex.one_hot for integer class labels",
             )
         return TensorType((), float_dtype(np.result_type(truth.dtype, prediction.dtype)))
 
     def kernel(self, out: Array, truth: Array, prediction: Array) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = −∞ is the value of the formula as written
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = −∞, as in the formula
             out[...] = -np.sum(truth * np.log(prediction)) / np.sum(truth)
         return out
 
@@ -51,7 +53,7 @@ class NllLoss(Operation):
             x if is_batched else broadcast_to(x, (size, *x.shape))
             for x, is_batched in zip((truth, prediction), batched, strict=True)
         )
-        return _losses_of_members(truth, prediction)
+        return _batch_losses(truth, prediction)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return (EXPENSIVE + 3) * types[1].size
@@ -65,11 +67,13 @@ class NllLossGradient(Operation):
 
     def infer(self, g: TensorType, truth: TensorType, prediction: TensorType) -> TensorType:
         if g.shape or truth.shape != prediction.shape:
-            raise self.refuse((g, truth, prediction), "g must be a scalar, truth and prediction must have one shape")
+            raise self.refuse(
+                (g, truth, prediction), "g must be a scalar, and truth and prediction must have the same shape"
+            )
         return TensorType(prediction.shape, float_dtype(np.result_type(g.dtype, truth.dtype, prediction.dtype)))
 
     def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
+        with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives −∞, as in the formula
             np.divide(truth, prediction, out=out)
             np.multiply(out, np.divide(g, -np.sum(truth, dtype=out.dtype)), out=out)
         return out
@@ -87,15 +91,15 @@ class NllLossGradient(Operation):
             for x, is_batched in zip((g, truth, prediction), batched, strict=True)
         )
         ones = (size, *[1] * (truth.ndim - 1))
-        return _gradients_of_members(reshape(g, ones), truth, prediction)
+        return _batch_gradients(reshape(g, ones), truth, prediction)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 4 * types[2].size
 
 
 @rounded_once
-def _losses_of_members(truth: Expr, prediction: Expr) -> Expr:
-    # each member has its own Σ t, so that one call of the operation cannot serve all
+def _batch_losses(truth: Expr, prediction: Expr) -> Expr:
+    # each batch element has its own Σ t, so that one call of the operation is not enough
     axes = tuple(range(1, truth.ndim))
     return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
 
@@ -106,7 +110,7 @@ def _truth_gradient(g: Expr, y: Expr, truth: Expr, prediction: Expr) -> Expr:
 
 
 @rounded_once
-def _gradients_of_members(g: Expr, truth: Expr, prediction: Expr) -> Expr:
+def _batch_gradients(g: Expr, truth: Expr, prediction: Expr) -> Expr:
     axes = tuple(range(1, truth.ndim))
     return -g * truth / (prediction * truth.sum(axis=axes, keepdims=True))
 

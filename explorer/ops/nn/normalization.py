@@ -1,4 +1,4 @@
-"""Normalization: of batches by stored statistics, of layers, groups, instances and vectors by the operand's own."""
+"""Normalization of batches with stored statistics, and of layers, groups, instances and vectors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 @composition
 @rounded_once
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
-    """Divide ``x`` by its norm along an axis, which is at least ε; shape as ``x``.
+    """Divide ``x`` by the maximum of ε and its norm along an axis; shape as ``x``.
 
     (ONNX: LpNormalization; PNNX: F.normalize.)
 
@@ -41,7 +41,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
     array([[0.6, 0.8]])
     """
     (x,) = as_operands((x,))
-    if order == 2:  # limiting the square to ε² keeps the gradient of the root finite at 0
+    if order == 2:  # clipping the square at ε² keeps the gradient of the root finite at 0
         axes = normalize_axes(axis, x.ndim, "normalize")
         length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
     else:
@@ -50,9 +50,9 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
     return y
 
 
-def _last(x: Expr, count: int) -> tuple[int, ...]:
+def _last_axes(x: Expr, count: int) -> tuple[int, ...]:
     """Return the last ``count`` axes."""
-    return tuple(range(x.ndim - whole(count, "axes: how many of the last ones"), x.ndim))
+    return tuple(range(x.ndim - whole(count, "axes: the number of last axes"), x.ndim))
 
 
 @public
@@ -61,19 +61,18 @@ def _last(x: Expr, count: int) -> tuple[int, ...]:
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """Compute (x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their
-    shape.
+    """Compute (x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes, the shape of scale and shift.
 
-    The variance divides by the number of elements, not by one less. (ONNX: LayerNormalization; PNNX: nn.LayerNorm,
-    F.layer_norm.)
+    The variance is divided by the number of elements (no Bessel correction). (ONNX: LayerNormalization; PNNX:
+    nn.LayerNorm, F.layer_norm.)
 
     >>> ex.evaluate(ex.layer_norm(np.array([[1.0, 3.0]]), epsilon=0.0))
     array([[-1.,  1.]])
     """
     (x,) = as_operands((x,))
-    last = _last(x, axes)
+    last = _last_axes(x, axes)
     centred = x - mean(x, last, keepdims=True)
-    # in two passes: mean x² − (mean x)² would cancel where the mean is large against the deviation
+    # in two passes, because mean x² − (mean x)² loses precision if the mean is much larger than the deviation
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
@@ -83,14 +82,14 @@ def layer_norm(
 @composition
 @rounded_once
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
-    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon.
+    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's machine epsilon for None.
 
     >>> ex.evaluate(ex.rms_norm(np.array([3.0, 4.0]))).round(3)
     array([0.849, 1.131])
     """
     (x,) = as_operands((x,))
-    last = _last(x, axes)
-    # torch's rule for eps=None; ONNX's RMSNormalization gives a number
+    last = _last_axes(x, axes)
+    # as in PyTorch for eps=None; ONNX's RMSNormalization specifies a number
     epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
     y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
     return y if scale is None else y * scale
@@ -109,7 +108,7 @@ def group_norm(
     """
     (x,) = as_operands((x,))
     count = check_groups("group_norm", x, groups)
-    # a group's channels and pixels are adjacent: as one last axis they are what layer_norm normalizes
+    # a group's channels and pixels are adjacent, so layer_norm normalizes them as one last axis
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
     for value, combine in ((scale, multiply), (shift, add)):
@@ -136,7 +135,7 @@ def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: floa
 @public
 @rounded_once
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
-    """Compute x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), with zeros outside.
+    """Compute x / (bias + α · mean of x² over ``size`` adjacent channels)^β for (N, C, …); channels outside are 0.
 
     >>> ex.evaluate(ex.local_response_norm(np.ones((1, 3, 1)), 3, alpha=3.0)).round(2).ravel()
     array([0.44, 0.35, 0.44])
@@ -147,7 +146,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
         raise OperandError(
             f"local_response_norm: {counted_text(count, 'channel')} of {x.type}",
             rule="size must be at least 1, and the operand (N, C, …)",
-            fix="size=5 looks at two channels on either side",
+            fix="size=5 for two channels on either side",
         )
     claim_steps("local_response_norm", count)
     sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
@@ -161,8 +160,8 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any = None, epsilon: float = 1e-5) -> Expr:
     """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics.
 
-    Each of the statistics, and scale and shift, has C elements. Statistics of the batch, as in training, are not
-    computed. (ONNX: BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
+    Mean, variance, scale and shift have C elements each. Batch statistics, as in training, are not computed. (ONNX:
+    BatchNormalization; PNNX: nn.BatchNorm1d, 2d and 3d, F.batch_norm.)
 
     >>> x, statistics = np.ones((1, 2, 1)), np.array([1.0, 0.0])
     >>> ex.evaluate(ex.batch_norm(x, statistics, np.ones(2), epsilon=0.0))
@@ -172,12 +171,12 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     operands = [x, mean, variance, *[v for v in (scale, shift) if v is not None]]
     x, mean, variance, *rest = as_operands(tuple(operands))
     y: Expr
-    column = (-1, *[1] * (x.ndim - 2))
+    trailing_ones = (-1, *[1] * (x.ndim - 2))
 
     def channels(value: Expr) -> Expr:
-        return reshape(value, (value.size, *column[1:]))
+        return reshape(value, (value.size, *trailing_ones[1:]))
 
-    # The factor first: of stored statistics it is a constant of C numbers, computed before the run.
+    # The factor is computed first, because stored statistics make it a constant of C numbers, computed before the run.
     factor = 1 / sqrt(variance + epsilon)
     if scale is not None:
         factor = factor * rest.pop(0)

@@ -1,8 +1,8 @@
 """Pooling over windows along one, two and three axes.
 
-The operations pool images (N, C, H, W); sequences and volumes become images. Each pooling and its gradient are
-operations with tiled kernels. The gradient of a mean pooling is its adjoint; the gradient of a max pooling finds the
-largest pixels again instead of storing their indices.
+The operations pool images (N, C, H, W); sequences and volumes are converted to images. The operations and their
+gradients have tiled kernels. The gradient of mean pooling is its adjoint; the gradient of max pooling searches for the
+maxima again instead of storing their indices.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["avg_pool2d", "avg_pool3d", "max_pool2d", "max_pool3d"]
 
 
 class MaxPool2d(PoolingForward):
-    """Largest pixel of each window; padding never wins.
+    """Maximum of each window, excluding padding.
 
-    A NaN wins. Integers keep their dtype, and padding counts as their least number.
+    A NaN in a window is its maximum. Integers keep their dtype; for them, padding has the dtype's minimum.
     """
 
     def infer(self, x: TensorType) -> TensorType:
@@ -44,7 +44,7 @@ class MaxPool2d(PoolingForward):
 
     def workspace(self, x: TensorType) -> int:
         elements, itemsize = self.scratch_elements(x.shape, self.result_shape(x), x.dtype.itemsize), x.dtype.itemsize
-        buffered = 3 * min(elements, np.getbufsize())  # NumPy's own, for rows with gaps between them
+        buffered = 3 * min(elements, np.getbufsize())  # NumPy's buffers for rows that are not contiguous
         return (elements + buffered) * itemsize
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -52,10 +52,10 @@ class MaxPool2d(PoolingForward):
 
 
 class MaxPool2dGradient(PoolingBackward):
-    """Gradient of max pooling: it goes to the first largest pixel of each window, row by row.
+    """Gradient of max pooling, which goes to the first maximum of each window in row-major order.
 
-    Equal pixels do not share it, unlike ``Max``: the frameworks' poolings take one pixel too. The pixel is found again
-    by comparison, because storing an index for each window would cost as much memory as the result.
+    Unlike ``Max``, equal pixels do not share the gradient; other frameworks select one pixel too. The pixel is found
+    again by comparison, because storing an index per window would need as much memory as the result.
     """
 
     accumulates = True
@@ -79,22 +79,22 @@ class MaxPool2dGradient(PoolingBackward):
 
     def make(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
         n, _, band, _ = index
-        rows, across = self.reaching(band, y.shape[2]), y.shape[3]
+        rows, columns = self.reaching(band, y.shape[2]), y.shape[3]
         part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
         within = self.within(band)
         zero = out.dtype.type(0)
         part.fill(0)
         for row, column, windows, chosen in self.first_largest(images, largest, rows):
-            inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, across)
-            # the whole image decides which pixel comes first, the band receives only its own: its windows begin some
-            # columns later
+            inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, columns)
+            # the first maximum is determined in the whole image, and the band adds only its own windows, which begin at
+            # a later column
             first = inside[1].start - windows[1].start
-            taken = chosen[:, :, first : first + inside[1].stop - inside[1].start]
-            part[into] += np.where(taken, upstream[inside], zero)
+            selected = chosen[:, :, first : first + inside[1].stop - inside[1].start]
+            part[into] += np.where(selected, upstream[inside], zero)
 
     def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
         windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
-        buffered = min(windows, np.getbufsize())  # NumPy's own, while it chooses and adds
+        buffered = min(windows, np.getbufsize())  # NumPy's buffers for where and add
         return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr, x: Expr) -> tuple[Expr, None, None]:
@@ -112,9 +112,9 @@ class MaxPool2dGradient(PoolingBackward):
 
 
 class LargestPixels(WindowOperation):
-    """Pixels of v, of the images' shape, that lie where the largest pixel of each window of the images x is.
+    """Pixels of v at the position of the first maximum of each window of the images x.
 
-    The adjoint of the gradient of max pooling; y is the pooling's result.
+    This is the adjoint of the gradient of max pooling. v has the images' shape, and y is the pooling's result.
     """
 
     examples = (
@@ -131,7 +131,7 @@ class LargestPixels(WindowOperation):
 
     def infer(self, v: TensorType, y: TensorType, x: TensorType) -> TensorType:
         if v.shape != x.shape or self.result_shape(x) != y.shape:
-            raise self.refuse((v, y, x), "v must have the shape of the images, and y that of their pooling")
+            raise self.refuse((v, y, x), "v must have the shape of the images, and y the shape of their pooling")
         return TensorType(y.shape, v.dtype)
 
     def kernel(self, out: Array, v: Array, y: Array, x: Array) -> Array:
@@ -159,16 +159,16 @@ class LargestPixels(WindowOperation):
 
 
 def _batched(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-    """Record an operation on images of ``size`` members as one batch."""
-    whole = [
+    """Record an operation on ``size`` batches of images as one batch."""
+    all_batched = [
         v if is_batched else broadcast_to(v, (size, *v.shape)) for v, is_batched in zip(operands, batched, strict=True)
     ]
-    merged = operation(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])
-    return reshape(merged, (size, whole[0].shape[1], *merged.shape[1:]))
+    merged_result = operation(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in all_batched])
+    return reshape(merged_result, (size, all_batched[0].shape[1], *merged_result.shape[1:]))
 
 
 class MeanPooling(Pooling, abstract=True):
-    """Base of mean pooling and its adjoint; ``count_padding``: padding counts as zeros, or not at all."""
+    """Base class of mean pooling and its adjoint; ``count_padding`` includes padding, as zeros, in the mean."""
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
@@ -176,26 +176,25 @@ class MeanPooling(Pooling, abstract=True):
 
     @property
     def options(self) -> tuple[Lengths, Lengths, Padding, Lengths, bool, bool]:
-        """Attributes that both share."""
+        """Attributes that mean pooling and its adjoint share."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
     def counts(self, height: int, width: int, like: Array) -> Array:
-        """Return the number of pixels that each window's mean divides by, (H′, W′), of the dtype and device of an
-        array."""
+        """Return the divisor (H′, W′) of each window's mean, with the dtype and device of ``like``."""
         along = []
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
             first = np.arange(windows, like=like) * self.strides[axis] - self.padding[axis][0]
-            # ⌈(end − first) / dilation⌉ taps of the window that starts at pixel ``first`` lie before ``end``
+            # ⌈(end − first) / dilation⌉ taps of the window that starts at pixel ``first`` are before ``end``
             ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
-            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # its pixels before either end
+            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # number of taps before either end
             along.append(outside - inside)
         counts: Array = np.outer(*along).astype(like.dtype)
         return counts
 
 
 class AvgPool2d(PoolingForward, MeanPooling):
-    """Mean of each window; ``count_padding`` tells whether padding counts as zeros or not at all."""
+    """Mean of each window; ``count_padding`` includes padding, as zeros, in the mean."""
 
     examples = (
         *WINDOWS,
@@ -217,7 +216,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
 
 
 class AvgPool2dGradient(PoolingBackward, MeanPooling):
-    """Adjoint of mean pooling: (N, C, H′, W′) spread over windows of images of ``shape``."""
+    """Adjoint of mean pooling: (N, C, H′, W′) distributed over the windows of images of ``shape``."""
 
     shape: Shape = ()
     examples = (
@@ -243,10 +242,10 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
         part = out[index]
         part.fill(0)
         within = self.within(band)
-        share = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out)[rows]
+        divided = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out)[rows]
         for row, column in self.taps:
             windows, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, g.shape[3])
-            part[into] += share[windows]
+            part[into] += divided[windows]
 
     def workspace(self, g: TensorType) -> int:
         type_ = self.infer(g)
@@ -256,8 +255,8 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
         return (AvgPool2d(*self.options)(upstream),)
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
-        merged = AvgPool2dGradient(*self.options, (size * self.shape[0], *self.shape[1:]))
-        return reshape(merged(reshape(g, (size * g.shape[1], *g.shape[2:]))), (size, *self.shape))
+        merged_result = AvgPool2dGradient(*self.options, (size * self.shape[0], *self.shape[1:]))
+        return reshape(merged_result(reshape(g, (size * g.shape[1], *g.shape[2:]))), (size, *self.shape))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return types[0].size * self.size[0] * self.size[1]
@@ -272,11 +271,10 @@ def max_pool2d(
     dilation: int | Lengths = 1,
     ceil: bool = False,
 ) -> Expr:
-    """Take the largest pixel of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
+    """Return the maximum of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
 
-    ``ceil`` counts a last window that reaches beyond the image. The dtype is that of ``x``; a NaN in a window is its
-    largest pixel. The gradient goes to the first largest pixel of each window. (ONNX: MaxPool; PNNX: nn.MaxPool2d,
-    F.max_pool2d.)
+    ``ceil`` includes a last window that extends beyond the image. The dtype does not change; a NaN in a window is its
+    maximum. The gradient goes to the first maximum of each window. (ONNX: MaxPool; PNNX: nn.MaxPool2d, F.max_pool2d.)
 
     >>> ex.evaluate(ex.max_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
     array([[[[ 5.,  7.],
@@ -294,10 +292,10 @@ def max_pool3d(
     dilation: int | Lengths = 1,
     ceil: bool = False,
 ) -> Expr:
-    """Take the largest element of each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to its size.
+    """Return the maximum of each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to its size.
 
-    Sizes, strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
-    (before, after) for each. ``ceil`` counts a last window that reaches beyond the volume. The dtype is that of ``x``.
+    Sizes, strides, padding and dilation are one number for all three axes or one per axis; padding may also be one pair
+    (before, after) per axis. ``ceil`` includes a last window that extends beyond the volume. The dtype does not change.
     (ONNX: MaxPool; PNNX: nn.MaxPool3d, F.max_pool3d.)
 
     >>> ex.max_pool3d(np.ones((1, 2, 4, 6, 8)), 2).shape
@@ -317,8 +315,8 @@ def avg_pool2d(
 ) -> Expr:
     """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size.
 
-    ``count_padding`` counts padding as zeros; otherwise a window's sum is divided by its pixels inside the image.
-    Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool2d, F.avg_pool2d.)
+    ``count_padding`` includes padding, as zeros, in the mean; otherwise a window's sum is divided by the number of its
+    pixels inside the image. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool2d, F.avg_pool2d.)
 
     >>> ex.evaluate(ex.avg_pool2d(np.arange(16.0).reshape(1, 1, 4, 4), 2))
     array([[[[ 2.5,  4.5],
@@ -338,9 +336,10 @@ def avg_pool3d(
 ) -> Expr:
     """Average each window: (N, C, D, H, W) → (N, C, D′, H′, W′); strides default to the window's size.
 
-    Sizes, strides and padding are one number for all three axes, or one for each; padding may also be a pair (before,
-    after) for each. ``count_padding`` counts padding as zeros; otherwise a window's sum is divided by its elements
-    inside the volume. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool3d, F.avg_pool3d.)
+    Sizes, strides and padding are one number for all three axes or one per axis; padding may also be one pair (before,
+    after) per axis. ``count_padding`` includes padding, as zeros, in the mean; otherwise a window's sum is divided by
+    the number of its elements inside the volume. Integers become floating. (ONNX: AveragePool; PNNX: nn.AvgPool3d,
+    F.avg_pool3d.)
 
     >>> ex.avg_pool3d(np.ones((1, 2, 4, 6, 8)), (2, 3, 4)).shape
     (1, 2, 2, 2, 2)
@@ -351,9 +350,9 @@ def avg_pool3d(
 def max_pool(
     x: Any, axes: int, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
 ) -> Expr:
-    """Take the largest element of each window along one to three axes; see ``max_pool3d``."""
+    """Return the maximum of each window along one to three axes; see ``max_pool3d``."""
     window = window_of(size, axes, size if strides is None else strides, padding, dilation, ceil)
-    return _pooled(f"max_pool{axes}d", x, window, lambda over: MaxPool2d(*over))
+    return _pooled(f"max_pool{axes}d", x, window, lambda step: MaxPool2d(*step))
 
 
 def avg_pool(
@@ -368,15 +367,16 @@ def avg_pool(
     """Average each window along one to three axes; see ``avg_pool3d``."""
     window = window_of(size, axes, size if strides is None else strides, padding, 1, ceil)
 
-    # only volumes are pooled twice, and would be rounded twice
+    # only volumes are pooled in two steps, which would round twice
     pooled = rounded_once(_pooled) if axes == 3 else _pooled
-    return pooled(f"avg_pool{axes}d", x, window, lambda over: AvgPool2d(*over, count_padding))
+    return pooled(f"avg_pool{axes}d", x, window, lambda step: AvgPool2d(*step, count_padding))
 
 
 def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Operation]) -> Expr:
-    """Record a pooling of images; sequences are images of height 1, and of volumes, planes are pooled, then the depth.
+    """Record a pooling of images, sequences or volumes.
 
-    The largest of the largest is the largest. A mean of means is the mean, since every plane of a window counts alike.
+    Sequences are images of height 1. Volumes are pooled plane by plane, then along the depth; this is correct because
+    the maximum of maxima is the maximum, and the mean of equally weighted means is the mean.
     """
     axes = len(window.size)
     if axes == 2:
@@ -385,9 +385,9 @@ def _pooled(name: str, x: Any, window: Window, pooling: Callable[[Window], Opera
     check_axes(name, "N, C, L" if axes == 1 else "N, C, D, H, W", x=x)
     if axes == 1:
         return squeeze(pooling(window.as_image())(expand_dims(x, 2)), 2)
-    n, channels, depth, high, wide = x.shape
-    flat = pooling(window.plane())(reshape(x, (n, channels * depth, high, wide)))
-    high, wide = flat.shape[2:]
-    # the second axis has one position of a window for each pixel
-    deep = pooling(window.along(0))(reshape(flat, (n, channels, depth, high * wide)))
-    return reshape(deep, (n, channels, deep.shape[2], high, wide))
+    n, channels, depth, height, width = x.shape
+    pooled_planes = pooling(window.plane())(reshape(x, (n, channels * depth, height, width)))
+    height, width = pooled_planes.shape[2:]
+    # pool along the depth with windows of size 1 along the flattened pixels
+    pooled_depth = pooling(window.along(0))(reshape(pooled_planes, (n, channels, depth, height * width)))
+    return reshape(pooled_depth, (n, channels, pooled_depth.shape[2], height, width))

@@ -1,11 +1,11 @@
-"""Resizing of images: each axis is resampled on its own, every new element a weighted sum of a few old ones.
+"""Resizing of images axis by axis: each new element is a weighted sum of a few old elements.
 
-Resampling axis by axis costs a few products per element, where a two-dimensional kernel costs their square; it is
-linear, so its gradient is its adjoint.
+Resampling each axis separately needs a few products per element, whereas a two-dimensional kernel needs their square.
+Resampling is linear, so its gradient is its adjoint.
 
-The words are ONNX's (Resize, since opset 11): ``coordinates`` is its coordinate_transformation_mode, ``coefficient``
-its cubic_coeff_a, and a rounding its nearest_mode. PNNX's F.interpolate and nn.Upsample are expressed in them.
-Antialiasing (ONNX's antialias, opset 18) is not among them: its filters grow with the factor.
+Options are as in ONNX (Resize, since opset 11): ``coordinates`` is coordinate_transformation_mode, ``coefficient`` is
+cubic_coeff_a, and rounding methods are nearest_mode. PNNX's F.interpolate and nn.Upsample are converted to them.
+Antialiasing (ONNX's antialias, opset 18) is not supported, because its filters grow with the factor.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _ROUNDING = {
     "round_prefer_floor": (-0.5, True),
     "round_prefer_ceil": (0.5, False),
 }
-"""rounding of a position to the nearest element: the offset added, and whether to round up or down"""
+"""rounding method → offset added to a position, and whether to round up"""
 NEAREST = tuple(_ROUNDING)
 METHODS = (*NEAREST, "linear", "cubic")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
 class Resample(Operation):
-    """Resampling of one axis to another length; ``coordinates`` (ONNX's words) define positions of new elements.
+    """Resampling of one axis to another length; ``coordinates`` define positions of new elements, as in ONNX.
 
-    ``step`` is the distance of new elements in units of old ones. Methods: "linear", "cubic" (with its coefficient),
-    and roundings to the nearest element. Beyond the ends the outermost elements are repeated.
+    ``step`` is the distance between new elements in units of old elements. Methods are "linear", "cubic" (with its
+    coefficient), and rounding to the nearest element. Beyond the ends the outermost elements are repeated.
     """
 
     axis: int
@@ -73,7 +73,7 @@ class Resample(Operation):
         return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
-        """Return for an axis of a length the positions of old elements, (taps, new length), and their weights."""
+        """Return the indices (taps, new length) of old elements, and their weights, for an axis of a length."""
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -81,42 +81,45 @@ class Resample(Operation):
         return out
 
     def tiles(self, out: Array, prepared: None, x: Array) -> list[Tile]:
-        places, weights = self.taps(x.shape[self.axis])
-        places, weights = np.asarray(places, like=x), np.asarray(weights, out.dtype, like=out)
-        # a device other than cpu computes the whole result at once
-        cuts = self._cuts(out.shape, out.itemsize) if isinstance(out, np.ndarray) else [(slice(None),) * out.ndim]
+        indices, weights = self.taps(x.shape[self.axis])
+        indices, weights = np.asarray(indices, like=x), np.asarray(weights, out.dtype, like=out)
+        # other devices compute the whole result at once
+        tile_indices = (
+            self._tile_indices(out.shape, out.itemsize) if isinstance(out, np.ndarray) else [(slice(None),) * out.ndim]
+        )
         whole = slice(None)
         return [
             Tile(
                 index,
                 partial(
-                    self._make, out[index], x[*index[: self.axis], whole, *index[self.axis + 1 :]], places, weights
+                    self._make, out[index], x[*index[: self.axis], whole, *index[self.axis + 1 :]], indices, weights
                 ),
             )
-            for index in cuts
+            for index in tile_indices
         ]
 
-    def _make(self, out: Array, x: Array, places: Array, weights: Array) -> None:
+    def _make(self, out: Array, x: Array, indices: Array, weights: Array) -> None:
         """Resample one tile."""
-        # a method of one tap copies: no product, so that integers and NaN pass unchanged
-        if len(places) == 1:
-            # a result with gaps between its rows would be buffered
+        # methods with one tap copy elements without a product, which preserves integers and NaN
+        if len(indices) == 1:
+            # avoid NumPy's buffering of results that are not contiguous
             if out.flags.c_contiguous:
-                take_valid(x, places[0], self.axis, out)
+                take_valid(x, indices[0], self.axis, out)
             else:
-                out[...] = take_valid(x, places[0], self.axis, None)
+                out[...] = take_valid(x, indices[0], self.axis, None)
             return
-        column = (-1, *[1] * (x.ndim - self.axis - 1))
-        # tap by tap over the whole tile: a matrix product with mostly zero weights would spread a NaN everywhere
+        broadcast_shape = (-1, *[1] * (x.ndim - self.axis - 1))
+        # tap by tap over the whole tile, because a matrix product with mostly zero weights would spread NaN
         part = _scratch_like(out)
-        for index, (place, weight) in enumerate(zip(places, weights, strict=True)):
-            taken = take_valid(x, place, self.axis, part if x.dtype == out.dtype else None)
-            np.multiply(taken, weight.reshape(column), out=part if index else out)
+        for index, (tap_indices, weight) in enumerate(zip(indices, weights, strict=True)):
+            values = take_valid(x, tap_indices, self.axis, part if x.dtype == out.dtype else None)
+            np.multiply(values, weight.reshape(broadcast_shape), out=part if index else out)
             if index:
                 np.add(out, part, out=out)
 
-    def _cuts(self, shape: Shape, itemsize: int) -> list[Index]:
-        """Cut a result into blocks of ``TILE_BYTES`` along the axes that are not resampled, the first ones first."""
+    def _tile_indices(self, shape: Shape, itemsize: int) -> list[Index]:
+        """Divide a result into blocks of ``TILE_BYTES`` along the axes that are not resampled, starting with the
+        first."""
         parts = [[slice(0, size)] for size in shape]
         nbytes = math.prod(shape) * itemsize
         for axis, size in enumerate(shape):
@@ -130,7 +133,7 @@ class Resample(Operation):
         tile = max(
             [
                 math.prod([part.stop - part.start for part in cut])
-                for cut in self._cuts(result.shape, result.dtype.itemsize)
+                for cut in self._tile_indices(result.shape, result.dtype.itemsize)
             ],
             default=0,
         )
@@ -150,7 +153,7 @@ class Resample(Operation):
 
 
 class ResampleGradient(Operation):
-    """Adjoint of resampling an axis of ``old`` elements: each new element's gradient goes to its old elements."""
+    """Adjoint of resampling an axis of ``old`` elements: each new element's gradient is added to its old elements."""
 
     axis: int
     length: int
@@ -175,12 +178,12 @@ class ResampleGradient(Operation):
         return type_.with_shape((*g.shape[: self.axis], self.old, *g.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, g: Array) -> Array:
-        places, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
-        # several taps may name one old element at the ends: add.at adds all of them, plain indexing only the last
+        indices, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
+        # at the ends several taps may refer to one old element; add.at adds all of them, plain indexing only the last
         matrix = np.zeros((self.old, self.length), out.dtype)
-        np.add.at(matrix, (places, np.arange(self.length)), weights.astype(out.dtype))
-        moved = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
-        np.copyto(np.moveaxis(out, self.axis, -1), moved @ np.asarray(matrix.T, like=out))
+        np.add.at(matrix, (indices, np.arange(self.length)), weights.astype(out.dtype))
+        axis_last = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
+        np.copyto(np.moveaxis(out, self.axis, -1), axis_last @ np.asarray(matrix.T, like=out))
         return out
 
     def workspace(self, g: TensorType) -> int:
@@ -198,7 +201,7 @@ class ResampleGradient(Operation):
 
 
 def _scratch_like(part: Array) -> Array:
-    """Return scratch memory of an array's shape and dtype, on its device."""
+    """Return scratch memory with an array's shape, dtype and device."""
     if not isinstance(part, np.ndarray):
         return np.empty_like(part)
     key = "resampled", part.shape, part.dtype
@@ -217,7 +220,7 @@ def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str
 
 
 def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
-    """Raise OperandError for attributes of no resampling."""
+    """Raise OperandError for invalid attributes."""
     if operation.method not in METHODS:
         raise operation.refuse((x,), f"the method must be one of {', '.join(METHODS)}, not {operation.method!r}")
     if operation.coordinates not in COORDINATES:
@@ -233,38 +236,38 @@ def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
 @functools.lru_cache(maxsize=256)
 def _taps(old: int, new: int, method: str, coordinates: str, step: float, coefficient: float) -> tuple[Array, Array]:
     index = np.arange(new)
-    between = 0.5 if "half_pixel" in coordinates else 0.0
+    half = 0.5 if "half_pixel" in coordinates else 0.0
     if coordinates == "align_corners":
-        # ends on ends; a single element has no other end, and 0 / 0 is avoided
-        where = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
+        # first and last elements are aligned; avoid 0 / 0 for a single element
+        positions = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
     elif coordinates == "asymmetric":
-        where = index * step
+        positions = index * step
     else:
-        # torch puts a single new element at the first old one, not at the centre
-        where = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
+        # PyTorch aligns a single new element with the first old element instead of the centre
+        positions = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
-        moved, upwards = _ROUNDING[method]
-        where = (where + between).astype(np.float32) - between  # removes rounding errors of whole positions
-        rounded = np.ceil(where + moved) if upwards else np.floor(where + moved)
-        places, weights = rounded[None], np.ones((1, new))
+        shifted, rounds_up = _ROUNDING[method]
+        positions = (positions + half).astype(np.float32) - half  # removes rounding errors of integer positions
+        rounded = np.ceil(positions + shifted) if rounds_up else np.floor(positions + shifted)
+        indices, weights = rounded[None], np.ones((1, new))
     else:
-        first = np.floor(where)
-        t = where - first
+        first = np.floor(positions)
+        t = positions - first
         if method == "linear":
-            places, weights = first + np.array([[0], [1]]), np.stack([1 - t, t])
+            indices, weights = first + np.array([[0], [1]]), np.stack([1 - t, t])
         else:
-            places = first + np.array([[-1], [0], [1], [2]])
+            indices = first + np.array([[-1], [0], [1], [2]])
             weights = np.stack(cubic_weights(t, coefficient))
-    # beyond the ends the outermost element is repeated
-    places = np.clip(places, 0, old - 1).astype(np.intp)
-    # the cache hands the same arrays to every caller
-    for array in (places, weights):
+    # beyond the ends the outermost elements are repeated
+    indices = np.clip(indices, 0, old - 1).astype(np.intp)
+    # the cache returns the same arrays to every caller
+    for array in (indices, weights):
         array.flags.writeable = False
-    return places, weights
+    return indices, weights
 
 
 def cubic_weights(t: T, a: float) -> list[T]:
-    """Return the weights of four elements at −1, 0, 1, 2 for a point at t in 0 … 1: cubic convolution."""
+    """Return the cubic-convolution weights of four elements at −1, 0, 1, 2 for a point at t in 0 … 1."""
 
     def near(t: Any) -> Any:
         return ((a + 2) * t - (a + 3)) * t * t + 1
@@ -294,12 +297,12 @@ def resize(
     steps: float | tuple[float, ...] | None = None,
     coefficient: float = -0.75,
 ) -> Expr:
-    """Resize axes of ``x``, the last ones for None, to other lengths; see ``Resample`` for the methods.
+    """Resize axes of ``x``, or the last axes for None, to other lengths; see ``Resample`` for the methods.
 
-    ``steps`` are the distances of new elements in units of old ones; by default old length / new length.
+    ``steps`` are the distances between new elements in units of old elements; the default is old length / new length.
 
-    Rounding methods keep the dtype; the others give a floating one. Raises OperandError for a size below 1, an axis
-    without elements, or an unknown method.
+    Rounding methods keep the dtype; other methods give a floating result. Raises OperandError for a size below 1, an
+    axis without elements, or an unknown method.
 
     >>> ex.evaluate(ex.resize(np.array([0.0, 1.0]), 4))
     array([0.  , 0.25, 0.75, 1.  ])
@@ -309,13 +312,17 @@ def resize(
     (x,) = as_operands((x,))
     requested = size if isinstance(size, (tuple, list)) else (size,)
     sizes = [whole(length, "resize: a size") for length in requested]
-    places: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
+    indices: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
     if axes is not None:
-        places = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
-    if len(places) != len(sizes) or len(sizes) > x.ndim or len(normalize_axes(places, x.ndim, "resize")) != len(sizes):
+        indices = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+    if (
+        len(indices) != len(sizes)
+        or len(sizes) > x.ndim
+        or len(normalize_axes(indices, x.ndim, "resize")) != len(sizes)
+    ):
         raise OperandError(
             f"resize: {x.type} to {size!r} along {axes!r}",
-            rule="there must be one size for each axis",
+            rule="there must be one size per axis",
             fix="size=(H, W) with axes=(−2, −1)",
         )
     distances: Any = [None] * len(sizes) if steps is None else steps
@@ -323,16 +330,18 @@ def resize(
     if len(distances) != len(sizes):
         raise OperandError(
             f"resize: steps {steps!r} for the sizes {size!r}",
-            rule="there must be one step for each axis",
-            fix="leave the steps out: they follow from the sizes",
+            rule="there must be one step per axis",
+            fix="omit steps, which are then computed from the sizes",
         )
-    jobs = [
+    resamplings = [
         (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else _step(step))
-        for axis, length, step in zip(places, sizes, distances, strict=True)
+        for axis, length, step in zip(indices, sizes, distances, strict=True)
     ]
     y: Expr = x
-    # axes that shrink first: the others then have fewer elements to resample
-    for axis, length, step in sorted(jobs, key=lambda job: (job[1] > x.shape[job[0]], -job[0])):
+    # resample shrinking axes first, so that the other axes have fewer elements
+    for axis, length, step in sorted(
+        resamplings, key=lambda resampling: (resampling[1] > x.shape[resampling[0]], -resampling[0])
+    ):
         if length != y.shape[axis] or step != 1:
             y = Resample(axis, length, method, coordinates, step, float(coefficient))(y)
     return y

@@ -1,8 +1,8 @@
-"""Sampling of images between their elements: at the points of a grid, and under the taps of deformable convolutions.
+"""Interpolation of images at arbitrary points, for grids and for the taps of deformable convolutions.
 
-An image is laid out as a table with a row of channels for each of its elements, and each point reads the rows around it
-and weighs them: gathers and products, which the plan fuses, and whose gradients and batches are those of the parts.
-What lies outside an image is read from a ring around it, so that no weight is a special case.
+An image becomes a table with one row of channels per element. Each point gathers the rows around it and adds them with
+weights. The plan fuses these gathers and products, whose gradients and batching rules apply. Elements outside an image
+are read from a ring around it, so that weights need no special cases.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = ["affine_grid", "grid_sample"]
 METHODS = ("linear", "nearest", "cubic")
 PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
-"""coefficient of the cubic convolution: torch's, and that of ONNX's GridSample"""
+"""coefficient of the cubic convolution, as in PyTorch and ONNX's GridSample"""
 _REACH = {"linear": 1, "nearest": 1, "cubic": 2}
-"""elements beyond the one at or below a point that its value may read"""
+"""number of elements that a point may read beyond the element at or below it"""
 
 
 @public
@@ -55,12 +55,12 @@ def grid_sample(
     align_corners: bool = False,
     policies: Items = (),
 ) -> Expr:
-    """Sample images (N, C, D₁ … Dᵣ) at the points of ``grid`` (N, P₁ …, r): (N, C, P₁ …).
+    """Sample images (N, C, D₁ … Dᵣ) at the points of ``grid`` (N, P₁ …, r): → (N, C, P₁ …).
 
-    A point has a coordinate for each axis, the last axis first; −1 and 1 are the outer edges of the first and the last
-    element, or with ``align_corners`` their centres. Methods: "linear", "nearest" (half to even), "cubic". Outside the
-    image lie "zeros", the nearest element ("border"), or the image mirrored ("reflection"). Raises OperandError for
-    shapes that do not fit. (ONNX: GridSample; PNNX: F.grid_sample.)
+    A point has one coordinate per axis, in reverse order of the axes; −1 and 1 are the outer edges of the first and the
+    last element, or their centres with ``align_corners``. Methods are "linear", "nearest" (half to even) and "cubic".
+    Outside the image, ``padding`` gives zeros ("zeros"), the nearest element ("border") or the mirrored image
+    ("reflection"). Raises OperandError for shapes that do not fit. (ONNX: GridSample; PNNX: F.grid_sample.)
 
     >>> image = np.array([[[[0.0, 1.0], [2.0, 3.0]]]])
     >>> ex.evaluate(ex.grid_sample(image, np.array([[[[0.0, 0.0]], [[-0.5, 0.5]]]])))
@@ -69,16 +69,16 @@ def grid_sample(
     """
     x, grid = as_operands((x, grid))
     rank = x.ndim - 2
-    wrong = ""
+    problem = ""
     if rank < 1 or grid.ndim < 2 or grid.shape[-1] != rank or grid.shape[0] != x.shape[0]:
-        wrong = "images must be (N, C, D₁ … Dᵣ) and a grid (N, P₁ …, r), with a coordinate for each of the r axes"
+        problem = "images must be (N, C, D₁ … Dᵣ) and a grid (N, P₁ …, r), with one coordinate for each of r axes"
     elif 0 in x.shape[2:]:
-        wrong = "images must have at least one element"
+        problem = "images must have at least one element"
     elif grid.dtype.kind != "f":
-        wrong = "the coordinates of a grid must be floating"
-    if wrong:
+        problem = "the coordinates of a grid must be floating"
+    if problem:
         raise OperandError(
-            f"grid_sample of {x.type} at {grid.type}", rule=wrong, fix="x (1, 3, 32, 32) and a grid (1, 8, 8, 2)"
+            f"grid_sample of {x.type} at {grid.type}", rule=problem, fix="x (1, 3, 32, 32) and a grid (1, 8, 8, 2)"
         )
     for name, value, choices in (("method", method, METHODS), ("padding", padding, PADDINGS)):
         if value not in choices:
@@ -88,19 +88,19 @@ def grid_sample(
                 fix=f"{name}={choices[0]!r}",
             )
     points = [grid[..., rank - 1 - axis] for axis in range(rank)]
-    places = [
+    positions = [
         (point + 1) * ((length - 1) / 2) if align_corners else ((point + 1) * length - 1) * 0.5
         for point, length in zip(points, x.shape[2:], strict=True)
     ]
-    return sampled(x, places, method, padding, align_corners)
+    return sampled(x, positions, method, padding, align_corners)
 
 
 @public
 @composition
 def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = False, policies: Items = ()) -> Expr:
-    """Compute the grid of an affine map for `grid_sample`: matrices (N, r, r + 1) → (N, D₁ … Dᵣ, r).
+    """Compute an affine map's grid for `grid_sample`: matrices (N, r, r + 1) → (N, D₁ … Dᵣ, r).
 
-    ``size`` (D₁ … Dᵣ) are the lengths of the axes; points and ``align_corners`` are those of `grid_sample`. Raises
+    ``size`` (D₁ … Dᵣ) contains the lengths of the axes; points and ``align_corners`` are as in `grid_sample`. Raises
     OperandError for shapes that do not fit. (ONNX: AffineGrid; PNNX: F.affine_grid.)
 
     >>> ex.evaluate(ex.affine_grid(np.array([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]]), (1, 2)))
@@ -119,11 +119,11 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
     ):
         raise OperandError(
             f"affine_grid of {matrix.type} for the size {sizes}",
-            rule="the matrices must be floating and (N, r, r + 1) for the lengths of r axes, each at least 1",
+            rule="the matrices must be floating with shape (N, r, r + 1) for r axes, whose lengths must be at least 1",
             fix="matrices (1, 2, 3) and size=(32, 32)",
         )
     claim_constant("the points of a grid", math.prod(lengths) * (rank + 1), matrix.dtype.itemsize)
-    # a single element lies at the centre
+    # a single element is at the centre
     ends = [0.0 if length == 1 else 1.0 if align_corners else 1 - 1 / length for length in lengths]
     axes = [np.linspace(-end, end, length) for end, length in zip(ends, lengths, strict=True)]
     points = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(lengths)], -1).reshape(-1, rank + 1)
@@ -132,32 +132,31 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
 
 
 def sampled(
-    x: Expr, places: Sequence[Expr], method: str = "linear", padding: str = "zeros", align_corners: bool = False
+    x: Expr, positions: Sequence[Expr], method: str = "linear", padding: str = "zeros", align_corners: bool = False
 ) -> Expr:
-    """Sample images (N, C, D₁ …) at places (N, P₁ …) of each axis, in elements: (N, C, P₁ …)."""
+    """Sample images (N, C, D₁ …) at positions (N, P₁ …) along each axis, in units of elements: → (N, C, P₁ …)."""
     images, channels = x.shape[:2]
     dtype = x.dtype if method == "nearest" else float_dtype(x.dtype)
     ring = _REACH[method] if padding == "zeros" else 0
     if ring:
-        x = pad(x, ((0, 0), (0, 0), *[(ring, ring)] * len(places)))
+        x = pad(x, ((0, 0), (0, 0), *[(ring, ring)] * len(positions)))
     taps = [
-        _taps(place, length - 2 * ring, ring, method, padding, align_corners)
-        for place, length in zip(places, x.shape[2:], strict=True)
+        _taps(position, length - 2 * ring, ring, method, padding, align_corners)
+        for position, length in zip(positions, x.shape[2:], strict=True)
     ]
-    # A row of channels for each element: one index then reads all channels. The rows of an image follow those of the
-    # image before it.
+    # One row of channels per element, so that one index reads all channels. The rows of all images form one table.
     elements = math.prod(x.shape[2:])
     table = reshape(moveaxis(x, 1, -1), (images * elements, channels))
     claim_steps("elements around a point", math.prod([len(along) for along in taps]))
-    numbers = np.arange(images).reshape(-1, *[1] * (places[0].ndim - 1)) * elements
-    first = tensor(numbers, name="first rows", device=x.device) if images > 1 else 0
+    first_rows = np.arange(images).reshape(-1, *[1] * (positions[0].ndim - 1)) * elements
+    first = tensor(first_rows, name="first rows", device=x.device) if images > 1 else 0
     parts = []
     for choice in itertools.product(*taps):
         row: Any = first
         stride = elements
         for tap, length in zip(choice, x.shape[2:], strict=True):
             stride //= length
-            row = row + tap.place * stride
+            row = row + tap.position * stride
         values = take(table, row, axis=0)
         weights = [tap.weight for tap in choice if tap.weight is not None]
         parts.append(values * expand_dims(reduce(multiply, weights), -1) if weights else values)
@@ -165,48 +164,48 @@ def sampled(
 
 
 class _Tap(NamedTuple):
-    """Elements along one axis that points read: their places, and their weights, None for 1."""
+    """Elements along one axis that points read: indices, and weights or None for 1."""
 
-    place: Expr
+    position: Expr
     weight: Expr | None
 
 
-def _taps(place: Expr, length: int, ring: int, method: str, padding: str, aligned: bool) -> list[_Tap]:
-    """Return the taps of an axis of a length, which has a ring of so many elements at each end."""
+def _taps(position: Expr, length: int, ring: int, method: str, padding: str, aligned: bool) -> list[_Tap]:
+    """Return the taps along an axis of ``length`` elements, which has ``ring`` more elements at each end."""
     if padding != "zeros" and method != "cubic":
-        place = _inside(place, length, padding, aligned)
+        position = _inside(position, length, padding, aligned)
     if method == "nearest":
-        return [_Tap(_index(round_half_even(_near(place, length, ring)), length, ring), None)]
-    low = floor(place)
-    # of a place without a number, or infinitely far away, NaN: torch's value
-    t = place - low
+        return [_Tap(_index(round_half_even(_near(position, length, ring)), length, ring), None)]
+    low = floor(position)
+    # as in PyTorch, this is NaN for positions that are NaN or infinite
+    t = position - low
     low = _near(low, length, ring)
     weights = [1 - t, t] if method == "linear" else cubic_weights(t, _CUBIC)
     reach = _REACH[method]
-    nearby = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
+    tap_positions = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
     if method == "cubic" and padding != "zeros":
-        # torch and ONNX Runtime move the taps of a cubic inside, not the point
-        nearby = [_inside(tap, length, padding, aligned) for tap in nearby]
-    return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(nearby, weights, strict=True)]
+        # PyTorch and ONNX Runtime move the taps of a cubic inside, instead of the point
+        tap_positions = [_inside(tap, length, padding, aligned) for tap in tap_positions]
+    return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(tap_positions, weights, strict=True)]
 
 
-def _near(place: Expr, length: int, ring: int) -> Expr:
-    """Bring places that are farther away than the ring next to it, where there are zeros as well."""
-    return minimum(maximum(place, -ring - 1), length + ring) if ring else place
+def _near(position: Expr, length: int, ring: int) -> Expr:
+    """Limit positions to one element beyond the ring, where the value is also zero."""
+    return minimum(maximum(position, -ring - 1), length + ring) if ring else position
 
 
-def _index(place: Expr, length: int, ring: int) -> Expr:
-    """Return the index of whole places in an axis with its ring."""
-    return minimum(maximum(cast(place, "int64"), -ring), length - 1 + ring) + ring
+def _index(position: Expr, length: int, ring: int) -> Expr:
+    """Convert integer positions to indices into an axis with its ring."""
+    return minimum(maximum(cast(position, "int64"), -ring), length - 1 + ring) + ring
 
 
-def _inside(place: Expr, length: int, padding: str, aligned: bool) -> Expr:
-    """Move places into an axis: to its nearer end, or mirrored there, as often as it takes."""
+def _inside(position: Expr, length: int, padding: str, aligned: bool) -> Expr:
+    """Move positions into an axis: clip them to its ends, or reflect them there repeatedly."""
     if padding == "reflection":
-        # the mirrors stand at the centres of the outer elements, or at their edges
+        # reflect at the centres of the outermost elements if aligned, otherwise at their outer edges
         low, span = (0.0, length - 1.0) if aligned else (-0.5, float(length))
-        away = remainder(place - low, 2 * span) if span else place * 0
-        place = minimum(away, 2 * span - away) + low
-    # a place without a number is the first one, and the gradient of the outermost ones is 0, as in torch
-    place = where(place > 0, place, 0)
-    return where(place < length - 1, place, length - 1)
+        distance = remainder(position - low, 2 * span) if span else position * 0
+        position = minimum(distance, 2 * span - distance) + low
+    # as in PyTorch, NaN becomes the first position, and the gradient at the ends is 0
+    position = where(position > 0, position, 0)
+    return where(position < length - 1, position, length - 1)

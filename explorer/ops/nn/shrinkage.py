@@ -1,4 +1,4 @@
-"""Shrinking activations, compositions that make elements near 0, or below a limit, smaller or 0; NaN stays."""
+"""Shrinking activations, which reduce or zero elements near 0 or below a limit; NaN stays NaN."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ __all__ = ["hardshrink", "softshrink", "tanhshrink", "threshold"]
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """Keep x above the limit and replace the other elements by a value; NaN stays. The gradient at the limit is 0.
+    """Keep elements above a limit and replace the others with a value; NaN stays NaN. The gradient at the limit is 0.
 
     >>> ex.evaluate(ex.threshold(np.array([-1.0, 0.5, 2.0]), 0.6, 0.0))
     array([0., 0., 2.])
     """
     (x,) = as_operands((x,))
-    # not x > limit: every comparison with NaN is false, and NaN must stay
+    # ≤ instead of >, because comparisons with NaN are false and NaN must be kept
     return where(x <= limit, value, x)
 
 
 @public
 def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """Move x towards 0 by a width; elements within the width become 0, NaN stays. The gradient at ±width is 0.
+    """Move x towards 0 by a width; elements within ±width become 0, and NaN stays NaN. The gradient at ±width is 0.
 
     >>> ex.evaluate(ex.softshrink(np.array([-1.0, 0.2, 2.0])))
     array([-0.5,  0. ,  1.5])
     """
     (x,) = as_operands((x,))
-    # ≤ and not >, so that NaN stays
+    # ≤ instead of >, so that NaN is kept
     return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
 
 
 @public
 def hardshrink(x: Any, width: float = 0.5) -> Expr:
-    """Keep x farther from 0 than a width; the other elements become 0, NaN stays. The gradient at ±width is 0.
+    """Keep elements outside ±width and set the others to 0; NaN stays NaN. The gradient at ±width is 0.
 
     >>> ex.evaluate(ex.hardshrink(np.array([-1.0, 0.2, 2.0])))
     array([-1.,  0.,  2.])

@@ -1,9 +1,9 @@
-"""Softmax, its gradient, log-softmax and log-sum-exp: functions over whole rows of elements.
+"""Softmax, its gradient, log-softmax and log-sum-exp, which reduce whole rows.
 
-They are operations, and not compositions of exp, sum and divide, because each reduces whole rows in one kernel, which
-reads a row while it is in the cache. All subtract the largest element of a row first: e to the power of what is left is
-at most 1, so that nothing overflows, and the quotient, or the logarithm plus the element, is the same number. Written
-out as log(softmax(x)) the formula would overflow or lose digits; rewrite rules then put these operations in its place.
+They are operations instead of compositions of exp, sum and divide, because one kernel processes a row while it is in
+the cache. They subtract a row's maximum first, so that exponentials are at most 1 and cannot overflow; the result is
+mathematically the same. The textbook formula log(softmax(x)) can overflow or lose digits, so rewrite rules replace it
+with these operations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Exampl
 
 
 class Normalization(Operation, abstract=True):
-    """Base of functions over all elements along ``axes`` that keep the shape."""
+    """Base class of functions over all elements along ``axes`` that keep the shape."""
 
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
@@ -38,7 +38,7 @@ class Normalization(Operation, abstract=True):
 
     def infer(self, x: TensorType) -> TensorType:
         if any(not 0 <= axis < x.rank for axis in self.axes) or not self.axes:
-            raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}, at least one of them")
+            raise self.refuse((x,), f"the axes {self.axes} must be in 0 … {x.rank - 1}, with at least one axis")
         return x.with_dtype(float_dtype(x.dtype))
 
     @property
@@ -53,27 +53,27 @@ class Normalization(Operation, abstract=True):
 
 
 @functools.cache
-def _most(dtype: np.dtype[Any]) -> Any:
+def _largest_finite(dtype: np.dtype[Any]) -> Any:
     """Return the largest finite number of a dtype."""
     return np.finfo(dtype).max
 
 
-def _largest(x: Array, axes: tuple[int, ...]) -> Array:
-    """Return the largest elements over axes, which are kept; the largest finite number for ∞, its negative for −∞.
+def _finite_maximum(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return the maximum over axes, with size 1 along them; ±∞ are replaced with the largest finite numbers.
 
-    These take nothing from ±∞ itself, where ∞ − ∞ would be NaN; of a row with ∞, finite elements become so small that
-    their powers of e are 0.
+    Subtracting a finite number leaves ±∞ unchanged, whereas ∞ − ∞ would be NaN. In a row with ∞, the exponentials of
+    finite elements then become 0.
     """
-    most = _most(x.dtype)
-    # initial: an empty row has no largest element, and an empty result
-    largest = np.empty(_kept(x, axes), x.dtype, like=x)
-    reduce_array(np.maximum, x, axes, largest, keepdims=True, initial=-most)
-    finite: Array = np.minimum(largest, most)
+    largest_finite = _largest_finite(x.dtype)
+    # the initial value is needed for empty rows, which have no maximum
+    largest = np.empty(_keepdims_shape(x, axes), x.dtype, like=x)
+    reduce_array(np.maximum, x, axes, largest, keepdims=True, initial=-largest_finite)
+    finite: Array = np.minimum(largest, largest_finite)
     return finite
 
 
 class Softmax(Normalization):
-    """eˣ / Σ eˣ over axes, with the largest element subtracted first."""
+    """eˣ / Σ eˣ over axes; the maximum is subtracted first."""
 
     range = "unit"
 
@@ -84,7 +84,7 @@ class Softmax(Normalization):
     def bind_kernel(self, out: Array, x: Array) -> Callable[[], Any]:
         if x.dtype != out.dtype:
             return super().bind_kernel(out, x)
-        if not isinstance(x, np.ndarray):  # other devices have no reductions of ufuncs into memory
+        if not isinstance(x, np.ndarray):  # other devices do not support ufunc reductions into existing memory
             return functools.partial(_softmax, out, x, self.axes)
         return _bound_softmax(out, x, self.axes)
 
@@ -131,10 +131,10 @@ class SoftmaxGradient(Operation):
 
 
 class LogSoftmax(Normalization):
-    """x − log Σ eˣ over axes, finite for every finite x."""
+    """x − log Σ eˣ over axes, which is finite for finite x."""
 
     def kernel(self, out: Array, x: Array) -> Array:
-        # a row of −∞ alone has the sum 0: log 0 = −∞, and −∞ − (−∞) = NaN, as in the formula
+        # as in the formula, a row of only −∞ has the sum 0, so log 0 = −∞ and −∞ − (−∞) = NaN
         with np.errstate(divide="ignore", invalid="ignore"):
             return _log_softmax(out, x.astype(out.dtype, copy=False), self.axes)
 
@@ -148,23 +148,23 @@ class LogSoftmax(Normalization):
 
 
 def _softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
-    np.subtract(x, _largest(x, axes), out)
+    np.subtract(x, _finite_maximum(x, axes), out)
     np.exp(out, out)
     np.divide(out, np.add.reduce(out, axis=axes, keepdims=True), out)
     return out
 
 
 def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return the calls of ``_softmax`` over arrays that stay where they are."""
+    """Return a function that runs ``_softmax`` on these arrays."""
     shift = _bound_shift(out, x, axes)
-    total = np.empty(_kept(x, axes), x.dtype)
-    add_up = functools.partial(np.add.reduce, out, axes, None, total, True)
+    total = np.empty(_keepdims_shape(x, axes), x.dtype)
+    compute_total = functools.partial(np.add.reduce, out, axes, None, total, True)
     exp, divide = np.exp, np.divide
 
     def run() -> Array:
         shift()
         exp(out, out)
-        add_up()
+        compute_total()
         divide(out, total, out)
         return out
 
@@ -172,15 +172,15 @@ def _bound_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], 
 
 
 def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], Array]:
-    """Return the calls of ``_log_softmax`` over arrays that stay where they are."""
+    """Return a function that runs ``_log_softmax`` on these arrays."""
     shift = _bound_shift(out, x, axes)
-    total = np.empty(_kept(x, axes), x.dtype)
-    add_up: Any = np.add.reduce
+    total = np.empty(_keepdims_shape(x, axes), x.dtype)
+    compute_total: Any = np.add.reduce
     exp, log, subtract = np.exp, np.log, np.subtract
 
     def run() -> Array:
         shift()
-        add_up(exp(out), axes, None, total, True)
+        compute_total(exp(out), axes, None, total, True)
         log(total, total)
         subtract(out, total, out)
         return out
@@ -189,12 +189,12 @@ def _bound_log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[
 
 
 def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], None]:
-    """Return the calls that take from arrays, which stay where they are, the largest element (``_largest``)."""
-    most, largest = _most(x.dtype), np.empty(_kept(x, axes), x.dtype)
-    limit = np.array(most)
-    find_largest = row_extremes(np.maximum, x, axes, largest, -most)
+    """Return a function that subtracts the maximum (``_largest``) of x and writes the result to ``out``."""
+    largest_finite, largest = _largest_finite(x.dtype), np.empty(_keepdims_shape(x, axes), x.dtype)
+    limit = np.array(largest_finite)
+    find_largest = row_extremes(np.maximum, x, axes, largest, -largest_finite)
     if find_largest is None:
-        find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -most)
+        find_largest = functools.partial(np.maximum.reduce, x, axes, None, largest, True, -largest_finite)
     minimum, subtract = np.minimum, np.subtract
 
     def shift() -> None:
@@ -205,13 +205,13 @@ def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], No
     return shift
 
 
-def _kept(x: Array, axes: tuple[int, ...]) -> list[int]:
-    """Return the shape of a reduction that keeps the axes which it combines."""
+def _keepdims_shape(x: Array, axes: tuple[int, ...]) -> list[int]:
+    """Return the shape of a reduction with keepdims."""
     return [1 if axis in axes else size for axis, size in enumerate(x.shape)]
 
 
 def _log_softmax(out: Array, x: Array, axes: tuple[int, ...]) -> Array:
-    np.subtract(x, _largest(x, axes), out)
+    np.subtract(x, _finite_maximum(x, axes), out)
     total = np.add.reduce(np.exp(out), axis=axes, keepdims=True)
     np.subtract(out, np.log(total, total), out)
     return out
@@ -237,8 +237,8 @@ class LogSumExp(Operation):
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
-        shift = _largest(x, self.axes)
-        with np.errstate(divide="ignore"):  # an empty sum: log 0 = −∞
+        shift = _finite_maximum(x, self.axes)
+        with np.errstate(divide="ignore"):  # the logarithm of an empty sum is −∞
             powers = np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)
             total = np.log(powers if self.scale == 1 else powers * self.scale) + shift
         np.copyto(out, total.reshape(out.shape))
@@ -258,8 +258,8 @@ class LogSumExp(Operation):
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if not self.axes:  # log eˣ
             return (g,)
-        kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
-        return (reshape(g, kept) * Softmax(self.axes)(x),)
+        kept_shape = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return (reshape(g, kept_shape) * Softmax(self.axes)(x),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return LogSumExp(tuple([axis + 1 for axis in self.axes]), self.keepdims, self.scale)(x)
@@ -278,8 +278,9 @@ def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **op
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """Compute eˣ / Σ eˣ over axes; shape as ``x``.
 
-    Integers become floating. A row with NaN is NaN; ∞ gives NaN, and 0 elsewhere; −∞ gives 0, and a row of
-    −∞ alone NaN. The gradient is y · (g − Σ g · y), of the result y. (ONNX: Softmax; PNNX: nn.Softmax, F.softmax.)
+    Integers become floating. A row with NaN becomes NaN. ∞ gives NaN and 0 for the other elements of its row. −∞ gives
+    0, or NaN if all elements are −∞. The gradient is y · (g − Σ g · y) for the result y. (ONNX: Softmax; PNNX:
+    nn.Softmax, F.softmax.)
 
     >>> ex.evaluate(ex.softmax(np.array([0.0, 0.0, -np.inf])))
     array([0.5, 0.5, 0. ])
@@ -289,7 +290,7 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute y·(g − Σ g·y) for the output ``y`` of a softmax over axes and its gradient ``g``; shape as ``y``.
+    """Compute y·(g − Σ g·y) for a softmax's output ``y`` and upstream gradient ``g`` over axes; shape as ``y``.
 
     >>> ex.evaluate(ex.softmax_gradient(np.array([1.0, 0.0]), np.array([0.5, 0.5])))
     array([ 0.25, -0.25])
@@ -300,10 +301,10 @@ def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Compute the logarithm of softmax over axes, stable; shape as ``x``.
+    """Compute the logarithm of softmax over axes in a numerically stable way; shape as ``x``.
 
-    Finite wherever ``x`` is: no logarithm of a rounded 0 is taken. The gradient is g − eʸ · Σ g. (ONNX: LogSoftmax;
-    PNNX: nn.LogSoftmax, F.log_softmax.)
+    The result is finite if ``x`` is, because no logarithm of a rounded 0 is computed. The gradient is g − eʸ · Σ g.
+    (ONNX: LogSoftmax; PNNX: nn.LogSoftmax, F.log_softmax.)
 
     >>> ex.evaluate(ex.log_softmax(np.array([0.0, -1000.0])))
     array([    0., -1000.])
@@ -313,9 +314,9 @@ def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 @public
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Compute log Σ eˣ over axes, over all of them for None.
+    """Compute log Σ eˣ over axes, or over all axes for None.
 
-    The sum over no element is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
+    The result for no elements is log 0 = −∞. The gradient is g times the softmax. (ONNX: ReduceLogSumExp; PNNX:
     torch.logsumexp.)
 
     >>> float(ex.logsumexp(np.array([1000.0, 1000.0])))

@@ -1,6 +1,6 @@
-"""Operations that compute otherwise while something is trained: dropout, and normalization by a batch's statistics.
+"""Operations that differ during training: dropout and normalization with batch statistics.
 
-Operators of nets (explorer/net) and layers of modules (explorer/train) record the same ones.
+Operators of nets (explorer/net) and layers of modules (explorer/train) both record them.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from explorer.record.reasons import counted_text
 
 
 def kept_elements(step: Expr, shape: Shape, ratio: float, seed: int, name: str) -> Expr:
-    """Record the mask of the elements that a dropout keeps: True for each with the probability 1 − ratio.
+    """Record a dropout mask, whose elements are True with probability 1 − ratio.
 
-    It is a function of the seed, of a name and of the number of the step, a whole scalar, and of nothing else.
+    It depends only on the seed, the name and the step, an integer scalar.
     """
     stream = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     return random_uniform_at(step, shape, seed=seed, stream=stream) >= ratio
 
 
 def dropped(x: Expr, mask: Expr, ratio: float) -> Expr:
-    """Record the elements of a mask divided by 1 − ratio, so that their mean stays, and zeros for the others."""
+    """Record x / (1 − ratio) where the mask is True, which preserves the expected value, and 0 elsewhere."""
     return where(mask, x / (1 - ratio), 0)
 
 
 class BatchNormalized(NamedTuple):
-    """Result of a normalization by the statistics of the batch, the new stored statistics, and the batch's."""
+    """Result of a normalization with batch statistics, the new stored statistics, and the batch statistics."""
 
     value: Expr
     new_mean: Expr
@@ -51,18 +51,18 @@ class BatchNormalized(NamedTuple):
 def batch_norm_by_batch(
     x: Expr, mean: Expr, variance: Expr, scale: Expr, shift: Expr, epsilon: float, momentum: float, what: str
 ) -> BatchNormalized:
-    """Record (x − mean) / √(variance + ε) · scale + shift by the statistics of each channel of (N, C, …).
+    """Record (x − mean) / √(variance + ε) · scale + shift with batch statistics of each channel of (N, C, …).
 
-    The stored mean and variance, of which the share ``momentum`` is kept, move towards the batch's, whose variance is
-    divided by n − 1 for it. Raises OperandError, which names ``what``, for channels of one element.
+    The new stored statistics are momentum · stored + (1 − momentum) · batch, with the unbiased batch variance (divided
+    by n − 1). Raises OperandError, whose message contains ``what``, for channels with one element.
     """
     axes = (0, *range(2, x.ndim))
     count = math.prod([x.shape[axis] for axis in axes])
     if count < 2:
         raise OperandError(
             f"{counted_text(count, 'element')} in a channel of {x.type}",
-            rule=f"{what}: in training a channel must have two elements or more",
-            fix="a larger batch; drop_last=True leaves out a last batch of one sample",
+            rule=f"{what}: in training, each channel must have at least two elements",
+            fix="use a larger batch; drop_last=True omits a last batch of one sample",
         )
     wide = cast(x, accumulator_dtype(x.dtype))
     batch_mean = centre(wide, axes)

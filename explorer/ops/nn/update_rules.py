@@ -1,8 +1,8 @@
-"""Update rules: how a parameter follows its gradient, each written once, as expressions.
+"""Update rules, which compute new parameter values from gradients, as expressions.
 
-Optimizers (explorer/train) and the operators of nets (explorer/net) record the same rules, so that there is one Adam.
-A rule holds numbers only. The state that it keeps for a parameter, the moments say, goes through it: old values in, new
-ones out. The signs are the usual ones: the rate is positive, and a step goes against the gradient.
+Optimizers (explorer/train) and operators of nets (explorer/net) record the same rules, so that there is one Adam. A
+rule has only numbers as fields. Its state for a parameter, such as moments, is an argument, and the new state is
+returned. The rate is positive, and a step goes against the gradient.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ State = Mapping[str, Expr]
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """Base of update rules: ``record`` returns a parameter's new value and its new state.
+    """Base class of update rules; ``record`` returns a parameter's new value and new state.
 
-    ``parameter``, ``gradient`` and each entry of ``state`` have one type; ``length`` is a scalar of their dtype, what
-    ``length`` returned once for all parameters. A subclass is a frozen dataclass of numbers.
+    ``parameter``, ``gradient`` and each entry of ``state`` have the same type. ``length`` is a scalar of their dtype,
+    which the method ``length`` computes once for all parameters. A subclass is a frozen dataclass of numbers.
     """
 
     state: ClassVar[tuple[str, ...]] = ()
-    """names of the arrays that it keeps for a parameter; they begin with zeros"""
+    """names of the state arrays per parameter, which are initially zeros"""
     ranges: ClassVar[Mapping[str, Range]] = {}
-    """limits of its numbers, by name"""
+    """field name → range of the number"""
 
     def __post_init__(self) -> None:
         check_numbers(self)
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record the length of a step from the learning rate and the steps taken before, float64 scalars."""
+        """Record a step's length from the learning rate and the number of previous steps, both float64 scalars."""
         return rate
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
@@ -94,18 +94,18 @@ class Adagrad(UpdateRule):
 class Adam(UpdateRule):
     """Adam: m ← β₁·m + (1 − β₁)·g, v ← β₂·v + (1 − β₂)·g², p ← p − lr·√(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε).
 
-    t is 1 at the first step. ε is added to √v before the correction, as Caffe2 does; torch adds it after.
+    t is 1 at the first step. As in Caffe2, ε is added to √v before the correction; PyTorch adds it afterwards.
     """
 
     state: ClassVar[tuple[str, ...]] = ("mean", "squares")
-    # With 1 both corrections divide by zero, and all weights become NaN.
+    # With 1 the corrections divide by zero, so all weights would become NaN.
     ranges: ClassVar[Mapping[str, Range]] = {"beta1": BELOW_ONE, "beta2": BELOW_ONE, "epsilon": NOT_NEGATIVE}
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
 
     def length(self, rate: Expr, iteration: Expr) -> Expr:
-        """Record the rate with both corrections; in float32 1 − 0.999ᵗ would lose four digits at the first step."""
+        """Record the rate with both corrections in float64, because 1 − 0.999ᵗ would lose four digits in float32."""
         t = iteration + 1.0
         return rate * sqrt(1.0 - power(self.beta2, t)) / (1.0 - power(self.beta1, t))
 
@@ -115,19 +115,19 @@ class Adam(UpdateRule):
         return self.moved(parameter, length, moments["mean"], moments["squares"]), moments
 
     def moments(self, gradient: Expr, state: State) -> dict[str, Expr]:
-        """Record the new m and v, by the names of the state."""
+        """Record the new m and v, keyed by the names of the state."""
         mean = state["mean"] * self.beta1 + gradient * (1 - self.beta1)
         squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         return {"mean": mean, "squares": squares}
 
     def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
-        """Record the new value of a parameter from m, and v or what stands for it."""
+        """Record a parameter's new value from m and v, or a replacement of v."""
         return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
 
 @dataclass(frozen=True)
 class AMSGrad(Adam):
-    """AMSGrad: Adam whose step is divided by the root of the largest v so far (Reddi et al., 2018)."""
+    """AMSGrad: Adam whose step is divided by the root of the maximum v so far (Reddi et al., 2018)."""
 
     state = ("mean", "squares", "largest")
 
@@ -143,7 +143,7 @@ class RMSProp(UpdateRule):
     """RMSProp: v ← v + (1 − decay)·(g² − v), m ← μ·m + lr·g / √(v + ε), p ← p − m."""
 
     state = ("squares", "momentum")
-    # Beyond 1 the mean of squares becomes negative, and its root NaN.
+    # Above 1 the mean of squares could become negative and its root NaN.
     ranges: ClassVar[Mapping[str, Range]] = {"decay": SHARE, "momentum": NOT_NEGATIVE, "epsilon": NOT_NEGATIVE}
     decay: float = 0.9
     momentum: float = 0.0
@@ -159,10 +159,10 @@ class RMSProp(UpdateRule):
 
 @dataclass(frozen=True)
 class Ftrl(UpdateRule):
-    """FTRL-proximal: n′ ← n + g², z ← z + g − (√n′ − √n) / lr · p; p ← (l1·sign z − z) / ((β + √n′) / lr + l2), or 0
-    where |z| ≤ l1. A step of the rate 0 changes nothing.
+    """FTRL-proximal: n′ ← n + g², z ← z + g − (√n′ − √n) / lr · p, p ← (l1·sign z − z) / ((β + √n′) / lr + l2).
 
-    Source: McMahan et al., Ad Click Prediction, 2013; its α is the rate.
+    p is 0 if |z| ≤ l1. A step with rate 0 changes nothing. (Source: McMahan et al., Ad Click Prediction, 2013; its α is
+    the rate.)
     """
 
     state = ("squares", "linear")
@@ -179,7 +179,7 @@ class Ftrl(UpdateRule):
         linear = state["linear"] + gradient - (root - sqrt(state["squares"])) * inverse * parameter
         shrunk = (sign(linear) * self.l1 - linear) / ((root + self.beta) * inverse + self.l2)
         new = where(greater(absolute(linear), self.l1), shrunk, 0.0)
-        # A rate of 0, with which a warm-up begins, divides by zero: the old values stay.
+        # A rate of 0, with which a warm-up begins, would divide by zero, so the old values are kept.
         moves = greater(length, 0.0)
         kept = {"squares": squares, "linear": linear}
         return where(moves, new, parameter), {name: where(moves, kept[name], state[name]) for name in kept}

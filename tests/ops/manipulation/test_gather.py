@@ -50,11 +50,11 @@ def test_an_expression_of_whole_numbers_indexes() -> None:
 @pytest.mark.parametrize(
     ("index", "rule"),
     [
-        (VALUES > 0, "must hold integers"),
-        ([True, False, True, True], "must hold integers"),
-        ([0.5], "must hold integers"),
-        ([4], "must lie in -4 … 3"),
-        ((S, [-6]), "must lie in -5 … 4"),
+        (VALUES > 0, "must contain integers"),
+        ([True, False, True, True], "must contain integers"),
+        ([0.5], "must contain integers"),
+        ([4], "must be in -4 … 3"),
+        ((S, [-6]), "must be in -5 … 4"),
         ((R, R[:2]), "broadcast together"),
         ((R, R, R, R), "at most 3 indices"),
         ((..., ..., R), "one Ellipsis"),

@@ -74,7 +74,7 @@ def test_a_depthwise_convolution_adds_its_taps_in_order_however_many_pixels_are_
     monkeypatch: pytest.MonkeyPatch, padding: Padding, run: int, stride: int
 ) -> None:
     """Of images and results stored channel by channel, pixel by pixel, or as some channels of such images."""
-    monkeypatch.setattr(conv_forward, "_RUN", run)
+    monkeypatch.setattr(conv_forward, "_MIN_RUN", run)
     generator = np.random.default_rng(0)
     pixels = generator.normal(size=(2, 7, 8, 10)).astype("float32").transpose(0, 3, 1, 2)
     filters = generator.normal(size=(5, 1, 3, 3)).astype("float32")

@@ -63,7 +63,7 @@ def test_a_tap_that_is_moved_infinitely_far_reads_zero() -> None:
 def test_a_bias_of_another_size_makes_no_channels(size: int) -> None:
     """Broadcasting would make five channels of one, or add one number to three."""
     x, bias, channels = np.ones((1, 2, 4, 4)), np.ones(size), 1 if size == 5 else 3
-    said = f"a bias {size} float64 for {channels} channels", "one number for each channel"
+    said = f"a bias {size} float64 for {channels} channels", "one element per channel"
     filters, volumes = np.ones((channels, 2, 2, 2)), np.ones((channels, 2, 2, 2, 2))
     with refused(ex.OperandError, *said):
         ex.conv2d(x, filters, bias)

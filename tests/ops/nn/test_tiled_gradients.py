@@ -61,7 +61,7 @@ def pieces(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "whole":
         return
     for module in ("conv_forward", "conv_filter_gradient"):
-        monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._FLOPS", 8)
+        monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._MIN_FLOPS", 8)
         monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._BLOCK", 1500)
     monkeypatch.setattr("explorer.ops.nn.kernels.conv_filter_gradient._CHANNELS", 2)
     monkeypatch.setattr("explorer.ops.nn.kernels.pooling_tiles.TILE_BYTES", 300)

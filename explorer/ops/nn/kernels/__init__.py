@@ -1,1 +1,1 @@
-"""NumPy kernels of convolution and pooling, and of their gradients."""
+"""NumPy kernels of convolution, pooling and their gradients."""

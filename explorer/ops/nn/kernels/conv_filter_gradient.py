@@ -1,13 +1,12 @@
-"""Kernel of a convolution's adjoint in its filters: products of upstream pixels with windows, summed.
+"""Kernel of a convolution's adjoint in its filters: sums of products of upstream pixels and windows.
 
-``Conv2dFilterGradient`` runs it. Windows are gathered block by block into a thread's scratch memory instead of all at
-once, and blocks are summed in a fixed order, so that the result does not depend on the number of threads.
+``Conv2dFilterGradient`` runs it. Windows are gathered block by block into a thread's scratch memory. Blocks are summed
+in a fixed order, so that the result does not depend on the number of threads.
 
-The gradient of a tap is a matrix product over all pixels of all images: (O, N · H′ · W′) times (N · H′ · W′, C). The
-result is small and the sum is long, so tiles cut the filters (output channels, input channels, rows of taps) and each
-tile sums over everything; cutting the sum instead would need a copy of the result for each thread and a last addition
-of these. Pointwise windows are the images themselves and are multiplied in place; depthwise filters have no matrix
-product and use ``einsum``.
+The gradient of a tap is a matrix product over all pixels of all images: (O, N · H′ · W′) × (N · H′ · W′, C). The result
+is small and the sum is long, so tiles divide the filters (output channels, input channels, rows of taps), and each tile
+computes whole sums. Dividing the sum would need a copy of the result per thread and a final addition. Pointwise windows
+are the images themselves and are multiplied in place. Depthwise filters have no matrix product and use ``einsum``.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, split_groups
 from explorer.ops.nn.kernels.window import Window
 
-_FLOPS = 1 << 23
-"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product"""
-_PIECES = 4
-"""least number of tiles, so that several threads find work even if everything fits into one"""
+_MIN_FLOPS = 1 << 23
+"""minimum arithmetic operations per tile; an eighth of it without a matrix product"""
+_MIN_TILES = 4
+"""minimum number of tiles, so that several threads have work even if everything fits into one tile"""
 _CHANNELS = 16
-"""least number of channels that a tile reads and of filters that it makes: products of thinner matrices are slower"""
+"""minimum number of channels and filters per tile, because products of thinner matrices are slower"""
 _PIXELS = 32
-"""pixels of an image that are worth a product of their own, if images are not contiguous"""
+"""minimum pixels per image for one product per image, if images are not contiguous"""
 _BLOCK = 8 * TILE_BYTES
 """bytes of gathered windows that are summed at a time"""
 _Block: TypeAlias = tuple[slice, slice]
-"""images, and rows of windows"""
+"""images and rows of windows"""
 
 
 class FilterGradient(NamedTuple):
@@ -50,7 +49,7 @@ class FilterGradient(NamedTuple):
 
     @property
     def depthwise(self) -> bool:
-        """Whether every channel has one filter of its own."""
+        """Whether each channel has its own filter."""
         return self.groups > 1 and self.filters[:2] == (self.groups, 1)
 
     @property
@@ -59,39 +58,39 @@ class FilterGradient(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self) -> list[Index]:
-        """Cut the result (O, C / groups, h, w) into tiles, by shapes alone.
+        """Return the tiles' indices into the result (O, C / groups, h, w), which depend only on shapes.
 
-        No window is gathered twice if channels, or rows of the filters, suffice to separate tiles.
+        No window is gathered twice if dividing channels and rows of the filters gives enough tiles.
         """
         o, c, h, w = self.filters
-        # from shapes alone, never from the number of cores: every machine then cuts, and rounds, alike
+        # independent of the number of cores, so that tiles, and therefore rounding, are the same on every machine
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
-        most = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
+        max_tiles = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
         if self.groups > 1:
             least = min(2 * _CHANNELS if self.depthwise else 1, self.groups)
-            parts = even(self.groups, max(least, -(-self.groups // most)))
-            rows = even(h, 1 if self.depthwise and len(parts) < most else h)
+            parts = even(self.groups, max(least, -(-self.groups // max_tiles)))
+            rows = even(h, 1 if self.depthwise and len(parts) < max_tiles else h)
             groups = [slice(part.start * (o // self.groups), part.stop * (o // self.groups)) for part in parts]
             return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
         sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
-        while math.prod(counts) < most:
-            # input channels first, then rows of taps, which gather different windows; cutting output channels gathers
-            # all of them again
-            able = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
-            if not able:
+        while math.prod(counts) < max_tiles:
+            # input channels and rows of taps first, because their tiles gather different windows, whereas tiles of
+            # output channels gather all windows again
+            divisible = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
+            if not divisible:
                 break
-            # 1×1 windows are not gathered: there the larger side is cut, for squarer products
-            counts[able[0] if h * w > 1 else max(able, key=lambda axis: sizes[axis] // counts[axis])] *= 2
+            # 1×1 windows are not gathered, so divide the larger side for squarer products
+            counts[divisible[0] if h * w > 1 else max(divisible, key=lambda axis: sizes[axis] // counts[axis])] *= 2
         filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
         return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
 
     def workspace(self, itemsize: int) -> int:
-        """Return the bytes of scratch memory that the largest tile takes."""
+        """Return the bytes of scratch memory that the largest tile needs."""
         if not (math.prod(self.upstream) and math.prod(self.images)):
             return 0
-        return max([self._room(index, itemsize) for index in self.indices()])
+        return max([self._scratch_bytes(index, itemsize) for index in self.indices()])
 
-    def _room(self, index: Index, itemsize: int) -> int:
+    def _scratch_bytes(self, index: Index, itemsize: int) -> int:
         o, c, i, _ = index
         part = self._part(index)
         n, rows = [
@@ -103,7 +102,7 @@ class FilterGradient(NamedTuple):
             return product * itemsize
         if self._pointwise and math.prod(self.upstream[2:]) >= _PIXELS:
             return 2 * product * itemsize
-        copied: int = n * rows * part.unfolding.across * filters * (n > 1)
+        copied: int = n * rows * part.unfolding.columns * filters * (n > 1)
         gathered = math.prod(part.unfolding.windows(n, rows)) + math.prod(part.unfolding.slab(n, rows))
         return (gathered + copied + product) * itemsize
 
@@ -119,22 +118,22 @@ class FilterGradient(NamedTuple):
     # -- one tile --------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
-        """Return the parts of the operands that a tile reads."""
+        """Return the operands' parts that a tile reads."""
         o, c, i, _ = index
         filters_of_group = self.filters[0] // self.groups
         groups = (o.stop - o.start) // filters_of_group if self.groups > 1 else 1
         first = o.start // filters_of_group * self.filters[1] if self.groups > 1 else 0
         channels = slice(first + c.start, first + c.stop + (groups - 1) * self.filters[1])
-        (top, below), across = self.window.padding
+        (top, bottom), sides = self.window.padding
         window = self.window._replace(
             size=(i.stop - i.start, self.window.size[1]),
-            # rows of taps from i.start on see the image as windows that begin so many rows lower
-            padding=((top - i.start * self.window.dilation[0], below), across),
+            # windows of taps from row i.start on begin that many dilated rows further down
+            padding=((top - i.start * self.window.dilation[0], bottom), sides),
         )
         return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
 
     def _blocks(self, unfolding: Im2col, itemsize: int) -> list[_Block]:
-        """Return blocks of images and rows whose windows are summed at a time."""
+        """Return the blocks of images and rows whose windows are summed at a time."""
         n, _, rows, _ = self.upstream
         block = max(1, _BLOCK // (math.prod(unfolding.windows(1, 1)) * itemsize))
         if block < rows:
@@ -145,22 +144,22 @@ class FilterGradient(NamedTuple):
         part = self._part(index)
         o, c, i, j = index
         shape = part.groups, (o.stop - o.start) // part.groups, c.stop - c.start, i.stop - i.start, j.stop
-        # copy=False: it must be a view, for results are written through it; channels come last, as in gathered windows
+        # copy=False, because results are written through this view; channels come last, as in gathered windows
         into = out[index].reshape(shape, copy=False).transpose(0, 1, 3, 4, 2)
         outer, inner = upstream[:, o].transpose(0, 2, 3, 1), images[:, part.channels]
-        straight = self._straight(outer, inner.transpose(0, 2, 3, 1))
-        if straight is not None:
-            left, right = straight
+        operands = self._matrices(outer, inner.transpose(0, 2, 3, 1))
+        if operands is not None:
+            left, right = operands
 
             def multiply() -> None:
-                # the first product replaces what the uninitialised result holds, the others are added
+                # the first product initializes the result, to which the others are added
                 np.copyto(into, np.matmul(left[0].T, right[0]).reshape(into.shape))
                 for rows, others in zip(left[1:], right[1:], strict=True):
                     np.add(into, np.matmul(rows.T, others).reshape(into.shape), out=into)
 
             return multiply
         sums = [
-            self._summing(outer, inner, part, block, into.shape, out.dtype)
+            self._block_sum(outer, inner, part, block, into.shape, out.dtype)
             for block in self._blocks(part.unfolding, images.itemsize)
         ]
 
@@ -175,36 +174,36 @@ class FilterGradient(NamedTuple):
     def _pointwise(self) -> bool:
         return self.groups == 1 and self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
 
-    def _straight(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
-        """Return both as matrices, one or one for each image, if windows are single pixels and evenly spaced."""
+    def _matrices(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
+        """Return both as matrices (one, or one per image) if windows are single, evenly spaced pixels; else None."""
         if not self._pointwise:
             return None
         left, right = pixels(outer), pixels(inner)
         if left is None or right is None:
             return None
         n = max(len(left), len(right))
-        # many tiny products would cost more in calls than gathering all images into one product
+        # calls of many tiny products would cost more than gathering all images into one product
         if n > 1 and math.prod(self.upstream[2:]) < _PIXELS:
             return None
         return left.reshape(n, -1, left.shape[2], copy=False), right.reshape(n, -1, right.shape[2], copy=False)
 
-    def _summing(
+    def _block_sum(
         self, outer: Array, inner: Array, part: _Part, block: _Block, into: Shape, dtype: Any
     ) -> Callable[[], Array]:
-        """Return a function that computes the sum over one block, in scratch memory."""
+        """Return a function that computes one block's sum in scratch memory."""
         n, rows = block
         shape = part.unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         count, groups = math.prod(shape[:3]), part.groups
-        wanted: tuple[tuple[Shape, Any], ...] = (
+        scratch_types: tuple[tuple[Shape, Any], ...] = (
             ((groups, *shape[:5], shape[5] // groups), inner.dtype),
             (into, dtype),
         )
         source = outer[n, rows]
-        seen = pixels(source)
-        dense = seen is not None and len(seen) == 1
+        upstream_matrix = pixels(source)
+        dense = upstream_matrix is not None and len(upstream_matrix) == 1
         if not dense:
-            # the upstream pixels do not lie evenly: they are copied next to the windows
-            wanted = *wanted, (source.shape, outer.dtype)
+            # the upstream pixels are not evenly spaced, so they are copied to scratch memory too
+            scratch_types = *scratch_types, (source.shape, outer.dtype)
 
         def matrices(rows: Array) -> Array:
             return rows.reshape(count, groups, -1, copy=False).transpose(1, 2, 0)
@@ -213,8 +212,8 @@ class FilterGradient(NamedTuple):
             flat = product.reshape(groups, into[1], -1)
             return columns, columns.reshape(groups, count, -1), product, flat, *copied, *map(matrices, copied)
 
-        left = matrices(seen) if seen is not None and dense else None
-        gather = part.unfolding.gathering(inner, n, rows, (into, dense), wanted, views)
+        left = matrices(upstream_matrix) if upstream_matrix is not None and dense else None
+        gather = part.unfolding.gathering(inner, n, rows, (into, dense), scratch_types, views)
 
         def compute() -> Array:
             windows, columns, flat, product, matrix, *copied = gather()
@@ -222,16 +221,16 @@ class FilterGradient(NamedTuple):
             if left is not None:
                 np.matmul(left, flat, matrix)
             else:
-                copy, turned = copied
+                copy, transposed = copied
                 np.copyto(copy, source)
-                np.matmul(turned, flat, matrix)
+                np.matmul(transposed, flat, matrix)
             return product
 
         return compute
 
     def _depthwise(self, out: Array, upstream: Array, images: Array, index: Index) -> Callable[[], None]:
         o, _, i, j = index
-        across = self.upstream[3]
+        columns = self.upstream[3]
         window, size = self.window, (self.images[2], self.images[3])
         outer, inner = upstream[:, o], images[:, o]
         taps: list[tuple[Array, list[tuple[Array, Array]]]] = []
@@ -239,7 +238,7 @@ class FilterGradient(NamedTuple):
             for column in range(j.stop):
                 terms = []
                 for images_, band in self._blocks(self._part(index).unfolding, images.itemsize):
-                    windows, inside = window.overlap(row, column, size, band, across)
+                    windows, inside = window.overlap(row, column, size, band, columns)
                     terms.append((outer[images_, :, band][windows], inner[images_][inside]))
                 taps.append((out[o, 0, row, column], terms))
 
@@ -253,9 +252,9 @@ class FilterGradient(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Parts of the operands that a tile of the filters' gradient reads."""
+    """Operands' parts that a tile of the filters' gradient reads."""
 
     groups: int
     channels: slice
-    """of the images"""
+    """channels of the images"""
     unfolding: Im2col

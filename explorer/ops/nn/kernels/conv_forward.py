@@ -1,20 +1,20 @@
-"""Kernel of convolution: windows gathered block by block into scratch memory, one matrix product per block.
+"""Kernel of convolution: windows are gathered in blocks into scratch memory, with one matrix product per block.
 
-``Conv2d`` runs it, and the image adjoint for each of its phases. Unfolding all windows at once would take h · w times
-the memory of the images; a block fits the cache. Images and results may be stored channel by channel or pixel by pixel;
-only their strides differ.
+``Conv2d`` and each phase of its image adjoint run it. Unfolding all windows at once would need h · w times the images'
+memory, whereas a block fits the cache. Images and results may be stored channel by channel or pixel by pixel; only
+their strides differ.
 
-Four ways compute the same sums, chosen by shape in ``_pieces``. *Product*: windows become the rows of a matrix, which
-BLAS multiplies by the packed filters. Where few channels make a window's row short, the matrix is stored by columns,
-gathered tap by tap. 1×1 windows of stride 1 are rows of a matrix already, and nothing is gathered.
-*Shifted*: few filters over many channels (the last layers of a decoder) are multiplied with every pixel first, and the
-products are added at the taps' distances, because the windows would take more memory than these products. *Grouped*:
-one stacked product over the groups. *Depthwise*: a group has one channel, so there is no matrix to multiply;
-``einsum`` multiplies the pixels under each tap by it and adds the products to the result in one loop, along as many
-pixels of a row as lie side by side in memory.
+Four methods compute the same sums; ``_pieces`` chooses one by shape. *Product*: windows become the rows of a matrix,
+which BLAS multiplies by the packed filters. If few channels make a window's row short, the matrix is gathered tap by
+tap and stored by columns. 1×1 windows with stride 1 already are rows of a matrix, so nothing is gathered. *Shifted*: if
+there are few filters and many channels (as in the last layers of a decoder), every pixel is multiplied by every tap,
+and the products are added with shifts, because windows would need more memory than these products. *Grouped*: one
+stacked product over the groups. *Depthwise*: groups have one channel, so there is no matrix product; ``einsum``
+multiplies the pixels of each tap by its weight and sums the products in one loop over pixels that are adjacent in
+memory.
 
-A filter is not transformed to frequencies here: for the usual 3×3 filters that is slower, and it would spread a NaN
-over the whole image. ``conv_winograd`` is the one faster algorithm, and a plan chooses it where it pays.
+There is no FFT convolution, because it is slower for the usual 3×3 filters and would spread a NaN over the whole image.
+``conv_winograd`` is the only faster algorithm; the plan chooses it if its estimated cost is lower.
 """
 
 from __future__ import annotations
@@ -31,35 +31,36 @@ from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, split_groups
 from explorer.ops.nn.kernels.window import Window
 
-_FLOPS = 1 << 23
-"""arithmetic operations that are worth a tile of their own, an eighth of it without a matrix product: 0.1 ms on one
-core, several times the cost of handing a tile to another thread"""
-_PIECES = 4
-"""least number of tiles, so that several threads find work even if everything fits into one"""
-_FILTERS = 64
-"""least number of channels of the result in a tile"""
-_MANY = 128
-"""channels from which a quarter is many: packing their filters takes as long as gathering windows"""
+_MIN_FLOPS = 1 << 23
+"""minimum arithmetic operations per tile, an eighth of it without a matrix product: 0.1 ms on one core, several times
+the cost of passing a tile to another thread"""
+_MIN_TILES = 4
+"""minimum number of tiles, so that several threads have work even if everything fits into one tile"""
+_MIN_FILTERS = 64
+"""minimum number of result channels per tile"""
+_MAX_SHIFTED_CHANNELS = 128
+"""number of channels above which *shifted* does not pay, because packing a quarter as many filters takes as long as
+gathering windows"""
 _ROWS = TILE_BYTES
-"""bytes of products with one tap"""
-_RUN = 1024
-"""elements from which on NumPy's inner loop is long enough"""
-_SHORT = 12
-"""elements of a window's row up to which NumPy copies it slower than it strides over pixels"""
+"""bytes of products per tap"""
+_MIN_RUN = 1024
+"""minimum number of elements for an efficient NumPy inner loop"""
+_MAX_SHORT_ROW = 12
+"""maximum elements of a window's row for which gathering tap by tap is faster"""
 _BLOCK = 8 * TILE_BYTES
-"""bytes of gathered windows for a tile: more than elementwise tiles take, since products of few rows are slow"""
+"""bytes of gathered windows per tile, more than for elementwise tiles, because products with few rows are slow"""
 
 
 def pack(filters: Array, groups: int) -> Array:
     """Pack filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
     o, c, h, w = filters.shape
-    # taps before channels, as in a gathered window: its last axis is one run of adjacent channels
+    # taps before channels, as in gathered windows, whose last axis is adjacent channels
     apart = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
     return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
 
 
 class ConvForwardPlan(NamedTuple):
-    """Tiling of a convolution of given shapes."""
+    """Tiling of a convolution for given shapes."""
 
     window: Window
     groups: int
@@ -70,7 +71,7 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def depthwise(self) -> bool:
-        """Whether every channel has one filter of its own."""
+        """Whether each channel has its own filter."""
         return self.groups > 1 and self.filters[:2] == (self.groups, 1)
 
     @property
@@ -79,7 +80,7 @@ class ConvForwardPlan(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self, itemsize: int) -> list[Index]:
-        """Cut the result into tiles, by shapes alone."""
+        """Return the tiles' indices into the result, which depend only on shapes."""
         n, o, rows, across = self.result
         images, filters, bands = self._counts(itemsize)
         return [
@@ -90,51 +91,52 @@ class ConvForwardPlan(NamedTuple):
         ]
 
     def _counts(self, itemsize: int) -> tuple[int, int, int]:
-        """Return the numbers of parts that images, filters and rows of the result are cut into."""
+        """Return the numbers of parts into which images, filters and rows of the result are divided."""
         n, o, rows, across = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
-        pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
-        # elements that a tile holds for each pixel of the result: a gathered window, or a product's rows and their copy
-        held = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
-        if self._few:
-            # the pixel's channels, and for each filter a product per tap and the sum
-            held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
-        row_bytes = across * itemsize * held
-        if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
-            # the filters are the larger operand: each tile reads its own
-            return 1, count(o, max(_FILTERS, -(-o // pieces))), 1
-        block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // pieces)))
+        tile_count = min(_MIN_TILES, max(1, flops // (_MIN_FLOPS // 8 if self.depthwise else _MIN_FLOPS)))
+        # scratch elements per pixel of the result: a gathered window, or the rows of a product and their copy
+        elements_per_pixel = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
+        if self._is_shifted:
+            # the pixel's channels, and per filter a product for each tap and the sum
+            elements_per_pixel = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
+        row_bytes = across * itemsize * elements_per_pixel
+        if self.groups == 1 and n * rows * across < o >= 2 * _MIN_FILTERS:
+            # the filters are the larger operand, so each tile reads its own filters
+            return 1, count(o, max(_MIN_FILTERS, -(-o // tile_count))), 1
+        block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // tile_count)))
         if block < rows:
             return count(n, 1), 1, count(rows, block)
         return count(n, block // max(1, rows)), 1, 1
 
     def workspace(self, itemsize: int, spread: bool = False) -> int:
-        """Return the bytes of the scratch memory of the largest tile; more if the result's pixels are ``spread``."""
+        """Return the bytes of scratch memory that the largest tile needs, which is more if result pixels are
+        ``spread``."""
         if not math.prod(self.result):
             return 0
         n, o, high, across = self.result
         parts = self._counts(itemsize)
         images, filters, rows = [longest(size, part) for size, part in zip((n, o, high), parts, strict=True)]
-        # a pointwise product reads the images in place; only a spread result (a stride's phase) makes it copy
+        # a pointwise product reads the images in place unless the result is spread (a phase of a stride)
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
         windows = images * rows * across
         if self.depthwise:
-            # the sums of a result that is stored otherwise; those of half precision are float32
+            # sums for results stored in another layout; half-precision sums are float32
             block = images * min(rows, self._rows_together(images, itemsize)) * across * o
             return slab * itemsize + block * max(itemsize, 4)
-        if self._few:
+        if self._is_shifted:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
-            packed = 2 * math.prod(self.filters)  # and turned for this product
+            packed = 2 * math.prod(self.filters)  # the filters, and their transposed copy
             return (slab + products + windows * filters + packed) * itemsize
         columns = windows * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
         elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
 
     def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
-        """Return the tiles of the convolution in ``out``; ``packed`` are the filters from ``pack``.
+        """Return the tiles of the convolution in ``out``; ``packed`` contains the filters from ``pack``.
 
-        All views are taken here, once, so that a running tile spends its time outside the interpreter.
+        All views are created here, so that running tiles spend little time in the interpreter.
         """
         if not (images.size and packed.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
@@ -143,10 +145,10 @@ class ConvForwardPlan(NamedTuple):
 
     def _pieces(self, out: Array, images: Array, packed: Array) -> list[Tile]:
         make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
-        if self._few:
+        if self._is_shifted:
             make = self._shifted
         if self.depthwise:
-            # channels last, like the gathered windows, and for each pixel of a run
+            # channels last, as in gathered windows, and repeated for each pixel of a run
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
             packed = np.tile(packed, self._pixels_together)
         return [Tile(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
@@ -155,16 +157,16 @@ class ConvForwardPlan(NamedTuple):
 
     def _product(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, o, rows, _ = index
-        # only one group gets here; all filters are taken without slicing, because BLAS wants adjacent rows
+        # there is only one group here; avoid slicing if all filters are used, because BLAS is faster with adjacent rows
         matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
-        place = out.transpose(0, 2, 3, 1)[n, rows, :, o]
+        result_part = out.transpose(0, 2, 3, 1)[n, rows, :, o]
         source = pixels(images.transpose(0, 2, 3, 1)[n, rows]) if self._pointwise else None
-        into = pixels(place)
+        into = pixels(result_part)
         if into is not None and source is not None:
             if len(into) == len(source):
                 return partial(_multiply, source, matrix, into)
-            # one of them is contiguous over all images and the other is not: both are multiplied image by image
-            apart = len(place), -1
+            # only one of them is contiguous across images, so both are multiplied image by image
+            apart = len(result_part), -1
             return partial(
                 _multiply,
                 source.reshape(*apart, source.shape[2], copy=False),
@@ -173,18 +175,18 @@ class ConvForwardPlan(NamedTuple):
             )
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         order = (3, 4, 5, 0, 1, 2) if self._by_tap else (0, 1, 2, 3, 4, 5)
-        wanted: tuple[tuple[Shape, Any], ...] = ((tuple([shape[axis] for axis in order]), images.dtype),)
+        scratch_types: tuple[tuple[Shape, Any], ...] = ((tuple([shape[axis] for axis in order]), images.dtype),)
         if into is None:
-            # BLAS cannot write rows with gaps (channel by channel results): the product is written to scratch memory,
-            # then copied
-            wanted = *wanted, (place.shape, out.dtype)
+            # BLAS cannot write rows with gaps (channel-by-channel results), so the product is written to scratch memory
+            # and copied
+            scratch_types = *scratch_types, (result_part.shape, out.dtype)
         parts, depth = 1 if into is None else len(into), matrix.shape[0]
-        flat, turned = ((depth, parts, -1), (1, 2, 0)) if self._by_tap else ((parts, -1, depth), (0, 1, 2))
+        flat, transposition = ((depth, parts, -1), (1, 2, 0)) if self._by_tap else ((parts, -1, depth), (0, 1, 2))
 
         def views(columns: Array, *products: Array) -> tuple[Array, ...]:
-            return columns, columns.reshape(flat).transpose(turned), *products
+            return columns, columns.reshape(flat).transpose(transposition), *products
 
-        gather = self._unfolding.gathering(images, n, rows, flat, wanted, views)
+        gather = self._unfolding.gathering(images, n, rows, flat, scratch_types, views)
 
         def compute() -> None:
             windows, columns, rows, *products = gather()
@@ -194,39 +196,39 @@ class ConvForwardPlan(NamedTuple):
             else:
                 (product,) = products
                 np.matmul(rows[0], matrix, product.reshape(-1, product.shape[3]))
-                np.copyto(place, product)
+                np.copyto(result_part, product)
 
         return compute
 
     def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
-        """Multiply every pixel by every tap of the filters, then sum these products, shifted by the taps' distances."""
+        """Return a function that multiplies every pixel by every tap and sums the products with the taps' shifts."""
         n, _, rows, _ = index
         (h, w), (down, across) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
         high, wide = rows.stop - rows.start, self.result[3]
-        # windows of one pixel, so many more of them as the filter reaches beyond its first tap
+        # one-pixel windows, extended by the filter's extent beyond its first tap
         points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
         reach = slice(rows.start, rows.stop + down * (h - 1))
         shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
         matrix = packed.reshape(h * w, c, o).transpose(0, 2, 1).reshape(-1, c)
         into = out.transpose(1, 0, 2, 3)[:, n, rows]
-        wanted = ((h, w, o, *shape), out.dtype), (into.shape, out.dtype)
+        scratch_types = ((h, w, o, *shape), out.dtype), (into.shape, out.dtype)
 
         def views(products: Array, total: Array) -> tuple[Array, ...]:
-            moved = [
+            shifted = [
                 products[i, j, :, :, i * down : i * down + high, j * across : j * across + wide]
                 for i in range(h)
                 for j in range(w)
             ]
-            return products.reshape(len(matrix), -1), total, *moved
+            return products.reshape(len(matrix), -1), total, *shifted
 
-        gather = points.gathering(images, n, reach, (self.window, high), wanted, views)
+        gather = points.gathering(images, n, reach, (self.window, high), scratch_types, views)
 
         def compute() -> None:
-            seen, products, total, first, second, *others = gather()
-            np.matmul(matrix, seen.reshape(-1, c).T, products)
-            # the taps are added in one fixed order, so that threads do not change the bits; size ≠ 1×1, so two taps
-            # exist
+            windows, products, total, first, second, *others = gather()
+            np.matmul(matrix, windows.reshape(-1, c).T, products)
+            # fixed order of additions, so that threads do not change the result; size ≠ 1×1, so there are at least two
+            # taps
             np.add(first, second, out=total)
             for each in others:
                 np.add(total, each, out=total)
@@ -240,7 +242,10 @@ class ConvForwardPlan(NamedTuple):
         filters_of_group, depth = self.filters[0] // self.groups, self.filters[1]
         count = math.prod(shape[:3])
         into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, filters_of_group, copy=False)
-        wanted = ((self.groups, *shape[:5], depth), images.dtype), ((self.groups, count, filters_of_group), out.dtype)
+        scratch_types = (
+            ((self.groups, *shape[:5], depth), images.dtype),
+            ((self.groups, count, filters_of_group), out.dtype),
+        )
 
         def views(columns: Array, products: Array) -> tuple[Array, ...]:
             flat = columns.reshape(self.groups, count, -1)
@@ -251,7 +256,7 @@ class ConvForwardPlan(NamedTuple):
                 products.reshape(self.groups, *shape[:3], filters_of_group).transpose(1, 2, 3, 0, 4),
             )
 
-        gather = self._unfolding.gathering(images, n, rows, filters_of_group, wanted, views)
+        gather = self._unfolding.gathering(images, n, rows, filters_of_group, scratch_types, views)
 
         def compute() -> None:
             windows, columns, flat, products, result = gather()
@@ -264,22 +269,22 @@ class ConvForwardPlan(NamedTuple):
     def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         into = out.transpose(0, 2, 3, 1)[n, rows]
-        # half precision is summed in float32, as by a matrix product
+        # half precision is summed in float32, as in matrix products
         halves = out.dtype.itemsize == 2 and out.dtype.kind not in "iu"
         dtype = np.result_type(out.dtype, np.float32) if halves else out.dtype
         direct = _rows_of_elements(into) if dtype == out.dtype else None
         together = self._rows_together(len(into), images.itemsize)
         blocks = [slice(start, start + together) for start in range(0, into.shape[1], together)]
         shape = len(into), min(together, into.shape[1]), *into.shape[2:]
-        wanted: tuple[tuple[Shape, Any], ...] = () if direct is not None else ((shape, dtype),)
+        scratch_types: tuple[tuple[Shape, Any], ...] = () if direct is not None else ((shape, dtype),)
 
         def views(*sums: Array) -> tuple[Array, ...]:
             return sums
 
-        gather = self._unfolding.gathering(images, n, rows, None, wanted, views)
+        gather = self._unfolding.gathering(images, n, rows, None, scratch_types, views)
 
         def add_taps(windows: Array, sums: Array) -> None:
-            # the taps are added in one fixed order, so that neither threads nor tiles change the bits
+            # fixed order of additions, so that threads and tiles do not change the result
             weights = taps if windows.shape[3] == taps.shape[2] else taps[..., : self.groups]
             np.einsum("nyxktu,tuk->nyxk", windows, weights, out=sums.reshape(windows.shape[:4]), dtype=dtype)
 
@@ -297,32 +302,33 @@ class ConvForwardPlan(NamedTuple):
         return compute
 
     def _rows_together(self, images: int, itemsize: int) -> int:
-        """Return how many rows of a depthwise result are computed together."""
+        """Return the number of rows of a depthwise result that are computed together."""
         return max(1, _ROWS // max(1, images * self.result[3] * self.groups * itemsize))
 
     @property
     def _pixels_together(self) -> int:
-        """How many pixels of a row are multiplied in one loop: the fewest that make it long enough, all if none do."""
+        """Number of pixels of a row per inner loop: the smallest divisor that makes the loop long enough, or all
+        pixels."""
         across = self.result[3]
         if self.window.strides[1] != 1:
             return 1
-        return next((part for part in range(1, across) if not across % part and part * self.groups >= _RUN), across)
+        return next((part for part in range(1, across) if not across % part and part * self.groups >= _MIN_RUN), across)
 
     @property
     def _pointwise(self) -> bool:
         return self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
 
     @property
-    def _few(self) -> bool:
-        """Whether so few channels are computed from many that windows would take more memory than products."""
+    def _is_shifted(self) -> bool:
+        """Whether there are so few filters for many channels that windows would need more memory than products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
-        # products take h · w · O elements for a pixel, its window h · w · C: a quarter of it at most
-        return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
+        # products need h · w · O elements per pixel, at most a quarter of the h · w · C elements of its window
+        return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MAX_SHIFTED_CHANNELS)
 
     @property
     def _by_tap(self) -> bool:
-        """Whether one tap of all windows is gathered after the other, since a row of a window is short."""
-        return self.window.size[1] * self.images[1] <= _SHORT
+        """Whether windows are gathered tap by tap, because their rows are short."""
+        return self.window.size[1] * self.images[1] <= _MAX_SHORT_ROW
 
     @property
     def _unfolding(self) -> Im2col:
@@ -330,7 +336,8 @@ class ConvForwardPlan(NamedTuple):
 
 
 def _runs(windows: Array, together: int) -> Array:
-    """View windows (N, rows, W′, h, w, C) as (N, rows, runs, pixels · C, h, w); a run with gaps has one pixel."""
+    """View windows (N, rows, W′, h, w, C) as (N, rows, runs, pixels · C, h, w); runs are one pixel if there are
+    gaps."""
     n, rows, across, h, w, channels = windows.shape
     if windows.strides[2] != channels * windows.strides[5]:
         together = 1
@@ -339,7 +346,7 @@ def _runs(windows: Array, together: int) -> Array:
 
 
 def _rows_of_elements(pixels: Array) -> Array | None:
-    """View pixels (N, H, W, C) as (N, H, W · C); None if that needs a copy."""
+    """View pixels (N, H, W, C) as (N, H, W · C); return None if that needs a copy."""
     n, h, w, c = pixels.shape
     adjacent = pixels.strides[3] == pixels.itemsize and (w == 1 or pixels.strides[2] == c * pixels.itemsize)
     return pixels.reshape(n, h, w * c, copy=False) if adjacent else None

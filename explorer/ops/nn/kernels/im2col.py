@@ -1,7 +1,7 @@
-"""Windows of images as rows of memory (im2col): a view of the images, or of a padded copy in scratch memory.
+"""Windows of images as rows of memory (im2col): views of the images or of a padded copy in scratch memory.
 
-In the copy a pixel's channels are adjacent (N, H, W, C), so that a window's row is one run of memory. Images may be
-stored either way; only their strides differ.
+The copy is (N, H, W, C), so that a window's row is contiguous. The images may have either layout; only their strides
+differ.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Im2col(NamedTuple):
-    """Windows that slide over images, ``across`` of them side by side."""
+    """Windows that slide over images, with ``columns`` windows per row."""
 
     window: Window
-    across: int
+    columns: int
     channels: int
 
     def windows(self, images: int, rows: int) -> Shape:
         """Return the shape of all windows (N, rows, W′, h, w, C)."""
-        return images, rows, self.across, *self.window.size, self.channels
+        return images, rows, self.columns, *self.window.size, self.channels
 
     def slab(self, images: int, rows: int) -> Shape:
         """Return the shape of the padded part of images (N, H, W, C) that rows of windows cover."""
-        # the last window starts (count − 1) strides after the first, and reaches dilation · (size − 1) further
+        # the last window starts (count − 1) strides after the first and extends dilation · (size − 1) further
         size, strides, _, dilation, _ = self.window
         height, width = (
             (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
-            for axis, count in enumerate((rows, self.across))
+            for axis, count in enumerate((rows, self.columns))
         )
         return images, height, width, self.channels
 
@@ -48,10 +48,11 @@ class Im2col(NamedTuple):
         wanted: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """Return a function that gathers all windows (N, rows, W′, h, w, C), and ``views`` of scratch memory.
+        """Return a function that returns all windows (N, rows, W′, h, w, C) and ``views`` of scratch memory.
 
-        The windows are a view of the images if these are stored pixel by pixel and contain them whole, else of a padded
-        copy. The views depend on the windows, on ``key`` and on ``wanted``.
+        The windows are a view of the images if these are stored pixel by pixel and contain all windows, else of a
+        padded copy. ``wanted`` lists shapes and dtypes of further scratch arrays, the arguments of ``views``. The views
+        are cached per windows, ``key`` and ``wanted``.
         """
         (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
@@ -65,32 +66,32 @@ class Im2col(NamedTuple):
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= whole.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= whole.shape[2]
-        # a view without a copy needs adjacent channels: only then is a window's row one run of memory
+        # a view needs adjacent channels, which make a window's row contiguous
         if inside and whole.strides[3] == whole.itemsize:
-            part = whole[:, first:, -left:]  # left ≤ 0: pixels that the windows skip
-            seen = as_strided(part, shape, steps(part.strides), writeable=False)
-            return lambda: (seen, *scratch(key, wanted, views))
+            part = whole[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
+            windows = as_strided(part, shape, steps(part.strides), writeable=False)
+            return lambda: (windows, *scratch(key, wanted, views))
         copies, zeros = padded(slab_shape, whole, first, -left)
-        # the slab's address is not known before it is taken from the thread's memory, its strides are
+        # the slab is allocated later, but its strides are known
         strides = steps(_dense(slab_shape, dtype.itemsize))
 
-        def room(slab: Array, *others: Array) -> tuple[Array, ...]:
+        def all_views(slab: Array, *others: Array) -> tuple[Array, ...]:
             return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
 
         def gather() -> tuple[Array, ...]:
-            # zeros are written each time: other tiles share the memory
-            slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
-            for place in zeros:
-                slab[place] = 0
-            for place, source in copies:
-                slab[place] = source
+            # zeros are written each time, because other tiles share the memory
+            slab, *rest = scratch(("padded", key), ((slab_shape, dtype), *wanted), all_views)
+            for region in zeros:
+                slab[region] = 0
+            for region, source in copies:
+                slab[region] = source
             return tuple(rest)
 
         return gather
 
 
 def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
-    """Return images (N, C, H, W) without the pixels that 1×1 windows step over, and windows of stride 1."""
+    """Return a window with stride 1, and images (N, C, H, W) without the pixels that 1×1 windows skip."""
     if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
         return window, images
     down, across = window.strides
@@ -105,9 +106,9 @@ def split_groups(windows: Array, groups: int) -> Array:
 
 
 def pixels(array: Array) -> Array | None:
-    """View images (N, H, W, C) as (1, pixels, C), or (N, pixels, C); None if that needs a copy."""
+    """View images (N, H, W, C) as (1, pixels, C) or (N, pixels, C); return None if that needs a copy."""
     n, h, w, c = array.shape
-    # rows must follow each other without a gap; an axis of one element may have any stride
+    # rows must be contiguous; an axis of one element may have any stride
     if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
         return None
     step = array.strides[2] if w > 1 else array.strides[1]
@@ -121,23 +122,24 @@ def _dense(shape: Shape, itemsize: int) -> Shape:
 
 
 def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
-    """Return how a slab (N, H, W, C) at (top, left) of images is filled: pairs to copy, and places of zeros."""
+    """Return (region, source) pairs to copy and regions of zeros that fill a slab (N, H, W, C) at (top, left) of
+    images."""
     height, width = images.shape[1:3]
     up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
-    before, behind = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
-    if up >= down or before >= behind:
+    before, after = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
+    if up >= down or before >= after:
         return [], [...]
     every, rows = slice(None), slice(up, down)
     borders = [
         (every, slice(0, up)),
         (every, slice(down, shape[1])),
         (every, rows, slice(0, before)),
-        (every, rows, slice(behind, shape[2])),
+        (every, rows, slice(after, shape[2])),
     ]
-    zeros = [place for place in borders if place[-1].start < place[-1].stop]
-    source = images[:, top + up : top + down, left + before : left + behind]
-    inside = every, rows, slice(before, behind)
+    zeros = [region for region in borders if region[-1].start < region[-1].stop]
+    source = images[:, top + up : top + down, left + before : left + after]
+    inside = every, rows, slice(before, after)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros
-    # Contiguous memory is a row of one channel: copied channel by channel, NumPy's inner loop reads it straight.
+    # Rows of one channel are contiguous, so copying channel by channel lets NumPy's inner loop read contiguous memory.
     return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

@@ -1,10 +1,10 @@
-"""Base classes of poolings: windows gathered into a result, or a gradient scattered back, in bands of rows.
+"""Base classes of pooling operations and their gradients, computed in bands of rows.
 
-Tap by tap, whole rows of pixels are combined by one ufunc call, instead of one call per window.
+For each tap, one ufunc call combines whole rows of pixels, instead of one call per window.
 
-``ops.nn.pooling`` has the operations. A tap is one position within the windows, (row, column): its pixels for all
-windows of a tile are a strided view, so that h · w ufunc calls make a tile, however many windows it has. A view of all
-windows at once (``as_strided``) would need no loop, but NumPy reduces short inner axes slowly, pixel by pixel.
+The operations are in ``ops.nn.pooling``. A tap is a position (row, column) within the windows. Its pixels in all
+windows of a tile are a strided view, so h · w ufunc calls compute a tile, however many windows it has. A view of all
+windows (``as_strided``) would need no loop, but NumPy reduces short inner axes slowly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WINDOWS = (
 
 
 class WindowOperation(Operation, abstract=True):
-    """Base of window poolings and their gradients."""
+    """Base class of pooling operations with windows and their gradients."""
 
     size: Lengths
     strides: Lengths
@@ -48,22 +48,22 @@ class WindowOperation(Operation, abstract=True):
 
     @property
     def taps(self) -> list[Pair]:
-        """Row and column of each pixel of a window, row by row."""
+        """Row and column of each tap, row by row."""
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
 
     def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
-        """Yield for each tap its row and column, its windows, and those whose first largest pixel lies there.
+        """Yield each tap's row and column, its windows, and a mask of the windows whose first maximum is at this tap.
 
-        ``largest`` are the largest pixels of windows in some ``rows``.
+        ``largest`` contains the maxima of the windows in ``rows``.
         """
-        # free: windows that have not found their pixel yet. NaN is the one number that differs from itself: where a
-        # window's largest is NaN, equality finds no pixel, and the first NaN is taken
+        # free: windows whose pixel was not found yet. NaN differs from itself, so if a window's maximum is NaN, the
+        # first NaN is selected instead of an equal pixel
         free, missing = np.ones_like(largest, bool), largest != largest
-        holes = bool(missing.any())
+        has_nan = bool(missing.any())
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, images.shape[2:], rows, largest.shape[3])
             chosen = images[pixels] == largest[windows]
-            if holes:
+            if has_nan:
                 chosen |= (images[pixels] != images[pixels]) & missing[windows]
             left = free[windows]
             chosen &= left
@@ -71,17 +71,17 @@ class WindowOperation(Operation, abstract=True):
             yield row, column, windows, chosen
 
     def result_shape(self, x: TensorType) -> Shape:
-        """Return (N, C, H′, W′); raises OperandError if no window fits."""
+        """Return (N, C, H′, W′); raise OperandError if no window fits."""
         if x.rank != 4:
             raise self.refuse((x,), "images must be (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
-        wrong = self.window.wrong()
+        wrong = self.window.problem()
         if wrong:
             raise self.refuse((x,), wrong)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
-            # a window of padding alone has no largest pixel and no mean; the frameworks have the same rule
+            # a window of only padding has no maximum and no mean; other frameworks have the same rule
             if 2 * max(sides) > dilation * (size - 1) + 1:
                 raise self.refuse(
-                    (x,), f"padding {max(sides)} must be at most half of the window, so that none is all padding"
+                    (x,), f"padding {max(sides)} must be at most half of the window, so that no window is only padding"
                 )
         rows, columns = self.window.output(x.shape[2], x.shape[3])
         if rows < 1 or columns < 1:
@@ -90,12 +90,12 @@ class WindowOperation(Operation, abstract=True):
 
 
 class Pooling(WindowOperation, abstract=True):
-    """Base of poolings of one operand, the images."""
+    """Base class of pooling operations whose only operand is the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        # images are independent of each other: the members' images become one batch
-        merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
-        return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
+        # images are independent, so all batch elements' images are merged into one batch
+        merged_result = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
+        return reshape(merged_result, (size, x.shape[1], *merged_result.shape[1:]))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)
@@ -103,7 +103,7 @@ class Pooling(WindowOperation, abstract=True):
 
 
 class PoolingForward(Pooling, abstract=True):
-    """Base of poolings that combine each window's pixels tap by tap, over views of the images in either layout."""
+    """Base class of pooling operations that combine pixels tap by tap, with images in either layout."""
 
     follows_format = True
 
@@ -119,7 +119,7 @@ class PoolingForward(Pooling, abstract=True):
         return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window into the tile of ``out``; padding takes no part."""
+        """Combine the pixels of each window into a tile of ``out``, without padding."""
         part, images = out[index], x[index[0]]
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
@@ -127,9 +127,9 @@ class PoolingForward(Pooling, abstract=True):
             combine(into, images[pixels], out=into)
 
     def gather_by_axis(self, combine: np.ufunc, identity: Any, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window by a ufunc whose order does not matter: along rows, then columns.
+        """Combine the pixels of each window along rows, then columns, with a ufunc whose order does not matter.
 
-        ``identity`` changes no pixel. A large window takes h + w calls so, in place of h · w.
+        ``identity`` is the ufunc's neutral element. This needs h + w calls instead of h · w.
         """
         part, (n, _, band, _) = out[index], index
         part.fill(identity)
@@ -144,7 +144,7 @@ class PoolingForward(Pooling, abstract=True):
             windows, pixels = across.overlap(0, column, images.shape[2:], slice(0, images.shape[2]), part.shape[3])
             into = along_rows[windows]
             combine(into, images[pixels], out=into)
-        # what was combined is an image that begins with the first of these rows
+        # the combined rows are an image that begins at rows.start
         down = down._replace(padding=((self.padding[0][0] + rows.start, 0), (0, 0)))
         for row in range(self.size[0]):
             windows, pixels = down.overlap(row, 0, along_rows.shape[2:], band, part.shape[3])
@@ -153,25 +153,27 @@ class PoolingForward(Pooling, abstract=True):
         return None
 
     def _is_faster_by_axis(self, band: slice, rows: slice) -> bool:
-        """Whether combining ``rows`` of pixels, then those of ``band``, takes fewer steps than tap by tap."""
-        (high, wide), results = self.size, int(band.stop - band.start)
-        return high * wide * results > wide * int(rows.stop - rows.start) + high * results
+        """Return whether combining ``rows`` along rows, then columns in ``band``, needs fewer steps than tap by tap."""
+        (height, width), results = self.size, int(band.stop - band.start)
+        return height * width * results > width * int(rows.stop - rows.start) + height * results
 
     @staticmethod
     def _scratch_like(part: Array, rows: int) -> Array:
-        """Return scratch memory (N, C, rows, W′), stored channel by channel or pixel by pixel as ``part`` is."""
+        """Return scratch memory (N, C, rows, W′) with the same layout as ``part``."""
         n, c, _, across = part.shape
         last = part.strides[1] < part.strides[3]
         shape = (n, rows, across, c) if last else (n, c, rows, across)
 
-        def stored(memory: Array) -> Array:
+        def as_channels_first(memory: Array) -> Array:
             return memory.transpose(0, 3, 1, 2) if last else memory
 
-        memory: Array = scratch(("pooled along rows", shape, part.dtype, last), ((shape, part.dtype),), stored)
+        memory: Array = scratch(
+            ("pooled along rows", shape, part.dtype, last), ((shape, part.dtype),), as_channels_first
+        )
         return memory
 
     def scratch_elements(self, x: Shape, result: Shape, itemsize: int) -> int:
-        """Return the elements of scratch memory that the largest tile of a pooling by axes takes."""
+        """Return the elements of scratch memory that the largest tile needs for pooling by axis."""
         covered = [
             (n, rows)
             for n, _, band, _ in _bands(result, itemsize)
@@ -182,7 +184,8 @@ class PoolingForward(Pooling, abstract=True):
 
 
 class PoolingBackward(WindowOperation, abstract=True):
-    """Base of gradients of poolings: each band of image rows sums the contributions of the windows that reach it."""
+    """Base class of pooling gradients: each band of image rows sums the contributions of the windows that overlap
+    it."""
 
     follows_format = True
 
@@ -198,22 +201,24 @@ class PoolingBackward(WindowOperation, abstract=True):
         return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
 
     def reaching(self, band: slice, rows: int) -> slice:
-        """Return the rows of windows, out of ``rows``, that have a pixel in a band of the image's rows."""
-        # window r covers rows r · step − top … + dilation · (size − 1): first and last solve this for the band's ends,
-        # the first with ⌈ ⌉ written as −(−a // b)
+        """Return the rows of windows, out of ``rows``, that have a pixel in a band of image rows."""
+        # window r covers the rows from r · step − top through r · step − top + dilation · (size − 1); solve for the
+        # band's ends, with ⌈a / b⌉ as −(−a // b)
         top, step = self.padding[0][0], self.strides[0]
         first = -((self.dilation[0] * (self.size[0] - 1) - top - band.start) // step)
         last = min(rows, (band.stop - 1 + top) // step + 1)
-        return slice(min(max(0, first), max(0, last)), max(0, last))  # empty, and not negative, if none reaches it
+        return slice(
+            min(max(0, first), max(0, last)), max(0, last)
+        )  # empty, not negative, if no window has a pixel in it
 
     def within(self, band: slice) -> Window:
         """Return the window restricted to a band of rows."""
         (top, below), across = self.padding
-        # the band's first row is row 0 of its part, as if so many more rows of padding stood above
+        # row 0 of the band's part is its first row, as if band.start rows were padding
         return self.window._replace(padding=((top + band.start, below), across))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
-        """Return how many windows reach the largest tile of images of a shape, channel by channel."""
+        """Return the maximum number of windows, counted per channel, that overlap one tile of images of a shape."""
         rows, across = windows[2:]
         return max(
             [
@@ -226,7 +231,7 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
-    """Cut images (N, C, H, W) into groups of images, or into bands of rows of one."""
+    """Divide images (N, C, H, W) into groups of images, or into bands of rows of one image."""
     n, c, rows, across = shape
     block = max(1, TILE_BYTES // max(1, c * across * itemsize))
     return [

@@ -1,8 +1,8 @@
 """Windows that slide over the last two axes of images, for convolution and pooling.
 
-Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Convolutions, poolings and
-their gradients all ask the same two questions of it: how many windows there are (``output``), and which windows have a
-given tap inside the image (``overlap``). Padding is never stored: pixels outside are left out of the views.
+Window i along an axis covers the pixels i · stride − padding + dilation · (0 … size − 1). Convolutions, pooling and
+their gradients need the number of windows (``output``) and the windows that have a given tap inside the image
+(``overlap``). Padding is never stored, because views exclude pixels outside the image.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import whole
 
 Lengths: TypeAlias = tuple[int, ...]
-"""one number for each axis"""
+"""one number per axis"""
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[Pair, ...]
-"""(before, after) for each axis"""
-_FAR, _FARTHEST = 2**31 - 1, 2**53
-"""largest size, stride and dilation, and largest padding: beyond them, positions of pixels exceed the integers that
-NumPy computes with, and a hostile file can declare any number"""
+"""(before, after) per axis"""
+_MAX_LENGTH, _MAX_PADDING = 2**31 - 1, 2**53
+"""maximum size, stride and dilation, and maximum padding; larger numbers, which hostile files can contain, would
+overflow pixel positions"""
 
 
 class Window(NamedTuple):
-    """Size, step, padding ((before, after) of each axis) and dilation of a window along one to three axes.
+    """Size, stride, padding ((before, after) per axis) and dilation of a window along one to three axes.
 
-    Kernels have windows of two axes, rows and columns.
+    Kernels use windows along two axes, rows and columns.
     """
 
     size: Lengths
@@ -33,14 +33,14 @@ class Window(NamedTuple):
     padding: Padding
     dilation: Lengths = (1, 1)
     ceil: bool = False
-    """whether a last window may exceed the image, if it starts inside the image or its front padding"""
+    """whether the last window may extend beyond the image if it starts inside the image or its front padding"""
 
-    def wrong(self) -> str:
-        """Return the rule that the window breaks, or ""."""
+    def problem(self) -> str:
+        """Return the rule that the window violates, or ""."""
         if min(*self.size, *self.strides, *self.dilation) < 1:
             return "a window's size, strides and dilation must be at least 1"
-        if max(*self.size, *self.strides, *self.dilation) > _FAR or max(map(max, self.padding)) > _FARTHEST:
-            return f"a window's size, strides and dilation must be at most {_FAR}, its padding at most {_FARTHEST}"
+        if max(*self.size, *self.strides, *self.dilation) > _MAX_LENGTH or max(map(max, self.padding)) > _MAX_PADDING:
+            return f"window size, strides and dilation must be at most {_MAX_LENGTH}, padding at most {_MAX_PADDING}"
         return "padding must not be negative" if min(map(min, self.padding)) < 0 else ""
 
     def as_image(self) -> Window:
@@ -52,37 +52,37 @@ class Window(NamedTuple):
         return Window(self.size[-2:], self.strides[-2:], self.padding[-2:], self.dilation[-2:], self.ceil)
 
     def output(self, *lengths: int) -> Lengths:
-        """Return how many windows fit along each axis; less than 1 if none fits."""
+        """Return the number of windows along each axis; it is less than 1 if none fits."""
         counts = []
         for axis, length in enumerate(lengths):
             before, after = self.padding[axis]
-            room = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
-            count = room // self.strides[axis] + 1
-            # as torch and ONNX (ceil_mode) count: a window that starts in the padding behind the image is left out
-            if self.ceil and room % self.strides[axis] and count * self.strides[axis] < length + before:
+            span = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
+            count = span // self.strides[axis] + 1
+            # as in PyTorch and ONNX (ceil_mode), windows that start in the padding after the image are excluded
+            if self.ceil and span % self.strides[axis] and count * self.strides[axis] < length + before:
                 count += 1
             counts.append(count)
         return tuple(counts)
 
     def overlap(self, row: int, column: int, size: Lengths, rows: slice, across: int) -> tuple[Any, Any]:
-        """Return which windows have their pixel (row, column) inside images of ``size``, and these pixels.
+        """Return the windows whose tap (row, column) is inside images of ``size``, and these pixels.
 
-        Both are indices of the last two axes: of windows, counted from ``rows.start``, and of images.
+        Both are indices into the last two axes: of windows, counted from ``rows.start``, and of images.
         """
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
             step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
-            # the tap's pixel of window i is i · step + first: low is the first i with a pixel ≥ 0, high the first with
-            # one beyond the end
+            # the tap's pixel in window i is i · step + first; low is the first i with a pixel ≥ 0, high the first i
+            # with a pixel after the end
             low = max(start, -(first // step))
             high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
             windows.append(slice(low - start, high - start))
-            # an empty range must not end at −1, which would be the last pixel
+            # an empty range must not end at −1, which would mean the last pixel
             pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
         return (..., *windows), (..., *pixels)
 
     def along(self, axis: int) -> Window:
-        """Return the part of the window along one axis, one pixel wide along the other."""
+        """Return the window restricted to one axis, with size 1 along the other."""
         size, strides, dilation = [
             (both[0], 1) if axis == 0 else (1, both[1]) for both in (self.size, self.strides, self.dilation)
         ]
@@ -90,14 +90,14 @@ class Window(NamedTuple):
         return Window(size, strides, padding, dilation, self.ceil)
 
     def covered(self, rows: slice, height: int) -> slice:
-        """Return the rows of an image of ``height`` from the first to the last that rows of windows reach."""
+        """Return the rows of an image of ``height`` that rows of windows cover."""
         step, top = self.strides[0], self.padding[0][0]
         reach = self.dilation[0] * (self.size[0] - 1)
         return slice(max(0, rows.start * step - top), max(0, min(height, (rows.stop - 1) * step - top + reach + 1)))
 
 
 def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, ceil: bool = False) -> Window:
-    """Return the window of arguments, each one number for all axes, or one for each; padding may also be pairs."""
+    """Return a window; each argument is one number or one per axis, and padding may also be one pair per axis."""
     return Window(
         for_each(size, axes, "window"),
         for_each(strides, axes, "strides"),
@@ -108,31 +108,31 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
-    """Return an integer for each axis, given once for all of them or one by one."""
-    if type(value) is int:  # the frequent case without a loop
+    """Return one integer per axis from one number for all axes or a tuple."""
+    if type(value) is int:  # fast path for the frequent case
         return (value,) * axes
-    return tuple([whole(number, what) for number in _repeated(value, axes, what)])
+    return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
 
 
 def both_sides(padding: Any, axes: int) -> Padding:
-    """Return padding as (before, after) for each axis, from one number, one for each axis, or a pair for each.
+    """Return padding as (before, after) per axis from one number, one number per axis, or one pair per axis.
 
-    A single axis may also have its pair alone: (1, 2) for ((1, 2),).
+    For a single axis, (1, 2) is also accepted for ((1, 2),).
     """
     if type(padding) is int:
         return ((padding, padding),) * axes
     if axes == 1 and isinstance(padding, (tuple, list)) and len(padding) == 2:
         padding = (padding,)
-    sides = [_repeated(side, 2, "padding") for side in _repeated(padding, axes, "padding")]
+    sides = [_one_per_axis(side, 2, "padding") for side in _one_per_axis(padding, axes, "padding")]
     return tuple([(whole(before, "padding"), whole(after, "padding")) for before, after in sides])
 
 
-def _repeated(value: Any, count: int, what: str) -> tuple[Any, ...]:
+def _one_per_axis(value: Any, count: int, what: str) -> tuple[Any, ...]:
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
     if len(values) != count:
         raise OperandError(
             f"{what} {value!r}",
-            rule="there must be one number" + (f" for all {count} axes, or one for each" if count > 1 else ""),
+            rule="there must be one number" + (f" for all {count} axes, or one per axis" if count > 1 else ""),
             fix=f"{what}=1, or {what}={(1,) * count}",
         )
     return values
