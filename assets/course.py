@@ -52,7 +52,7 @@ LESSONS = (
         "01_expressions_and_the_plan",
         "expressions and the plan",
         "recording, plans before and after a run, explanations of decisions",
-        "you read a plan before and after its run, and ask it why",
+        "read a plan before and after its run, and ask for the reason of each decision",
         (),
         45,
     ),
@@ -60,7 +60,7 @@ LESSONS = (
         "02_a_models_graph",
         "a model's graph",
         "a small trained net, opened from its file",
-        "you open a trained net, follow a value through it, and say which of its operators run as one",
+        "open a trained net, follow a value through it, and find out which of its operators run as one",
         ("01",),
         30,
     ),
@@ -68,7 +68,7 @@ LESSONS = (
         "03_layers_and_parameters",
         "layers and parameters",
         "ports and arguments; how parameters are initialised, saved and shared",
-        "you write a layer with ports and arguments, and say where its parameters' values come from",
+        "write a layer with ports and arguments, and choose the initial values of its parameters",
         ("01",),
         30,
     ),
@@ -76,7 +76,7 @@ LESSONS = (
         "04_composites_and_policies",
         "composites and policies",
         "layers that are built from other layers; how each part inherits its policies",
-        "you connect layers to one, and say of each part who gave it its policy",
+        "build a layer from other layers, and find out which policies apply to each part and why",
         ("03",),
         35,
     ),
@@ -84,7 +84,7 @@ LESSONS = (
         "05_gradients",
         "gradients",
         "gradients as expressions; the forward program and its gradients in one plan",
-        "you differentiate a program, check its gradient, and say what is saved for it",
+        "differentiate a program, check its gradient, and find out which values are saved for it",
         ("01",),
         35,
     ),
@@ -92,7 +92,7 @@ LESSONS = (
         "06_layers_fed_backward",
         "layers, fed backward",
         "gradients of layers, gradients that are skipped, numerically stable losses",
-        "you feed layers backward, and say which gradients were never built, and why",
+        "feed layers backward, and find out which gradients were never built, and why",
         ("04", "05"),
         30,
     ),
@@ -100,7 +100,7 @@ LESSONS = (
         "07_a_network_that_remembers",
         "a network that remembers",
         "a gated recurrent unit, back-propagation through time, a hand-written training loop",
-        "you run a step along time, write one, and say what its gradients cost",
+        "run a recurrent step along a sequence, write one, and find out what its gradients cost",
         ("06",),
         35,
     ),
@@ -108,7 +108,7 @@ LESSONS = (
         "08_dedup_and_batching",
         "deduplication and batching",
         "loops over samples that become batches: `ex.map`, sequences, trees, gradients, training",
-        "you write programs for one sample, and say when the plan makes a batch of them and when not",
+        "write programs for one sample, and predict when the plan makes a batch of them",
         ("01",),
         50,
     ),
@@ -116,7 +116,7 @@ LESSONS = (
         "09_fusion_and_stability",
         "fusion and stability",
         "fused kernels, formulas that no longer overflow, changes of rounding that a plan may make, custom rules",
-        "you say what is fused, what ends a kernel, and which formulas the plan makes stable",
+        "predict what is fused, what ends a kernel, and which formulas the plan makes stable",
         ("01",),
         50,
     ),
@@ -124,7 +124,7 @@ LESSONS = (
         "10_memory",
         "memory",
         "live ranges, reuse of memory, the arena and the peak",
-        "you say how long values live, where they lie, and what the peak is made of",
+        "find out how long values are live, where they are stored, and what makes up the peak",
         ("01", "09"),
         35,
     ),
@@ -132,7 +132,7 @@ LESSONS = (
         "11_order_and_executors",
         "order and executors",
         "order, levels and chains; execution on one and several threads; failing kernels",
-        "you say what can run at the same time, what threads cost, and what a failing kernel leaves behind",
+        "find out what can run at the same time, what threads cost, and what happens after a kernel fails",
         ("10",),
         30,
     ),
@@ -140,7 +140,7 @@ LESSONS = (
         "12_a_picture_through_a_classifier",
         "a picture through a classifier",
         "ResNet-18 from its file, one value after another",
-        "you open a large net that you do not know, and say what it is and what its plan decided",
+        "open a large unknown net, and find out what it is and what its plan decided",
         ("02", "09"),
         35,
     ),
@@ -148,7 +148,7 @@ LESSONS = (
         "13_nets_by_name",
         "nets by name",
         "nets that are built from named operators, edited and saved; custom operator types; loading a table",
-        "you write, edit, save and train a net by the names of its operators",
+        "write, edit, save and train a net of named operators",
         ("01", "02"),
         45,
     ),
@@ -156,7 +156,7 @@ LESSONS = (
         "14_data_types_and_the_default_plan",
         "data types, the default plan, policies",
         "custom data types and their rules, dynamic types, values that are computed together, policies of operations",
-        "you give the engine a data type and a rule for it, and say how an operation computes",
+        "write a data type and a rule for it, and choose how an operation computes",
         ("01", "04", "09"),
         40,
     ),
@@ -164,7 +164,7 @@ LESSONS = (
         "15_your_own",
         "your own",
         "a custom operation, rule, pass, file format, executor and heat metric, each in twenty lines",
-        "you add an operation, a rule, a pass, a format, an executor and a heat metric of your own",
+        "add your own operation, rule, pass, format, executor and heat metric",
         ("01", "09", "11"),
         40,
     ),
@@ -172,7 +172,7 @@ LESSONS = (
         "16_training",
         "training",
         "modules, losses and optimizers; one step and its updates as a graph; custom update rules; checkpoints",
-        "you train a network, read one step of it as a plan, and write an update rule",
+        "train a network, read the plan of one training step, and write an update rule",
         ("06",),
         40,
     ),
@@ -180,7 +180,7 @@ LESSONS = (
         "17_more_than_one_worker",
         "more than one worker",
         "estimates for many workers, chains on threads and Dask processes, data-parallel training, a lost worker",
-        "you say on paper what workers would gain, and run the same plan on threads and processes",
+        "estimate what workers would gain, and run the same plan on threads and processes",
         ("11", "16"),
         35,
     ),
@@ -188,7 +188,7 @@ LESSONS = (
         "18_write_the_pass_yourself",
         "write the pass yourself",
         "deduplication, topological order and fusion in fifteen lines each, in place of the planner's own passes",
-        "you write a pass that merges, orders or fuses, run it, and compare it with the planner's",
+        "write passes that merge, order and fuse, run them, and compare them with the planner's",
         ("08", "09", "11"),
         50,
     ),
@@ -196,7 +196,7 @@ LESSONS = (
         "19_your_own_model",
         "a model of your own",
         "checking, running and comparing any file with a reference; a quantised and a recurrent model",
-        "you bring a model's file, say whether it runs right, and where it first differs if not",
+        "check whether a model file computes the right values, and where it first differs if not",
         ("02", "12"),
         30,
     ),
@@ -208,9 +208,9 @@ LINKED = (
 """terms whose first use leads to the glossary: those that mean nothing else in the notebooks"""
 NEXT = "## What to try next"
 ABOUT_EXERCISES = (
-    "## Exercises\n\nEach cell below shows a task. Write your answer in the cell behind it and hand it to `check`: it"
-    " tells whether it is right, and by which facts of the plan. `hint()` helps a little more at each call,"
-    " `solution()` shows a folded solution."
+    "## Exercises\n\nEach cell below shows a task. Write your answer in the cell after it, and pass it to `check`,"
+    " which reports whether it is right, with the facts of its plan. `hint()` gives a little more help at each call,"
+    " and `solution()` shows a folded solution."
 )
 _EXERCISE = re.compile(r"(exercises?|answer)-\d\d")
 _LINK = re.compile(r"\[([^\]]+)\]\(\.\./assets/glossary\.md#[^)]+\)")
@@ -264,7 +264,7 @@ def _frame(notebook: nbformat.NotebookNode, lesson: Lesson) -> None:
     """Write a notebook's goal and links."""
     first = notebook.cells[0]
     needs = ", ".join(_address(other) for other in LESSONS if other.name[:2] in lesson.needs)
-    about = f"**Goal:** {lesson.goal}. **Needs:** {needs or 'NumPy, and nothing else'}."
+    about = f"**Goal:** {lesson.goal}. **Needs:** {needs or 'only NumPy'}."
     about += f" **Takes:** about {lesson.minutes} minutes."
     first.source = f"{_GOAL.sub('', first.source)}\n\n{about}"
     place = LESSONS.index(lesson)
