@@ -1,12 +1,12 @@
-"""Exercises of the notebooks: each shows its task and hints, and checks an answer by what a plan recorded of it.
+"""Exercises of the notebooks, with tasks, hints, solutions, and checks of answers against recorded plans.
 
     ex.exercise("09.1")
     ex.exercise("09.1").check(plan)
 
-An exercise of one's own is a subclass of `Exercise`, one class body.
+To write your own exercise, subclass `Exercise`.
 """
 
-from explorer.course import chapters as _chapters  # noqa: F401  # enters the exercises of every notebook
+from explorer.course import chapters as _chapters  # noqa: F401  # registers the exercises of every notebook
 from explorer.course.exercise_base import Card, Exercise, Finding, Verdict, exercise, exercises
 
 __all__ = ["Card", "Exercise", "Finding", "Verdict", "exercise", "exercises"]

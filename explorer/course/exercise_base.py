@@ -1,7 +1,7 @@
-"""Exercises: one class body holds a task, its level, hints, a solution, usual mistakes and the check of an answer.
+"""Base class of exercises, and the cards that exercises display.
 
-What an exercise shows is a card, the same as text and as HTML: the task, hints, a solution, or the verdict on an answer
-with its findings.
+A card shows a task, hints, a solution, or the verdict on an answer with its findings. It has the same content as text
+and as HTML.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from explorer.view.base.markup import Markup, element
 
 _WIDTH = 110
 _LONGEST = 600
-"""letters of a finding that a verdict shows"""
-_MOST = 9
-"""findings that a verdict shows, those that do not hold before others"""
-_OWN = str(Path(__file__).parents[1])
-_INSTALLED = (_OWN, sys.prefix, sys.base_prefix)
+"""maximum number of characters of a displayed finding"""
+_MAX_FINDINGS = 9
+"""maximum number of displayed findings; if there are more, failed ones come first"""
+_PACKAGE = str(Path(__file__).parents[1])
+_INSTALLED = (_PACKAGE, sys.prefix, sys.base_prefix)
 _EXERCISES: Registry[str, Exercise] = Registry("exercise")
 
 
 @named_methods
 @dataclass(frozen=True)
 class Card:
-    """Title, paragraphs, and source code that a notebook shows folded."""
+    """Title, paragraphs, and source code, which a notebook displays folded."""
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -58,21 +58,21 @@ class Card:
 
 
 class Finding(NamedTuple):
-    """One thing that a check looked at: whether it is as the task asks, and the fact that says so."""
+    """Result of one part of a check: whether the answer meets the task, and the fact that shows it."""
 
     holds: bool
     text: str
 
 
 class Verdict(Card):
-    """Answer of a check: right if every finding holds, and the findings, each with its fact."""
+    """Result of a check with its findings; the answer is right if every finding holds."""
 
     right: bool
     findings: tuple[Finding, ...]
 
     def __init__(self, name: str, findings: Sequence[Finding]) -> None:
         right = bool(findings) and all(finding.holds for finding in findings)
-        shown = findings if len(findings) <= _MOST else sorted(findings, key=lambda finding: finding.holds)[:_MOST]
+        shown = findings if len(findings) <= _MAX_FINDINGS else sorted(findings, key=lambda finding: finding.holds)[:_MAX_FINDINGS]
         lines = [f"{'✓' if finding.holds else '✗'} {_shortened(finding.text)}" for finding in shown]
         if len(findings) > len(shown):
             lines.append(f"… and {len(findings) - len(shown)} more")
@@ -89,34 +89,34 @@ def _shortened(text: str) -> str:
 
 
 def _inline(text: str) -> Iterator[str]:
-    """Yield the parts of a text; what stands between backquotes is code."""
+    """Yield the parts of a string, with those between backquotes as code elements."""
     for number, part in enumerate(re.split(r"`([^`]*)`", text)):
         yield element("code", part) if number % 2 else part
 
 
 @named_methods
 class Exercise(ABC):
-    """Task that checks an answer by what a plan recorded of it, and says why it is right or not yet right.
+    """Base class of exercises, which check an answer against its recorded plan and state why it is right or not.
 
-    A subclass with a ``number`` is found by `ex.exercise`; one of the same number takes the place of the first. The
-    class's docstring is the task.
+    `ex.exercise` finds a subclass by its ``number``; a later subclass with the same number replaces an earlier one. The
+    docstring of the class is the task.
     """
 
     number: ClassVar[str] = ""
-    """notebook and place in it: "09.1" """
+    """notebook and position in it, such as "09.1" """
     title: ClassVar[str]
     level: ClassVar[int]
-    """1 to 3 stars"""
+    """difficulty, 1 to 3 stars"""
     answer: ClassVar[str]
-    """the object that the reader hands in: "the plan" """
+    """object that the reader passes to `check`, such as "the plan" """
     accepts: ClassVar[tuple[type, ...]]
-    """types of an answer"""
+    """accepted types of an answer"""
     hints: ClassVar[tuple[str, ...]]
-    """from a nudge to nearly the solution"""
+    """hints, from a small one to nearly the solution"""
     source: ClassVar[str]
-    """source of a solution that runs by itself, in the folder of the notebooks, and ends in ``answer = …``"""
+    """source of a solution, which runs by itself in the folder of the notebooks and ends in ``answer = …``"""
     mistakes: ClassVar[tuple[tuple[str, str], ...]]
-    """two or more usual mistakes: a text of the solution, and the text that stands there instead"""
+    """two or more common mistakes, each a substring of the solution and its wrong replacement"""
 
     def __init_subclass__(cls) -> None:
         if cls.number:
@@ -128,20 +128,20 @@ class Exercise(ABC):
 
     @abstractmethod
     def findings(self, answer: Any) -> Iterable[Finding]:
-        """Yield what can be said of an answer of the right type; it is right if every finding holds."""
+        """Yield findings about an answer of an accepted type; it is right if every finding holds."""
 
     def check(self, answer: Any) -> Verdict:
-        """Return whether an answer is right, with the facts that say so, taken from its plan's recording.
+        """Return whether an answer is right, with facts from its plan's recording.
 
-        An answer that raises is not right yet: the verdict says what it raised, and at which line of it.
+        An answer that raises an error is not right; the verdict states the error and the line of the answer.
         """
         if (isinstance(answer, bool) and bool not in self.accepts) or not isinstance(answer, self.accepts):
-            what = (
+            given = (
                 f"`{answer.__name__}` is a class"
                 if isinstance(answer, type)
-                else f"This is of type `{type(answer).__name__}`"
+                else f"The answer has the type `{type(answer).__name__}`"
             )
-            return Verdict(self._name, [Finding(False, f"{what}, and {self.answer} is to be handed in.")])
+            return Verdict(self._name, [Finding(False, f"{given}; hand in {self.answer} instead.")])
         findings: list[Finding] = []
         try:
             findings.extend(self.findings(answer))
@@ -150,7 +150,7 @@ class Exercise(ABC):
         return Verdict(self._name, findings)
 
     def hint(self, count: int | None = None) -> Card:
-        """Return the first ``count`` hints; without it, one more at each call."""
+        """Return the first ``count`` hints, or by default one more hint at each call."""
         if count is not None:
             check_type(count, "count", int, "a number of hints", "hint(1)")
         self._hinted = min(self._hinted + 1 if count is None else max(count, 0), len(self.hints))
@@ -158,12 +158,12 @@ class Exercise(ABC):
         return Card(title, self.hints[: self._hinted])
 
     def solution(self) -> Card:
-        """Return a solution, which a notebook shows folded; it runs by itself."""
+        """Return a solution that runs by itself; a notebook displays it folded."""
         return Card(f"{self._name}: a solution", code=self.source)
 
     @property
     def task(self) -> str:
-        """The task, as text."""
+        """Task on one line."""
         return " ".join((self.__doc__ or "").split())
 
     @property
@@ -174,7 +174,7 @@ class Exercise(ABC):
     def _card(self) -> Card:
         title = f"{self._name} {'★' * self.level}{'☆' * (3 - self.level)} {self.title}"
         call = f'ex.exercise("{self.number}")'
-        return Card(title, (self.task, f"Hand in {self.answer}: `{call}.check(…)`; `.hint()` and `.solution()` help."))
+        return Card(title, (self.task, f"Hand in {self.answer} with `{call}.check(…)`. For help, call `.hint()` or `.solution()`."))
 
     def __repr__(self) -> str:
         return repr(self._card)
@@ -184,51 +184,52 @@ class Exercise(ABC):
 
 
 def exercise(number: str) -> Exercise:
-    """Return an exercise of the notebooks by its number; it shows its task.
+    """Return the exercise of the notebooks with a number, such as "09.1"; in a notebook it displays its task.
 
-    ``check(answer)`` says whether an answer is right, and why; ``hint()`` gives one more hint at each call;
-    ``solution()`` is source that runs. Raises UnknownNameError.
+    ``check(answer)`` reports whether an answer is right, and why; ``hint()`` returns one more hint at each call;
+    ``solution()`` returns source that runs. Raise UnknownNameError if no exercise has the number.
 
     >>> plan = ex.EvalPlan()
     >>> handle = plan.register(ex.tensor([1.0, 2.0]) + 1)
     >>> bool(ex.exercise("09.1").check(plan))
     False
     """
-    check_type(number, "number", str, "the number of an exercise, as text", 'ex.exercise("09.1")')
+    check_type(number, "number", str, "the number of an exercise, as a string", 'ex.exercise("09.1")')
     if number not in _EXERCISES:
         raise UnknownNameError(number, kind="exercise", known=_EXERCISES, fix='ex.exercise("09.1")')
     return _EXERCISES[number]
 
 
 def exercises() -> list[Exercise]:
-    """Return all exercises, by number."""
+    """Return all exercises, sorted by number."""
     return [_EXERCISES[number] for number in sorted(_EXERCISES)]
 
 
 def _raised_by_answer(error: Exception, answer: Any = None) -> Finding:
-    """Return the finding that an answer raised an error, with the line of the answer; raise an error of explorer's own.
+    """Return the finding that an answer raised an error, with the line of the answer; reraise other errors.
 
-    An error is the answer's where a frame of it is on the way, or where explorer refused, on purpose, what it made; of
-    a function, any: it may have other parameters than the exercise gives it, or return another thing.
+    The answer is at fault if the traceback contains a frame of it, if explorer rejected its result with an
+    ExplorerError, or if it is a function, because its parameters or results may differ from those of the exercise.
     """
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__) is not None:
         chain.append(cause)
     frames = [frame for each in chain for frame in traceback.extract_tb(each.__traceback__)]
-    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED) and not _is_library(frame.filename)]
+    own_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED) and not _is_library(frame.filename)]
     is_function = inspect.isfunction(answer)
-    if not own and not isinstance(error, ExplorerError) and not is_function:
+    if not own_frames and not isinstance(error, ExplorerError) and not is_function:
         raise error
     first = chain[-1]
     text = " ".join(f"{type(first).__name__}: {first}".split())
-    if not own and is_function:
+    if not own_frames and is_function:
         called = f"`{answer.__name__}{inspect.signature(answer)}`"
-        return Finding(False, f"Where {called} was called as the exercise calls it, this was raised: {text}")
-    if not own:
-        return Finding(False, f"It cannot be planned and run: {text}")
-    line = linecache.getline(own[-1].filename, own[-1].lineno or 0).strip()
-    place = f"line {own[-1].lineno} of the answer" + (f", `{line}`," if line and "`" not in line else "")
-    return Finding(False, f"At {place} this was raised: {text}")
+        return Finding(False, f"Calling {called} with the arguments of the exercise raised {text}")
+    if not own_frames:
+        return Finding(False, f"The answer cannot be planned and run: {text}")
+    last = own_frames[-1]
+    line = linecache.getline(last.filename, last.lineno or 0).strip()
+    source = f", `{line}`," if line and "`" not in line else ""
+    return Finding(False, f"Line {last.lineno} of the answer{source} raised {text}")
 
 
 def _is_library(filename: str) -> bool:

@@ -1,4 +1,4 @@
-"""Facts of recordings that checks of exercises rest on, and their sentences."""
+"""Facts of recordings that checks of exercises use, as values and as sentences."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from explorer.testing.laws.checks import check
 
 
 def record(name: str, *operands: Any) -> Expr:
-    """Record an operation by its name."""
+    """Record the operation with a name, such as "tanh", on operands."""
     recorded: Expr = functions.find(name)(*operands)
     return recorded
 
 
 def recording_of(plan: EvalPlan) -> Recording:
-    """Return the recording of a plan, which is prepared if nobody has done it yet."""
+    """Return the recording of a plan, and prepare the plan first if necessary."""
     try:
         return plan.recording
     except StateError:
@@ -31,7 +31,7 @@ def recording_of(plan: EvalPlan) -> Recording:
 
 
 def planned(*expressions: Expr, **options: Any) -> Recording:
-    """Return the recording of a plan of some expressions that has not run."""
+    """Prepare a plan of expressions, and return its recording."""
     plan = EvalPlan(**options)
     for expression in expressions:
         plan.register(expression)
@@ -39,7 +39,7 @@ def planned(*expressions: Expr, **options: Any) -> Recording:
 
 
 def replanned(plan: EvalPlan, **options: Any) -> Recording:
-    """Return the recording of a plan of the same expressions with other options."""
+    """Prepare a plan of the same expressions with other options, and return its recording."""
     recording_of(plan)
     return planned(*plan.planned.graph.recorded_roots, **options)
 
@@ -51,18 +51,18 @@ def kernels(recording: Recording) -> tuple[Kernel, ...]:
 
 
 def kernel_names(recording: Recording) -> str:
-    """Return the kernels as text: ``add → tanh``, then the next."""
+    """Return the operations of all kernels as a string, such as ``"add → tanh; sum"``."""
     names = [" → ".join(recording.label(node) for node in kernel.nodes) for kernel in kernels(recording)]
     return "; ".join(names) or "none"
 
 
 def decisions(recording: Recording, code: str, verdict: str = "") -> list[Decision]:
-    """Return the decisions of one code, and of one verdict if it is named."""
+    """Return the decisions with a code, and with a verdict if one is given."""
     return [d for d in recording.decisions if d.code == code and verdict in ("", d.verdict)]
 
 
 def sentences(recording: Recording, rows: list[Decision]) -> str:
-    """Return the reasons of decisions."""
+    """Return the reasons of decisions, joined to one string."""
     return " ".join(recording.reason(decision) for decision in rows)
 
 
@@ -72,12 +72,12 @@ def labels(recording: Recording, rows: list[Decision]) -> set[str]:
 
 
 def operations(recording: Recording) -> list[str]:
-    """Return the name of every operation that a kernel computes."""
+    """Return the names of the operations that the kernels compute, in order."""
     return [recording.nodes.label[node] for kernel in kernels(recording) for node in kernel.nodes]
 
 
 def laws_of(operation: type[Operation]) -> Iterator[Finding]:
-    """Yield the laws of operations that a class breaks, as `ex.check` reports them."""
+    """Yield a finding for each law that an operation class breaks, or one finding if all laws hold."""
     report = check(operation)
     for result in report.broken:
         yield Finding(False, f"`ex.check`: {result}")
@@ -86,10 +86,10 @@ def laws_of(operation: type[Operation]) -> Iterator[Finding]:
 
 
 def agree(name: str, values: Any, expected: Any, tolerance: float = 1e-6) -> Finding:
-    """Return whether numbers are those expected, and by how much they are not."""
+    """Return a finding on whether values equal expected ones, with the largest difference."""
     values, expected = np.asarray(values), np.asarray(expected)
     if values.shape != expected.shape:
-        return Finding(False, f"{name}: the shape is {values.shape}, and {expected.shape} is expected.")
+        return Finding(False, f"{name}: the shape is {values.shape}; expected {expected.shape}.")
     close = bool(np.allclose(values, expected, rtol=tolerance, atol=tolerance))
     worst = float(np.max(np.abs(values - expected), initial=0.0))
-    return Finding(close, f"{name}: {'as expected' if close else f'up to {worst:.2g} away from what is expected'}.")
+    return Finding(close, f"{name}: {'as expected' if close else f'the largest difference from the expected value is {worst:.2g}'}.")

@@ -1,4 +1,4 @@
-"""Exercises of the notebooks, a module for each notebook, by its number."""
+"""Exercises of the notebooks, one module for each notebook."""
 
 from explorer.course.chapters import (
     notebook_01_expressions,

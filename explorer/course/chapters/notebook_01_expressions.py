@@ -43,18 +43,18 @@ loss = ex.nll_loss(truth, ex.softmax(scores))
 
 
 class ValueInside(Exercise):
-    """Plan `loss` once more and register `np.tanh(x @ W + b)` beside it: that value is now asked for, too. Find the
-    fusion that is declined because of it.
+    """Make another plan of `loss`, and register `np.tanh(x @ W + b)` in it, too, so that this value is also a result.
+    Which fusion is declined because of it?
     """
 
     number = "01.1"
-    title = "A value inside is asked for"
+    title = "A result in the middle"
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "One plan can hold several values: call `plan.register` twice before `plan.prepare()`.",
-        "`print(plan.explain())` has a line ✗ that says “asked for”.",
+        "A plan can have several results: call `plan.register` twice before `plan.prepare()`.",
+        "`print(plan.explain())` prints a line with ✗ and “asked for”.",
     )
     source = (
         PROGRAM
@@ -70,10 +70,10 @@ answer = plan
     mistakes = (("plan.register(np.tanh(x @ W + b))\n", ""), ("np.tanh(x @ W + b))\n", "x @ W)\n"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Ask for two values, of which tanh is one, and for the decision about it."""
+        """Check for two results and a declined fusion of tanh."""
         recording = recording_of(answer)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
-        yield Finding(len(asked) > 1, f"The plan is asked for {len(asked)} of its values: {', '.join(asked)}.")
+        yield Finding(len(asked) > 1, f"The plan has {len(asked)} results: {', '.join(asked)}.")
         declined = decisions(recording, "asked_for", "declined")
         if "tanh" in labels(recording, declined):
             yield Finding(True, sentences(recording, declined))
@@ -82,8 +82,8 @@ answer = plan
 
 
 class WithoutDedup(Exercise):
-    """Plan `loss` `without=["dedup"]` and compare the two texts: the program writes `x @ W` twice. How many matrix
-    products does the plan compute now, and what can each of them be fused with?
+    """The program contains `x @ W` twice. Plan `loss` with `without=["dedup"]`, and compare the text of this plan with
+    the text of the first one. How many matrix products does the plan compute now, and what is each of them fused with?
     """
 
     number = "01.2"
@@ -93,7 +93,7 @@ class WithoutDedup(Exercise):
     accepts = (EvalPlan,)
     hints = (
         '`ex.EvalPlan(without=["dedup"])` leaves that pass out.',
-        "Look at fuse in both texts: a product that two operations read is not fused with either of them.",
+        "Compare the lines about fuse: a product that two operations read is not fused with either of them.",
     )
     source = (
         PROGRAM
@@ -108,13 +108,13 @@ answer = plan
     mistakes = (('without=["dedup"]', ""), ("plan.register(loss)", "plan.register(ex.tanh(x @ W + b))"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare products and kernels with those of the same plan with dedup."""
+        """Compare the products and kernels with the same plan with dedup."""
         recording = recording_of(answer)
         other = replanned(answer)
         mine, theirs = (operations(plan).count("matmul") for plan in (recording, other))
         yield Finding(
             mine > theirs,
-            f"This plan computes {mine} matrix products; with all passes the same values take {theirs}.",
+            f"This plan computes {mine} matrix products; with all passes the same values need {theirs}.",
         )
         if mine > theirs:
             fused = sum(
@@ -123,14 +123,14 @@ answer = plan
             )
             yield Finding(
                 fused == mine,
-                f"Of its products {fused} are fused with what reads them, because each has one reader. With dedup the"
-                f" one product has several: {sentences(other, decisions(other, 'other_consumers', 'declined'))}",
+                f"{fused} of its products are fused with the operation that reads them, because each has one reader. With"
+                f" dedup the single product has several readers: {sentences(other, decisions(other, 'other_consumers', 'declined'))}",
             )
 
 
 class NodeByHand(Exercise):
-    """Find the node that doubles the matrix product, which has no name in the program: click it in the widget `view`,
-    or point at it with `view.focus(…)`. Hand in `view.selected_expression`.
+    """The program multiplies the matrix product by 2, and gives the result no name. Find this node: click it in the
+    widget `view`, or select it with `view.focus(…)`. Hand in `view.selected_expression`.
     """
 
     number = "01.3"
@@ -139,7 +139,7 @@ class NodeByHand(Exercise):
     answer = "an expression"
     accepts = (Expr,)
     hints = (
-        "It is called `multiply`, and reads `matmul` and the number 2.",
+        "Its label is `multiply`, and it reads `matmul` and the number 2.",
         "Without a mouse: `view.focus(scores.operands[1])`, since `scores` is the sum that reads it.",
     )
     source = (
@@ -155,7 +155,7 @@ answer = view.selected_expression
     mistakes = (("operands[1]", "operands[0]"), ("scores.operands[1]", "scores"))
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Look at the operation and at what it reads."""
+        """Check the operation and its operands."""
         names = [operand.operation.name for operand in answer.operands]
         is_double = answer.operation.name == "multiply" and sorted(names) == ["full", "matmul"]
         reads = f"reads {' and '.join(f'`{name}`' for name in names)}" if names else "reads nothing"
@@ -163,17 +163,17 @@ answer = view.selected_expression
 
 
 class KnownBranch(Exercise):
-    """Write a choice with `ex.cond` between `ex.exp` and `ex.cos` of a tensor, such that the plan knows which side is
-    taken before anything runs, and only that side is computed.
+    """With `ex.cond`, write a choice between `ex.exp` and `ex.cos` of a tensor so that the plan knows the branch before
+    anything runs, and computes only this branch.
     """
 
     number = "01.4"
-    title = "A choice that the plan makes"
+    title = "A branch that the plan picks"
     level = 2
     answer = "the expression"
     accepts = (Expr,)
     hints = (
-        "A condition that is computed from data is known only in the run.",
+        "A condition that is computed from data is known only when the plan runs.",
         "The first argument of `ex.cond` may be a Python value.",
     )
     source = """
@@ -186,19 +186,19 @@ answer = ex.cond(True, ex.exp, ex.cos, z)
     mistakes = (("cond(True,", "cond(z.sum() > 0,"), ("ex.cond(True, ex.exp, ex.cos, z)", "ex.exp(z)"))
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Ask for the decision that takes the branch, and for what is computed."""
+        """Check for the decision that picks the branch, and for the computed operations."""
         recording = planned(answer)
         known = decisions(recording, "branch_known", "applied")
-        text = sentences(recording, known) or f"No choice was decided: the kernels are {kernel_names(recording)}."
+        text = sentences(recording, known) or f"The plan picked no branch: its kernels are {kernel_names(recording)}."
         yield Finding(bool(known), text)
         if known:
             computed = {"exp", "cos"} & set(operations(recording))
-            yield Finding(len(computed) == 1, f"Of the two sides the plan computes {', '.join(sorted(computed))}.")
+            yield Finding(len(computed) == 1, f"Of the two branches the plan computes {', '.join(sorted(computed))}.")
 
 
 class Cube(Exercise):
-    """Write an operation of your own, x³, with its gradient: a subclass of `ex.Elementwise` whose kernel writes to
-    `out`. Is the gradient right? `ex.check` compares it with differences.
+    """Write an operation that computes x³, with its gradient: a subclass of `ex.Elementwise` whose kernel writes to
+    `out`. Is the gradient right? `ex.check` compares it with finite differences.
     """
 
     number = "01.5"
@@ -207,7 +207,7 @@ class Cube(Exercise):
     answer = "the class"
     accepts = (type,)
     hints = (
-        "`Squash` above has everything that is needed: `kernel`, `gradient`, `examples`, and a docstring.",
+        "`Squash` above has all that you need: `kernel`, `gradient`, `examples`, and a docstring.",
         "`gradient(self, g, y, x)` returns a tuple with one expression for each operand: g times the derivative.",
         "The derivative of x³ is 3x².",
     )
@@ -239,9 +239,9 @@ answer = Cube
     points: ClassVar = (-1.5, -0.25, 0.5, 2.0)
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Compare values and gradient, and look for the operation inside a kernel."""
+        """Check values, gradient and laws, and that the operation is fused."""
         if not issubclass(answer, Elementwise):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Elementwise`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Elementwise`.")
             return
         numbers = np.array(self.points)
         cube, step = answer(), 1e-5
@@ -250,11 +250,11 @@ answer = Cube
         around = [np.asarray(evaluate(cube(tensor(numbers + way * step)))) for way in (1, -1)]
         slope = evaluate(grad(cube(x).sum(), x))
         yield agree(
-            "The gradient, beside differences of the operation's own values",
+            "The gradient, compared with finite differences",
             slope,
             (around[0] - around[1]) / (2 * step),
             1e-4,
         )
         yield from laws_of(answer)
         recording = planned(cube(x + 1) * 2)
-        yield Finding(len(kernels(recording)) == 1, f"With operations before and behind: {kernel_names(recording)}.")
+        yield Finding(len(kernels(recording)) == 1, f"With an operation before and after it, the kernels are {kernel_names(recording)}.")

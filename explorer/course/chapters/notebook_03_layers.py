@@ -14,7 +14,7 @@ from explorer.run import evaluate
 
 
 class TwoPorts(Exercise):
-    """Write a layer with the inputs `left` and `right` that returns their mean, in plain `forward`, and hand it in."""
+    """Write a layer with the inputs `left` and `right` whose `forward` returns their mean."""
 
     number = "03.1"
     title = "A layer with two ports"
@@ -23,7 +23,7 @@ class TwoPorts(Exercise):
     accepts = (Layer,)
     hints = (
         '`inputs = ("left", "right")` declares the ports.',
-        "`forward(self, left, right)` takes them by these names.",
+        "`forward(self, left, right)` receives them under these names.",
     )
     source = """
 import explorer as ex
@@ -44,7 +44,7 @@ answer = Mean("mean")
     mistakes = (("(left + right) / 2", "left + right"), ("(left + right) / 2", "(left - right) / 2"))
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Look at the ports, and evaluate."""
+        """Check the ports and a value."""
         ports = tuple(answer.inputs)
         yield Finding(sorted(ports) == ["left", "right"], f"The input ports are {', '.join(ports)}.")
         if sorted(ports) == ["left", "right"]:
@@ -53,18 +53,18 @@ answer = Mean("mean")
 
 
 class Clipped(Exercise):
-    """Write a layer `Clipped` with an argument `limit`, 1.0 if nothing else is said, that returns its input with
-    everything above the limit set to it, and everything below −limit to −limit. Hand in one with the limit 2.
+    """Write a layer `Clipped` with an argument `limit`, by default 1.0, that clips its input to the range from −limit to
+    limit. Hand in a layer with the limit 2.
     """
 
     number = "03.2"
-    title = "An argument, and what it becomes"
+    title = "An argument with a default"
     level = 1
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "`limit: float = 1.0` in the class body is an argument; `self.limit` reads it in `forward`.",
-        "`ex.minimum(…, self.limit)` and `ex.maximum(…, -self.limit)`, one inside the other.",
+        "`limit: float = 1.0` in the class body declares an argument; `forward` reads it as `self.limit`.",
+        "Nest `ex.minimum(…, self.limit)` and `ex.maximum(…, -self.limit)`.",
     )
     source = """
 import explorer as ex
@@ -89,29 +89,29 @@ answer = Clipped("clipped", limit=2.0)
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Evaluate with both limits, and see what the plan makes of the layer."""
+        """Check values with both limits, and report the kernels."""
         numbers = tensor(np.array([-5.0, -1.5, 0.5, 1.5, 5.0]), name="numbers")
         result = answer(numbers)
-        yield agree("With the limit 2, of −5, −1.5, 0.5, 1.5 and 5", evaluate(result), [-2.0, -1.5, 0.5, 1.5, 2.0])
+        yield agree("With the limit 2, for −5, −1.5, 0.5, 1.5 and 5", evaluate(result), [-2.0, -1.5, 0.5, 1.5, 2.0])
         plain = type(answer)("plain")
-        yield agree("Without an argument, with 1", evaluate(plain(numbers)), [-1.0, -1.0, 0.5, 1.0, 1.0])
+        yield agree("Without an argument, which means the limit 1", evaluate(plain(numbers)), [-1.0, -1.0, 0.5, 1.0, 1.0])
         yield Finding(
-            True, f"The plan sees no layer, only operations: its kernels are {kernel_names(planned(result))}."
+            True, f"The plan sees operations and no layer: its kernels are {kernel_names(planned(result))}."
         )
 
 
 class FilledByName(Exercise):
-    """Make a layer `layers.Linear("linear", 2, 3)` and initialise it: the bias is 1, 2, 3, the weight is drawn by
-    `layers.VarScale()` with the seed 7. Hand in the layer. Would the weight be the same if the layer had another name?
+    """Make a layer `layers.Linear("linear", 2, 3)` and initialise it: its bias is 1, 2, 3, and its weight is drawn by
+    `layers.VarScale()` with the seed 7. Would the weight be the same if the layer had another name?
     """
 
     number = "03.3"
-    title = "What a parameter begins with"
+    title = "Initial values"
     level = 1
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "`layers.Initializer(values, filler=…, seed=…)`: values are by the parameter's full name.",
+        "Use `layers.Initializer(values, filler=…, seed=…)`; `values` is a dict whose keys are full parameter names.",
         'The full name is a path: "linear/bias/parameter".',
     )
     source = """
@@ -127,13 +127,13 @@ answer.init(layers.Initializer({"linear/bias/parameter": [1.0, 2.0, 3.0]}, fille
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Compare the parameters with those that seed and name give."""
+        """Compare the parameters with the values for this seed and name."""
         expected = Linear("linear", 2, 3)
         expected.init(Initializer({"linear/bias/parameter": [1.0, 2.0, 3.0]}, filler=VarScale(), seed=7))
         weights = answer.save_weights()
         for name, value in expected.save_weights().items():
             if name not in weights:
-                yield Finding(False, f"There is no parameter {name}: the layer has {', '.join(weights)}.")
+                yield Finding(False, f"There is no parameter {name}; the layer has {', '.join(weights)}.")
             else:
                 yield agree(name, weights[name], value)
         renamed = Linear("renamed", 2, 3)
@@ -141,13 +141,13 @@ answer.init(layers.Initializer({"linear/bias/parameter": [1.0, 2.0, 3.0]}, fille
         first = float(renamed.save_weights()["renamed/weight/parameter"][0, 0])
         yield Finding(
             True,
-            f"Under the name `renamed` the first weight would be {first:.4f}: what is drawn depends on seed and name.",
+            f"With the name `renamed` the first weight would be {first:.4f}: drawn numbers depend on seed and name.",
         )
 
 
 class TiedWeights(Exercise):
-    """Two layers `layers.Linear("first", 4, 4)` and `layers.Linear("second", 4, 4)` share one weight, and each has a
-    bias of its own. Hand in the list of both. An assignment to the one must be seen by the other.
+    """Make two layers, `layers.Linear("first", 4, 4)` and `layers.Linear("second", 4, 4)`, that share one weight and
+    have separate biases. An assignment to the weight of one layer must change it in the other.
     """
 
     number = "03.4"
@@ -157,7 +157,7 @@ class TiedWeights(Exercise):
     accepts = (list, tuple)
     hints = (
         'An initializer maps names: `names={"second/weight/parameter": "first/weight/parameter"}`.',
-        "Both layers are initialised with the same dictionary as load buffer: `layer.init(initializer, held)`.",
+        "Initialise both layers with the same dictionary as load buffer: `layer.init(initializer, held)`.",
     )
     source = """
 from explorer import layers
@@ -176,9 +176,9 @@ answer = [first, second]
     )
 
     def findings(self, answer: list[Layer]) -> Iterator[Finding]:
-        """Assign to a parameter of the first layer, and look whether the second has it, too."""
+        """Assign to each parameter of the first layer, and check whether the second one changes."""
         if len(answer) != 2 or not all(isinstance(layer, Layer) for layer in answer):
-            yield Finding(False, "Two layers are to be handed in: `[first, second]`.")
+            yield Finding(False, "Hand in two layers: `[first, second]`.")
             return
         first, second = answer
         for part, shared in (("weight", True), ("bias", False)):
@@ -189,5 +189,5 @@ answer = [first, second]
             (after,) = [value for key, value in second.save_weights().items() if f"/{part}/" in key]
             first.load_weights(before)
             moved = bool(np.any(after != theirs))
-            sees = "sees" if moved else "does not see"
-            yield Finding(moved is shared, f"{part}: 1 was added to that of the first layer; the second {sees} it.")
+            changes = "changes, too" if moved else "does not change"
+            yield Finding(moved is shared, f"{part}: 1 is added to it in the first layer; the second layer {changes}.")

@@ -16,8 +16,8 @@ ROWS = TensorType((8, 4), np.dtype(np.float32))
 
 
 class Chained(Exercise):
-    """Write a composite of two sublayers `layers.Linear` of 4 features in and out, one behind the other, with the ports
-    `input` and `output`: a class with a `topology`. Hand in a layer of it.
+    """Write a composite, which is a class with a `topology`, of two consecutive `layers.Linear` with 4 features in and
+    out. Its ports are `input` and `output`. Hand in a layer of this class.
     """
 
     number = "04.1"
@@ -26,8 +26,8 @@ class Chained(Exercise):
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "Five clauses: two `Sublayer`, one `InConnect`, one `InternalConnect`, one `OutConnect`.",
-        'What the sublayers are made with is in `arguments`: `{"first": {"in_features": 4, "out_features": 4}, …}`.',
+        "You need five clauses: two `Sublayer`, one `InConnect`, one `InternalConnect`, one `OutConnect`.",
+        'The method `arguments` returns those of the sublayers: `{"first": {"in_features": 4, "out_features": 4}, …}`.',
     )
     source = """
 import explorer as ex
@@ -58,7 +58,7 @@ answer = Twice("twice")
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Look at the parts and at the kernels that come of them."""
+        """Check the parts, the clauses and the kernels."""
         recording = answer.explore({"input": ROWS}).recording
         whole = recording.layers[0]
         types = [
@@ -69,27 +69,27 @@ answer = Twice("twice")
         ]
         linear = sum(text.endswith("· Linear") for text in types)
         yield Finding(
-            linear == 2 and len(types) == 2, f"The parts, in the order of their run: {', '.join(types) or 'none'}."
+            linear == 2 and len(types) == 2, f"The parts, in the order in which they run: {', '.join(types) or 'none'}."
         )
-        yield Finding(len(whole.clauses) == 5, f"{len(whole.clauses)} clauses connect them.")
+        yield Finding(len(whole.clauses) == 5, f"The topology has {len(whole.clauses)} clauses.")
         yield Finding(
             "matmul → add; matmul → add" in kernel_names(recording),
-            f"The plan makes of them: {kernel_names(recording)}.",
+            f"The kernels are {kernel_names(recording)}.",
         )
 
 
 class FrozenWeight(Exercise):
-    """Make a layer `layers.Linear("linear", 4, 3, …)` for training whose bias is trained and whose weight is not.
-    `print(layer.describe())` says who gave each part its policy.
+    """Make a layer `layers.Linear("linear", 4, 3, …)` for training, with a trained bias and a weight that is not trained.
+    `print(layer.describe())` shows the policies of each part and where they come from.
     """
 
     number = "04.2"
-    title = "Who is trained?"
+    title = "Which parts are trained?"
     level = 1
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "`policies=[…]` takes policies for the whole layer, and `Sub(name, …)` for one sublayer.",
+        "`policies=[…]` accepts policies for the whole layer, and `Sub(name, …)` for one sublayer.",
         "The parts of a `Linear` are called `weight` and `bias`.",
     )
     source = """
@@ -102,12 +102,12 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
     mistakes = (('Sub("weight", PNoUpdate)', 'Sub("bias", PNoUpdate)'), (", train=True", ""))
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Ask the recording for which parameters gradients are built."""
+        """Check which parameters the recording builds gradients for."""
         recording = answer.explore({"input": ROWS}).recording
         rows = [row for row in recording.layers if row.name.endswith("/parameter")]
         feedback = [(row.name, decision) for row in rows for decision in row.feedback]
         yield Finding(
-            isinstance(answer, Linear), f"The layer is of the class {type(answer).__name__}; a Linear is asked for."
+            isinstance(answer, Linear), f"The class of the layer is {type(answer).__name__}; it must be Linear."
         )
         yield Finding(
             answer.train, f"The layer is for {'training' if answer.train else 'inference: train=True is missing'}."
@@ -119,8 +119,8 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
 
 
 class SlopeByPolicy(Exercise):
-    """`Leaky` has its slope as an argument. Write a layer that reads it from a policy of your own, with the default
-    0.1, and hand in one for which a policy says 0.25.
+    """The slope of `Leaky` is an argument. Write a layer that reads it from your own policy instead, with the default 0.1,
+    and hand in a layer with the policy 0.25.
     """
 
     number = "04.3"
@@ -129,9 +129,9 @@ class SlopeByPolicy(Exercise):
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "A class of choices is a subclass of `layers.PolicyClass`, a choice in it `layers.Minor(0.1)`.",
-        "`self.select(SlopePolicy).slope` reads it in `forward`.",
-        "`SlopePolicy.slope(0.25)` is a policy: it goes to `policies=[…]`.",
+        "Write a subclass of `layers.PolicyClass`; `layers.Minor(0.1)` in it is a setting with the default 0.1.",
+        "In `forward`, read it with `self.select(SlopePolicy).slope`.",
+        "`SlopePolicy.slope(0.25)` is a policy: pass it in `policies=[…]`.",
     )
     source = """
 import explorer as ex
@@ -159,30 +159,30 @@ answer = Leaky("leaky", policies=[SlopePolicy.slope(0.25)])
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Evaluate the layer, and ask it who gave the policy."""
+        """Check values, and where the layer's policy comes from."""
         numbers = np.array([-2.0, 0.5, 4.0])
-        yield agree("Of −2, 0.5 and 4 the layer makes −0.5, 0.5 and 4", evaluate(answer(numbers)), [-0.5, 0.5, 4.0])
+        yield agree("For −2, 0.5 and 4 the layer returns −0.5, 0.5 and 4", evaluate(answer(numbers)), [-0.5, 0.5, 4.0])
         plain = type(answer)("plain")
-        yield agree("Without a policy, with 0.1: −0.2, 0.5 and 4", evaluate(plain(numbers)), [-0.2, 0.5, 4.0])
+        yield agree("Without a policy, with the slope 0.1, it returns −0.2, 0.5 and 4", evaluate(plain(numbers)), [-0.2, 0.5, 4.0])
         lines = [line.strip() for line in str(answer.describe()).splitlines() if "= 0.25" in line]
         by_policy = [line for line in lines if "given by" in line]
-        yield Finding(bool(by_policy), "; ".join(by_policy) or "`describe()` names no policy with 0.25 that was given.")
+        yield Finding(bool(by_policy), "; ".join(by_policy) or "`describe()` lists no given policy with the value 0.25.")
 
 
 class OpenPort(Exercise):
-    """These clauses are refused: `Sublayer("a", layers.Add)`, `Sublayer("b", layers.Tanh)`, `InConnect("input", "a",
-    "left")`, `InternalConnect("a", "output", "b", "input")`, `OutConnect("b", "output", "output")`. Add one, so that
-    the layer computes tanh(2 · input), and hand in the topology.
+    """These clauses raise an error: `Sublayer("a", layers.Add)`, `Sublayer("b", layers.Tanh)`, `InConnect("input", "a",
+    "left")`, `InternalConnect("a", "output", "b", "input")`, `OutConnect("b", "output", "output")`. Add one clause
+    so that the layer computes tanh(2 · input), and hand in the topology.
     """
 
     number = "04.4"
-    title = "A refusal that goes away"
+    title = "A missing clause"
     level = 1
     answer = "the topology"
     accepts = (Topology,)
     hints = (
-        "The error names the port that nothing is connected to, and the clause that would connect it.",
-        "One port of the whole may lead to several ports of its parts.",
+        "The error names the unconnected port, and a clause that connects it.",
+        "One port of the composite may be connected to several ports of its parts.",
     )
     source = """
 from explorer import layers
@@ -203,20 +203,20 @@ answer = Topology(
     )
 
     def findings(self, answer: Topology) -> Iterator[Finding]:
-        """Make a layer of the topology, and evaluate it."""
-        whole = type("Whole", (Composite,), {"topology": answer, "__doc__": "A topology that was handed in."})("whole")
+        """Build a layer with the topology, and check its ports and values."""
+        whole = type("Whole", (Composite,), {"topology": answer, "__doc__": "Layer with the topology of an answer."})("whole")
         yield Finding(
             [*whole.inputs] == ["input"],
             f"Ports: {', '.join(whole.inputs)} → {', '.join(whole.outputs)}; order: {' → '.join(whole.wiring.order)}.",
         )
         if [*whole.inputs] == ["input"]:
             numbers = np.array([-1.0, 0.0, 0.25])
-            yield agree("Of −1, 0 and 0.25, tanh(2 · input)", evaluate(whole(numbers)), np.tanh(2 * numbers))
+            yield agree("tanh(2 · input) for −1, 0 and 0.25", evaluate(whole(numbers)), np.tanh(2 * numbers))
 
 
 class ChosenActivation(Exercise):
-    """Make a `layers.SingleLayerPerceptron("perceptron", 4, 3, …)` that ends in `layers.Sigmoid` and adds no bias, by
-    policies alone. Which kernels does the plan make of it? Hand in the layer.
+    """Make a `layers.SingleLayerPerceptron("perceptron", 4, 3, …)` that ends in `layers.Sigmoid` and adds no bias. Use
+    only policies. Which kernels does its plan have?
     """
 
     number = "04.5"
@@ -225,7 +225,7 @@ class ChosenActivation(Exercise):
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "`layers.PerceptronPolicy` has two choices: `activation` and `bias_involved`.",
+        "`layers.PerceptronPolicy` has two settings: `activation` and `bias_involved`.",
         "`policies=[layers.PerceptronPolicy.activation(layers.Sigmoid), layers.PerceptronPolicy.bias_involved(False)]`",
     )
     source = """
@@ -238,10 +238,10 @@ answer = layers.SingleLayerPerceptron("perceptron", 4, 3, policies=chosen)
     mistakes = (("bias_involved(False)", "bias_involved(True)"), ("layers.Sigmoid", "layers.Tanh"))
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Look at the kernels and at the policies that were given."""
+        """Check the kernels and the given policies."""
         recording = answer.explore({"input": ROWS}).recording
         names = kernel_names(recording)
-        yield Finding("sigmoid" in names and "add" not in names, f"The plan makes of it: {names}.")
+        yield Finding("sigmoid" in names and "add" not in names, f"The kernels are {names}.")
         lines = [line.strip() for line in str(answer.describe()).splitlines() if "PerceptronPolicy" in line]
         by_policy = list(dict.fromkeys(line for line in lines if "given by" in line))
         yield Finding(len(by_policy) == 2, "; ".join(by_policy) or "No PerceptronPolicy was given.")

@@ -19,9 +19,9 @@ ROWS = TensorType((16, 4), np.dtype(np.float32))
 
 
 class OneProduct(Exercise):
-    """The gradients of a linear layer for training take two matrix products: one for the weight, one for the input.
-    Make a layer `layers.Linear("linear", 4, 3, …)` with policies for which exactly one is recorded: the weight is
-    trained, the bias is not, and nothing asks for the gradient of the input.
+    """The gradients of a linear layer need two matrix products: one for the weight and one for the input. Make a layer
+    `layers.Linear("linear", 4, 3, …)` for training with policies that record exactly one product: the weight is
+    trained, the bias is not, and the gradient of the input is not needed.
     """
 
     number = "06.1"
@@ -30,8 +30,8 @@ class OneProduct(Exercise):
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "`PUpdate` for the whole layer asks for the gradients of both parameters.",
-        'One part has another policy: `Sub("bias", PNoUpdate)`. `PFeedbackOutput` is left out.',
+        "`PUpdate` for the whole layer selects the gradients of both parameters.",
+        'Give the bias another policy: `Sub("bias", PNoUpdate)`. Leave `PFeedbackOutput` out.',
     )
     source = """
 import explorer as ex
@@ -47,19 +47,19 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("bias", PNoUpdate)
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """List the operations that the recorded gradients are made of."""
+        """Check the operations of the recorded gradients."""
         written = backward_operations(answer.explore({"input": ROWS}).recording)
         yield Finding(
             written.count("matmul") == 1 and "sum" not in written,
-            f"The gradients are made of: {', '.join(written) or 'nothing'}. A product with the upstream gradient is"
-            " that of the weight or that of the input; the sum is that of the bias.",
+            f"Operations of the gradients: {', '.join(written) or 'none'}. Each matrix product computes the gradient of"
+            " the weight or of the input; the sum computes the gradient of the bias.",
         )
 
 
 class FirstFrozen(Exercise):
-    """In a network of three linear layers `first`, `second` and `third`, 4 features each, only `second` is trained.
-    Which of the three send a gradient to their inputs? Write the composite and its policies, hand it in, and compare
-    with your guess.
+    """A network has three linear layers `first`, `second` and `third` with 4 features each, of which only `second` is
+    trained. Which of the three send a gradient to their inputs? Guess first. Then write the composite with its policies
+    and hand in a layer of it.
     """
 
     number = "06.2"
@@ -68,9 +68,9 @@ class FirstFrozen(Exercise):
     answer = "the layer"
     accepts = (Layer,)
     hints = (
-        "A gradient must come from the loss to `second`, through everything behind it, and need not go further.",
-        'A policy for one part: `policies=[Sub("second", PUpdate)]`; the default of the others is not to be trained.',
-        "The topology has three `Sublayer`, two `InternalConnect`, one `InConnect` and one `OutConnect`.",
+        "The gradient of the loss must reach `second` through all layers after it, and need not go further.",
+        'Set the policy of one part with `policies=[Sub("second", PUpdate)]`; by default the others are not trained.',
+        "The topology needs three `Sublayer`, two `InternalConnect`, one `InConnect` and one `OutConnect`.",
     )
     source = """
 import explorer as ex
@@ -104,7 +104,7 @@ answer = Three("three", policies=[Sub("second", PUpdate)], train=True)
     )
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Read the decisions of the whole about its parts."""
+        """Check the composite's decisions about its parts."""
         recording = answer.explore({"input": ROWS}).recording
         parts = recording.layers[0].feedback
         reasons = "; ".join(decision.text for decision in parts)
@@ -113,14 +113,14 @@ answer = Three("three", policies=[Sub("second", PUpdate)], train=True)
         products = backward_operations(recording).count("matmul")
         yield Finding(
             products == 2,
-            f"Products for gradients: {products}. Two are needed, through `third` and for the weight of `second`;"
-            " training all parts takes five.",
+            f"Matrix products for gradients: {products}. Two are needed, one through `third` and one for the weight of"
+            " `second`; training all parts needs five.",
         )
 
 
 class OwnLoss(Exercise):
-    """Write a layer for a squared error: `inputs = ("guess", "truth")`, and the result is the mean of the squared
-    differences. Hand in the class: its gradients are compared with those of the formula 2 (guess − truth) / n.
+    """Write a layer class for a squared error: it has `inputs = ("guess", "truth")` and returns the mean of the squared
+    differences. Its gradient is compared with the formula 2 (guess − truth) / n.
     """
 
     number = "06.3"
@@ -129,8 +129,8 @@ class OwnLoss(Exercise):
     answer = "the class"
     accepts = (type,)
     hints = (
-        "`forward(self, guess, truth)` returns one expression; there is no gradient to write.",
-        "`ex.square(guess - truth).mean()`",
+        "`forward(self, guess, truth)` returns one expression; you need not write a gradient.",
+        "Return `ex.square(guess - truth).mean()`.",
     )
     source = """
 import explorer as ex
@@ -151,33 +151,33 @@ answer = SquaredError
     mistakes = ((".mean()", ".sum()"), ("ex.square(guess - truth)", "ex.absolute(guess - truth)"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Feed a layer of the class forward and backward."""
+        """Feed a layer of the class forward and backward, and check both results."""
         if not issubclass(answer, Layer):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `layers.Layer`.")
             return
         layer = answer("error", policies=[PFeedbackOutput], train=True)
         guess, truth = np.array([[1.0, 2.0], [-1.0, 0.5]]), np.array([[0.0, 2.0], [1.0, 1.0]])
         loss = layer(guess=tensor(guess, name="guess"), truth=tensor(truth, name="truth"))
-        yield agree("The loss of (1, 2, −1, 0.5) against (0, 2, 1, 1)", evaluate(loss), 1.3125)
+        yield agree("The loss of (1, 2, −1, 0.5) compared with (0, 2, 1, 1)", evaluate(loss), 1.3125)
         slope = layer.feed_backward(1.0)["guess"]
         yield agree("The gradient of the guess, 2 (guess − truth) / n", evaluate(slope), 2 * (guess - truth) / 4)
         layer.neutral_invariant()
 
 
 class NotStable(Exercise):
-    """The plan joins `softmax` and its negative log likelihood to one stable operation. Ask for the probabilities, too:
-    plan `ex.nll_loss(truth, ex.softmax(scores))` and the softmax itself, of scores 8 × 5, in one plan. Is the loss
-    still stable, and what is computed twice? Hand in the plan.
+    """The plan combines `softmax` and its negative log likelihood into one stable operation. What happens if you also
+    need the probabilities? Register `ex.nll_loss(truth, ex.softmax(scores))` and the softmax itself, with scores of
+    shape 8 × 5, in one plan. Is the loss still stable, and what is computed twice?
     """
 
     number = "06.4"
-    title = "The probabilities are asked for, too"
+    title = "A loss and its probabilities"
     level = 2
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Keep `probabilities = ex.softmax(scores)` in a name of its own, and register both.",
-        "The decision is at the stage simplify; after it the loss does not read `softmax` any more.",
+        "Assign `probabilities = ex.softmax(scores)` first, and register both values.",
+        "The decision is in the stage simplify; after it, the loss no longer reads `softmax`.",
     )
     source = """
 import numpy as np
@@ -198,26 +198,26 @@ answer = plan
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look for the rule's decision and for the softmax that is left."""
+        """Check for the rule's decision and for the remaining softmax."""
         recording = recording_of(answer)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
-        yield Finding(len(asked) == 2, f"The plan is asked for {len(asked)} of its values: {', '.join(asked)}.")
+        yield Finding(len(asked) == 2, f"The plan has {len(asked)} results: {', '.join(asked)}.")
         shapes = [recording.type_text(root) for root in recording.roots]
         yield Finding(
-            "8×5 float64" in shapes, f"They are of the types {', '.join(shapes)}; scores of 8 × 5 are asked for."
+            "8×5 float64" in shapes, f"Their types are {', '.join(shapes)}; the scores must have the shape 8 × 5."
         )
         joined = [d for d in recording.decisions if d.rule == "NllOfSoftmax" and d.verdict == "applied"]
-        yield Finding(bool(joined), sentences(recording, joined) or "The loss takes the logarithm of a probability.")
+        yield Finding(bool(joined), sentences(recording, joined) or "The loss still takes the logarithm of a probability.")
         if joined:
             computed = operations(recording)
             yield Finding(
                 "softmax" in computed,
-                f"The probabilities are computed beside it, since you asked for them: the kernels compute"
+                f"The probabilities are computed, too, because you asked for them: the kernels compute"
                 f" {', '.join(computed)}. Both need the largest score and the sum of the exponentials.",
             )
 
 
 def backward_operations(recording: Recording) -> list[str]:
-    """Return the names of the operations that recorded gradients are made of."""
+    """Return the sorted names of the operations that compute the recorded gradients."""
     written = {node for row in recording.gradients for node in row.backward}
     return sorted(recording.label(node) for node in written)

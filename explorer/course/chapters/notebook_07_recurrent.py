@@ -17,8 +17,8 @@ from explorer.run import evaluate
 
 
 class LayerWithBiases(Exercise):
-    """With `layers.GRUPolicy.bias_involved(True)` a GRU's step has biases, too. Make the recurrent layer of this
-    notebook, four features of one, with them: how many parameters has it then? Hand in the layer.
+    """With `layers.GRUPolicy.bias_involved(True)`, a GRU step has biases, too. Make the recurrent layer of this notebook,
+    with one input feature and four output features, with biases. How many parameters does it have?
     """
 
     number = "07.1"
@@ -27,8 +27,8 @@ class LayerWithBiases(Exercise):
     answer = "the layer"
     accepts = (Recurrent,)
     hints = (
-        "The policy stands among the others: `policies=[…, layers.GRUPolicy.bias_involved(True)]`.",
-        "`layer.paths()` names the parameters; each path that ends in `parameter` is one.",
+        "Add the policy to the others: `policies=[…, layers.GRUPolicy.bias_involved(True)]`.",
+        "`layer.paths()` lists all parts; each path that ends in `parameter` is a parameter.",
     )
     source = """
 import explorer as ex
@@ -40,32 +40,32 @@ answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies
     mistakes = (("bias_involved(True)", "bias_involved(False)"), ('"out_features": 4', '"out_features": 1'))
 
     def findings(self, answer: Recurrent) -> Iterator[Finding]:
-        """Count the parameters of the layer, and those of one without biases."""
+        """Compare the number of parameters with a layer without biases."""
         chosen: list[Policy | Sub] = [RecurrentPolicy.step(Gated), PUpdate]
         plain = Recurrent("gru", {"in_features": 1, "out_features": 4}, policies=chosen, train=True)
         before, after = (len(_parameters(layer)) for layer in (plain, answer))
         yield Finding(
             after == 2 * before,
-            f"Parameters: {after}. Without biases there are {before}: two for each of the two gates and the candidate;"
-            " each has a bias.",
+            f"Parameters: {after}. Without biases there are {before}: two weights each for the two gates and the"
+            " candidate. Each weight adds a bias.",
         )
         features = vars(answer)["step"].get("out_features")
-        yield Finding(features == 4, f"Features of the result: {features}.")
+        yield Finding(features == 4, f"Output features: {features}.")
 
 
 class StepOfYourOwn(Exercise):
-    """Write a step for `layers.Recurrent`: a layer with `inputs = ("input", "previous")` whose new state is
-    tanh(input + previous / 2). Gradients come back through time by themselves.
+    """Write a step for `layers.Recurrent`: a layer class with `inputs = ("input", "previous")` whose new state is
+    tanh(input + previous / 2). Gradients flow back through time automatically.
     """
 
     number = "07.2"
-    title = "A recurrent step of your own"
+    title = "Your own recurrent step"
     level = 3
     answer = "the class"
     accepts = (type,)
     hints = (
-        "A layer class needs `inputs` and `forward(self, input, previous)`, nothing else.",
-        "There is no gradient to write: `forward` is made of operations that have theirs.",
+        "The class needs only `inputs` and `forward(self, input, previous)`.",
+        "You need not write a gradient, because the operations in `forward` have gradients.",
     )
     source = """
 import explorer as ex
@@ -89,9 +89,9 @@ answer = Fading
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Run the step along a sequence, forward and backward."""
+        """Run the step along a sequence forward and backward, and check both."""
         if not issubclass(answer, Layer):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `layers.Layer`.")
             return
         policies: list[Policy | Sub] = [RecurrentPolicy.step(answer), PFeedbackOutput]
         layer = Recurrent("steps", {}, policies=policies, train=True)
@@ -106,15 +106,15 @@ answer = Fading
         reaches = bool(np.all(first != 0))
         yield Finding(
             reaches,
-            "The gradient of the last state reaches the first input: through time."
+            "The gradient of the last state reaches the first input through time."
             if reaches
-            else "The gradient of the last state does not reach the first input: the step does not read `previous`.",
+            else "The gradient of the last state does not reach the first input, because the step does not read `previous`.",
         )
 
 
 class CutOff(Exercise):
-    """Make the recurrent layer of this notebook, four features of one, so that its parameters are trained and no
-    gradient goes from one step to the step before. Hand in the layer.
+    """Make the recurrent layer of this notebook, with one input feature and four output features, so that its parameters
+    are trained and no gradient flows from a step to the previous one.
     """
 
     number = "07.3"
@@ -123,8 +123,8 @@ class CutOff(Exercise):
     answer = "the layer"
     accepts = (Recurrent,)
     hints = (
-        "Two policies decide: `PUpdate`, and one that ends in `Bptt`, which stands for backpropagation through time.",
-        "`layers.PDisableBptt`",
+        "You need two policies: `PUpdate`, and one that ends in `Bptt`, which means backpropagation through time.",
+        "The second policy is `layers.PDisableBptt`.",
     )
     source = """
 from explorer import layers
@@ -135,19 +135,19 @@ answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies
     mistakes = (("PDisableBptt", "PEnableBptt"), ("layers.PUpdate, ", ""))
 
     def findings(self, answer: Recurrent) -> Iterator[Finding]:
-        """Record three steps, and count what is written for gradients."""
+        """Record three steps, and check the decision and the operations for gradients."""
         short = np.dtype(np.float32)
         types = {"input": TensorType((3, 1, 1), short), "previous": TensorType((1, 4), short)}
         recording = answer.explore(types).recording
         (step,) = recording.layers[0].feedback
         yield Finding(not step.built, f"{step.text}.")
         written = {node for row in recording.gradients for node in row.backward}
-        yield Finding(bool(written), f"The gradients of the parameters take {len(written)} operations in three steps.")
+        yield Finding(bool(written), f"The gradients of the parameters need {len(written)} operations in three steps.")
 
 
 class LastingGradient(Exercise):
-    """Through tanh(input + previous / 2) a gradient is halved at each step, and after thirty nothing is left of it.
-    Write a step with the same two ports that reads both, and through which it neither vanishes nor explodes.
+    """The step tanh(input + previous / 2) at least halves a gradient, so after thirty steps nothing is left of it. Write a
+    step that reads the same two ports, and through which a gradient neither vanishes nor explodes.
     """
 
     number = "07.4"
@@ -156,8 +156,8 @@ class LastingGradient(Exercise):
     answer = "the class"
     accepts = (type,)
     hints = (
-        "At each step the gradient of the state is multiplied by ∂state / ∂previous: that must be about 1.",
-        "Add to the state what the input says, and leave what stood there: `previous + …`.",
+        "Each step multiplies the gradient of the state by ∂state / ∂previous, which must be about 1.",
+        "Keep the previous state and add a function of the input to it: `previous + …`.",
     )
     source = """
 import explorer as ex
@@ -182,9 +182,9 @@ answer = Adding
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Feed thirty steps forward, and the last state backward."""
+        """Feed thirty steps forward and backward, and check the gradients of the first and last input."""
         if not issubclass(answer, Layer):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `layers.Layer`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `layers.Layer`.")
             return
         layer = Recurrent("steps", {}, policies=[RecurrentPolicy.step(answer), PFeedbackOutput], train=True)
         numbers = np.full((30, 2), 0.2)
@@ -193,9 +193,9 @@ answer = Adding
         seed[-1] = 1
         slopes = np.abs(evaluate(layer.feed_backward(seed)["input"])).max(axis=1)
         first, last = float(slopes[0]), float(slopes[-1])
-        yield Finding(last > 0, f"The gradient of the last state for the last input is {last:.3g}.")
+        yield Finding(last > 0, f"The gradient of the last state with respect to the last input is {last:.3g}.")
         yield Finding(
-            0.1 < first < 10, f"For the first of thirty inputs it is {first:.3g}: 0.1 to 10 would have lasted."
+            0.1 < first < 10, f"With respect to the first of thirty inputs it is {first:.3g}; it must be between 0.1 and 10."
         )
 
 

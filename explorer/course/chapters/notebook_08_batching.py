@@ -42,19 +42,19 @@ def scores(sample):
 
 
 class FromHowManyOn(Exercise):
-    """Two calls of `product` are never stacked, whatever their size. With matrices of 10 × 10 (float32): plan as few
-    calls as possible so that stacking pays. Hand in the plan; its decision has both prices.
+    """Two calls of `product` are never stacked, whatever the size of the matrices. Find the smallest number of calls with
+    10 × 10 matrices (float32) for which stacking pays, and hand in a plan of these calls. Its decision states both times.
     """
 
     number = "08.1"
-    title = "From how many calls on?"
+    title = "When does stacking pay?"
     level = 2
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Write the cell with `few` as a function of the number of calls, and look at its `Batch` decision's `verdict`.",
-        "It is between 10 and 20. With 30 × 30 it does not pay at all: copying grows with the elements, starting a"
-        " kernel costs the same.",
+        "Turn the cell with `few` into a function of the number of calls, and look at the `verdict` of its `Batch` decision.",
+        "The number is between 10 and 20. With 30 × 30 matrices stacking never pays, because copying takes longer for"
+        " more elements, and starting a kernel does not.",
     )
     source = """
 import numpy as np
@@ -88,24 +88,24 @@ answer = planned(calls)
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look at the decision about the calls, and at the one about one call fewer."""
+        """Check the decision about the calls, and the decision about one call fewer."""
         recording = recording_of(answer)
         calls = len(recording.roots)
         batches = [d for d in recording.decisions if d.rule == "Batch"]
         sizes = {recording.type_text(root) for root in recording.roots}
-        yield Finding(sizes == {"10×10 float32"}, f"{calls} values of {', '.join(sorted(sizes))} are asked for.")
+        yield Finding(sizes == {"10×10 float32"}, f"The plan has {calls} results of type {', '.join(sorted(sizes))}.")
         applied = [d for d in batches if d.verdict == "applied"]
-        yield Finding(bool(applied), sentences(recording, batches) or "Nothing was, or could have been, stacked.")
+        yield Finding(bool(applied), sentences(recording, batches) or "The plan has no decision about stacking.")
         if calls > 2:
             fewer, decision = _stacked(calls - 1)
             yield Finding(
-                decision.verdict == "declined", f"{calls - 1} calls, {decision.verdict}: {fewer.reason(decision)}"
+                decision.verdict == "declined", f"With {calls - 1} calls stacking is {decision.verdict}: {fewer.reason(decision)}"
             )
 
 
 class WithoutBatching(Exercise):
-    """Plan a hundred calls of `scores` `without=["batch"]`. How many kernels are there, and how many with it? Hand in
-    the plan; time `eval()` of both, if you like.
+    """Plan a hundred calls of `scores` with `without=["batch"]`. How many kernels are there, and how many with batching?
+    You can also measure `eval()` of both plans.
     """
 
     number = "08.2"
@@ -113,7 +113,7 @@ class WithoutBatching(Exercise):
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
-    hints = ('`ex.EvalPlan(without=["batch"])`', "`len(plan.recording.schedule.kernels)` is the number of kernels.")
+    hints = ('Use `ex.EvalPlan(without=["batch"])`.', "`len(plan.recording.schedule.kernels)` is the number of kernels.")
     source = (
         SCORES
         + """
@@ -127,18 +127,18 @@ answer = plan
     mistakes = (('without=["batch"]', ""), ("samples[:100]", "samples[:1]"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare the kernels with those of the same plan with all passes."""
+        """Compare the number of kernels with the same plan with all passes."""
         recording = recording_of(answer)
         other = replanned(answer)
         mine, batched = len(kernels(recording)), len(kernels(other))
-        yield Finding(len(recording.roots) >= 100, f"{len(recording.roots)} values are asked for.")
+        yield Finding(len(recording.roots) >= 100, f"The plan has {len(recording.roots)} results.")
         applied = [d for d in other.decisions if d.rule == "Batch" and d.verdict == "applied"]
         yield Finding(mine > batched, f"{mine} kernels here, {batched} with all passes. {sentences(other, applied)}")
 
 
 class SameStructure(Exercise):
-    """Evaluate the sum of `ex.cos` of a tensor, then record and evaluate the same structure with other numbers, in a
-    second plan, so that the plan of the first one is used again. Hand in the second plan.
+    """Evaluate the sum of `ex.cos` of a tensor. Then record the same structure with other numbers and evaluate it in a
+    second plan, so that the first plan is reused. Hand in the second plan.
     """
 
     number = "08.3"
@@ -147,8 +147,8 @@ class SameStructure(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Planning reads shapes and dtypes, no numbers in tensors. A Python number such as the 2 in `2 * x` is read.",
-        "`plan.reused` says whether it happened; it is known after `eval()`.",
+        "Planning reads shapes, dtypes and Python numbers, such as the 2 in `2 * x`, but not the numbers in tensors.",
+        "After `eval()`, `plan.reused` reports whether this happened.",
     )
     source = """
 import numpy as np
@@ -169,26 +169,25 @@ answer = plan
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Ask the plan what it computes, and whether it was reused."""
+        """Check what the plan computes, and whether it reused the first one."""
         computed = operations(recording_of(answer))
         yield Finding("cos" in computed, f"The plan computes {', '.join(computed)}.")
         if answer.reused:
             yield Finding(
-                True, f"No planning was needed; the kernels are those of before: {kernel_names(answer.recording)}."
+                True, f"No planning was needed; the kernels are the same as before: {kernel_names(answer.recording)}."
             )
             return
         has_run = recording_of(answer).run is not None
         text = (
-            "a new plan was built: no graph of this structure, these shapes and these numbers in the text had run "
-            "before"
+            "a new plan was built, because no graph with this structure, these shapes and these Python numbers had "
+            "run before"
         )
         yield Finding(False, f"The plan {f'has run, and {text}' if has_run else 'has not run'}.")
 
 
 class OneNode(Exercise):
-    """Write a function that divides a sample by its length, the root of the sum of its squares. Record its calls on
-    1000 samples of 64 numbers as one node of the graph, and let the plan compute them at once: hand in the expression
-    of all results.
+    """Write a function that divides a sample by its norm, the square root of the sum of its squares. Record its calls on
+    1000 samples of 64 numbers as one node, which the plan computes at once. Hand in the expression with all results.
     """
 
     number = "08.4"
@@ -196,7 +195,7 @@ class OneNode(Exercise):
     level = 1
     answer = "the expression"
     accepts = (Expr,)
-    hints = ("A loop of calls records a thousand nodes.", "`ex.map(f, samples)` records one.")
+    hints = ("A loop records a thousand nodes.", "`ex.map(f, samples)` records one node.")
     source = """
 import numpy as np
 import explorer as ex
@@ -217,20 +216,20 @@ answer = ex.map(unit, samples)
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Count recorded nodes, and ask for the decision that computes the calls at once."""
+        """Check the values, the number of recorded nodes, and the decision to compute the calls at once."""
         shape = answer.shape
-        yield Finding(shape == (1000, 64), f"The results have the shape {shape}.")
+        yield Finding(shape == (1000, 64), f"The shape of the results is {shape}.")
         if shape == (1000, 64):
-            yield agree("The lengths of the results", np.linalg.norm(evaluate(answer), axis=1), np.ones(1000), 1e-4)
+            yield agree("The norms of the results", np.linalg.norm(evaluate(answer), axis=1), np.ones(1000), 1e-4)
         recording = planned(answer)
         computed = [n for n in recording.visible(0) if recording.nodes.kind[n] in ("operation", "call")]
-        yield Finding(len(computed) == 1, f"{len(computed)} operations and calls were recorded.")
+        yield Finding(len(computed) == 1, f"Recorded operations and calls: {len(computed)}.")
         at_once = decisions(recording, "batched", "applied")
-        yield Finding(bool(at_once), sentences(recording, at_once) or "No decision computes mapped calls at once.")
+        yield Finding(bool(at_once), sentences(recording, at_once) or "The plan has no decision to compute mapped calls at once.")
 
 
 def _stacked(calls: int) -> tuple[Recording, Decision]:
-    """Plan calls of a small product, and return the decision about stacking them."""
+    """Plan a number of calls of a small product, and return the recording and the decision about stacking."""
 
     @function
     def product(a: Expr, b: Expr) -> Expr:

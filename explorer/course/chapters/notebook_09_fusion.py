@@ -30,18 +30,18 @@ from explorer.run.evalplan import EvalPlan
 
 
 class MiddleOfAChain(Exercise):
-    """Fuse a chain whose middle is also asked for: register `x + 1` and `(x + 1) * 2` in one plan. What is declined,
+    """Register `x + 1` and `(x + 1) * 2` in one plan, so that the middle of the chain is also a result. What is declined,
     and what does it cost?
     """
 
     number = "09.1"
-    title = "A chain whose middle is asked for"
+    title = "A result in the middle of a chain"
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Two calls of `plan.register`, then `plan.prepare()`.",
-        "`print(plan.explain())` ends with the price of each declined decision.",
+        "Call `plan.register` twice, then `plan.prepare()`.",
+        "`print(plan.explain())` ends with the cost of each declined decision.",
     )
     source = """
 import numpy as np
@@ -58,24 +58,24 @@ answer = plan
     mistakes = (("plan.register(x + 1)\n", ""), ("plan.register((x + 1) * 2)\n", ""))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Ask for the decision about the value in the middle, and for its price."""
+        """Check the decision about the value in the middle, and report its cost."""
         recording = recording_of(answer)
         declined = decisions(recording, "asked_for", "declined")
         if not declined:
-            yield Finding(False, f"Nothing is declined because it was asked for: {kernel_names(recording)}.")
+            yield Finding(False, f"No fusion is declined because of a result in the middle; the kernels are {kernel_names(recording)}.")
             return
         cost = sum(decision.facts.get("estimated_cost_us", 0.0) for decision in declined)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
-        yield Finding(asked == ["add", "multiply"], f"The plan is asked for {', '.join(asked)}.")
+        yield Finding(asked == ["add", "multiply"], f"The results of the plan are {', '.join(asked)}.")
         yield Finding("add" in labels(recording, declined), sentences(recording, declined))
         yield Finding(
-            len(kernels(recording)) > 1, f"The kernels: {kernel_names(recording)}. Price: {micros_text(cost)}."
+            len(kernels(recording)) > 1, f"The kernels are {kernel_names(recording)}. Declining costs {micros_text(cost)}."
         )
 
 
 class Movements(Exercise):
-    """Is `(x @ W).T` a loop over arrays? Plan one expression in which a matrix product is followed by at least three
-    operations, and of which nothing but the product is written to memory, since all three are views of it.
+    """Does `(x @ W).T` need a loop over arrays? Plan an expression with a matrix product and at least three operations
+    after it that are views of the product, so that only the product is written to memory.
     """
 
     number = "09.2"
@@ -84,9 +84,9 @@ class Movements(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "A view of a value is the same memory, read in another order: transposed, sliced, with an axis more.",
-        "In `plan.recording.schedule.kernels`, a kernel of which nothing is written has 0 bytes in"
-        " `plan.recording.nodes.bytes` of its last node.",
+        "A view reads the memory of a value in another order: transposed, sliced, or with a new axis.",
+        "If a kernel in `plan.recording.schedule.kernels` writes nothing, `plan.recording.nodes.bytes` of its last"
+        " node is 0.",
     )
     source = """
 import numpy as np
@@ -101,28 +101,28 @@ answer = plan
     mistakes = (("[:, 2:8]", ""), ("[:, 2:8]", "[:, 2:8] + 1"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look for what each kernel writes."""
+        """Check which kernels write their results to memory."""
         recording = recording_of(answer)
         sizes = [(recording.label(k.nodes[-1]), recording.nodes.bytes[k.nodes[-1]]) for k in kernels(recording)]
         written = [label for label, size in sizes if size]
         views = [label for label, size in sizes if not size]
-        yield Finding(written == ["matmul"], f"Written: {', '.join(written) or 'nothing'}.")
-        yield Finding(len(views) >= 3, f"Views, 0 bytes of their own: {', '.join(views) or 'none'}.")
+        yield Finding(written == ["matmul"], f"Written to memory: {', '.join(written) or 'nothing'}.")
+        yield Finding(len(views) >= 3, f"Views, which write 0 bytes: {', '.join(views) or 'none'}.")
 
 
 class EvenFunction(Exercise):
-    """Declare `is_even = True` on an operation of your own for which that is true, and take it of `-z`. The plan then
-    leaves the negation out. A wrong declaration would be believed: make sure that yours is right.
+    """Write an operation that is even and declare `is_even = True`. If it is applied to `-z`, the plan leaves the
+    negation out. A plan also relies on a wrong declaration, so make sure that yours is right.
     """
 
     number = "09.3"
-    title = "A property that is declared"
+    title = "A declared property"
     level = 2
     answer = "the class"
     accepts = (type,)
     hints = (
         "A function is even if f(−x) = f(x) for every x: x², cos x, e^(−x²).",
-        "It needs `kernel`, `gradient`, `examples` and a docstring, as `Unit` has, and `is_even = True`.",
+        "Like `Unit`, it needs `kernel`, `gradient`, `examples` and a docstring; add `is_even = True`.",
     )
     source = """
 import numpy as np
@@ -147,22 +147,22 @@ answer = Bell
     mistakes = (("    is_even = True\n", ""), ("np.exp(-x * x, out=out)", "np.exp(-x, out=out)"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Look for the negation, and hold the declaration against the values."""
+        """Check that the negation is left out, and compare the declaration with values."""
         if not issubclass(answer, Elementwise):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Elementwise`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Elementwise`.")
             return
         z = tensor(np.array([-3.0, -0.5, 0.25, 2.0]), name="z")
         recording = planned(answer()(-z))
         left_out = "negative" not in operations(recording)
         reason = sentences(recording, [d for d in recording.decisions if d.rule == "EvenOfNegative"])
-        yield Finding(left_out, reason or f"The negation is computed: {kernel_names(recording)}.")
+        yield Finding(left_out, reason or f"The negation is computed: the kernels are {kernel_names(recording)}.")
         yield from laws_of(answer)
-        yield agree("f(−z) beside f(z)", evaluate(answer()(-z), without=["simplify"]), evaluate(answer()(z)))
+        yield agree("f(−z), compared with f(z)", evaluate(answer()(-z), without=["simplify"]), evaluate(answer()(z)))
 
 
 class OneMinusSigmoid(Exercise):
-    """Write a rule for 1 − σ(x): it is σ(−x), which keeps its digits where σ(x) rounds to 1. The rule takes part in
-    every plan from its cell on; `.remove()` takes it out again.
+    """Write a rule that replaces 1 − σ(x) with σ(−x), which keeps its digits when σ(x) rounds to 1. Once its cell has
+    run, every plan uses the rule; `.remove()` removes it.
     """
 
     number = "09.4"
@@ -171,11 +171,11 @@ class OneMinusSigmoid(Exercise):
     answer = "the rule's class"
     accepts = (type,)
     hints = (
-        '`roots = (ex.operation("subtract"),)` asks the rule at each subtraction; `graph.operands(node)` has both'
-        " sides.",
-        'A constant 1 has the operation `full`: `left.operation.name == "full"`, and its number is'
+        'With `roots = (ex.operation("subtract"),)` the rule is tried at each subtraction; `graph.operands(node)` returns'
+        " both sides.",
+        'The operation of a constant is `full`: test `left.operation.name == "full"`, and read the number from'
         ' `left.operation.attributes["value"]`.',
-        "Return None for another structure, else `ex.Applied(ex.sigmoid(-x), reason, facts, code)`.",
+        "Return None if the pattern does not match, else `ex.Applied(ex.sigmoid(-x), reason, facts, code)`.",
     )
     source = """
 import numpy as np
@@ -208,31 +208,31 @@ answer = OneMinusSigmoid
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Plan the expression, look for the rule's decision, and compare values with and without it."""
+        """Check the rule's decision and values, and that similar expressions are left unchanged."""
         if not issubclass(answer, Rule):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Rule`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Rule`.")
             return
         numbers = np.array([-2.0, 0.5, 40.0])
         z = tensor(numbers, name="z")
         recording = planned(1 - record("sigmoid", z))
         applied = [d for d in recording.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
         yield Finding(
-            bool(applied), sentences(recording, applied) or f"The rule did nothing: {kernel_names(recording)}."
+            bool(applied), sentences(recording, applied) or f"The rule was not applied: the kernels are {kernel_names(recording)}."
         )
         if not applied:
             return
         value = np.asarray(evaluate(1 - record("sigmoid", z)))
         yield agree("Values", value, 1 / (1 + np.exp(numbers)))
-        yield Finding(0 < float(value[-1]) < 1e-16, f"At 40 the result is {value[-1]:.2g}; as written it is 0.")
+        yield Finding(0 < float(value[-1]) < 1e-16, f"At 40 the result is {value[-1]:.2g}; as written it would be 0.")
         sigmoid, tanh = record("sigmoid", z), record("tanh", z)
         for text, other in (("2 − σ(z)", 2 - sigmoid), ("σ(z) − 1", sigmoid - 1), ("1 − tanh(z)", 1 - tanh)):
             touched = any(d.rule == answer.__name__ and d.verdict == "applied" for d in planned(other).decisions)
-            yield Finding(not touched, f"{text} is {'changed, too' if touched else 'left alone'}.")
+            yield Finding(not touched, f"{text} is {'changed, too' if touched else 'left unchanged'}.")
 
 
 class Overflowing(Exercise):
-    """Write log(Σ exp(z)) for `z` = 1000, 999 and −1000 as a textbook has it, from `ex.log`, `ex.exp` and a sum. As
-    written it is infinite; which rule makes it 1000.31…? Hand in the expression.
+    """Write the textbook formula log(Σ exp(z)) for `z` = 1000, 999 and −1000 with `ex.log`, `ex.exp` and a sum. As
+    written it is infinite; which rule makes it 1000.31…?
     """
 
     number = "09.5"
@@ -242,7 +242,7 @@ class Overflowing(Exercise):
     accepts = (Expr,)
     hints = (
         'Evaluate it twice: `ex.evaluate(y)` and `ex.evaluate(y, without=["simplify"])`.',
-        "`ex.logsumexp` is that formula already, and nothing is left for a rule: write out what it does.",
+        "Do not use `ex.logsumexp`: it is already the stable formula, so no rule applies.",
     )
     source = """
 import numpy as np
@@ -258,13 +258,13 @@ answer = ex.log(ex.exp(z).sum())
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Evaluate as written and as planned, and ask for the rule."""
+        """Check the values as written and as planned, and the applied rule."""
         with np.errstate(all="ignore"):
             written = np.asarray(evaluate(answer, without=["simplify"]))
             value = np.asarray(evaluate(answer))
         yield Finding(bool(np.isinf(written).all()), f"As written it is {written}.")
         right = value.shape == () and bool(np.isclose(value, 1000 + np.log1p(np.exp(-1.0))))
-        yield Finding(right, f"Planned it is {value}; expected is 1000.3132616875182.")
+        yield Finding(right, f"Planned it is {value}; expected 1000.3132616875182.")
         recording = planned(answer)
         applied = [d for d in recording.decisions if d.rule == "LogSumExponentials" and d.verdict == "applied"]
         yield Finding(bool(applied), sentences(recording, applied) or "No rule recognises the formula.")

@@ -43,8 +43,8 @@ for _ in range(4):
 
 
 class WithoutFusion(Exercise):
-    """Plan the residual blocks `without=["fuse"]`. What becomes of the peak, and of the most that is live? Which of
-    the three parts of the peak has changed, and why?
+    """Plan the residual blocks with `without=["fuse"]`. How do the peak and the most live memory change? Which of the
+    three parts of the peak has changed, and why?
     """
 
     number = "10.1"
@@ -53,8 +53,8 @@ class WithoutFusion(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        'The options of a plan are given where it is made: `ex.EvalPlan(without=["fuse"])`.',
-        "The counts of the stage buffers have `peak_arena`, `peak_results` and `peak_working`.",
+        'Pass the option when you make the plan: `ex.EvalPlan(without=["fuse"])`.',
+        "The counts of the stage buffers contain `peak_arena`, `peak_results` and `peak_working`.",
     )
     source = (
         BLOCKS
@@ -68,7 +68,7 @@ answer = plan
     mistakes = (('without=["fuse"]', ""), ('["fuse"]', '["dedup"]'))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare the parts of the peak with those of the fused plan."""
+        """Compare the parts of the peak with the fused plan."""
         mine, fused = memory_counts(recording_of(answer)), memory_counts(replanned(answer))
         text = "; ".join(
             f"{name.removeprefix('peak_') or name} {bytes_text(fused[name])} → {bytes_text(mine[name])}"
@@ -79,20 +79,20 @@ answer = plan
             written = f"{bytes_text(fused['bytes'])} → {bytes_text(mine['bytes'])}"
             yield Finding(
                 mine["bytes"] > fused["bytes"],
-                f"Only a fused kernel needs working memory, the block between its operations. In exchange more is"
-                f" written: {written}.",
+                f"Only a fused kernel needs working memory, for the block between its operations. Without fusion, more"
+                f" bytes are written: {written}.",
             )
 
 
 class EveryResult(Exercise):
-    """Ask for every `h` of the loop, not only for the last one. Which results leave the arena?"""
+    """Register every `h` of the loop, not only the last one. Which results are now outside the arena?"""
 
     number = "10.2"
     title = "Results are yours"
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
-    hints = ("Collect each `h` in a list while the loop records it.", "Register all four in one plan.")
+    hints = ("In the loop, append each `h` to a list.", "Register all four in one plan.")
     source = (
         BLOCKS
         + """
@@ -109,22 +109,22 @@ answer = plan
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare results and arena."""
+        """Check the memory of the results, and report the arena."""
         recording = recording_of(answer)
         counts = memory_counts(recording)
         asked = len(set(recording.roots))
         yield Finding(
-            asked >= 4, f"{asked} values are asked for; they take {bytes_text(counts['peak_results'])} of their own."
+            asked >= 4, f"The plan has {asked} results; outside the arena they need {bytes_text(counts['peak_results'])}."
         )
         yield Finding(
             counts["peak_results"] >= asked * 2**17,
-            f"The arena holds what nobody asked for: {bytes_text(counts['peak_arena'])}.",
+            f"The arena contains only the other results: {bytes_text(counts['peak_arena'])}.",
         )
 
 
 class SharedPlace(Exercise):
-    """Write a program of matrix products alone, of which three intermediate results lie one after the other in one
-    buffer. Draw their live ranges on paper first: two of them may not be needed at the same time.
+    """Write a program that consists only of matrix products, so that three of its intermediate results use the same
+    buffer one after the other. Draw their live ranges on paper first: no two of them may overlap.
     """
 
     number = "10.3"
@@ -134,8 +134,8 @@ class SharedPlace(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "In a chain of matrix products each result is read only by the next one: a, b, a, b, a …",
-        "Every second result of such a chain can have the place of the first: six products have five intermediate"
-        " results, and three of them share a place.",
+        "Every second result of such a chain can use the same buffer: six products have five intermediate results, and"
+        " three of them share a buffer.",
     )
     source = """
 import numpy as np
@@ -152,7 +152,7 @@ answer = plan
     mistakes = (("range(6)", "range(3)"), ("h = h @ W\n", "h = ex.tanh(h)\n"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Count the results of each buffer."""
+        """Count the results that use each buffer."""
         recording = recording_of(answer)
         computed = set(operations(recording))
         yield Finding(computed == {"matmul"}, f"The plan computes {', '.join(sorted(computed)) or 'nothing'}.")
@@ -164,18 +164,18 @@ answer = plan
         most = max(shared.values(), default=0)
         yield Finding(
             most >= 3,
-            sentences(recording, reused) or f"No buffer is used twice: there are {len(kernels(recording))} kernels.",
+            sentences(recording, reused) or f"No buffer is used twice; there are {len(kernels(recording))} kernels.",
         )
         counts = memory_counts(recording)
         yield Finding(
             counts["peak"] < counts["peak_without_reuse"],
-            f"The peak is {bytes_text(counts['peak'])}; without reuse {bytes_text(counts['peak_without_reuse'])}.",
+            f"The peak is {bytes_text(counts['peak'])}; without reuse it would be {bytes_text(counts['peak_without_reuse'])}.",
         )
 
 
 class Overwritten(Exercise):
-    """Write a program of three matrix products or more, with `ex.tanh` on the way as a kernel of its own that writes
-    its result over its operand. Why must the operand have no other reader? Hand in the plan.
+    """Write a program of at least three matrix products, with `ex.tanh` between them in a separate kernel that overwrites
+    its operand. Why must the operand have no other reader?
     """
 
     number = "10.4"
@@ -184,8 +184,8 @@ class Overwritten(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Elementwise operations are fused with the product that they read. Otherwise they are kernels of their own.",
-        '`ex.EvalPlan(without=["fuse"])`, and `ex.tanh` between two products.',
+        "By default, an elementwise operation is fused with the product that it reads. Without fusion it has its own kernel.",
+        'Use `ex.EvalPlan(without=["fuse"])`, with `ex.tanh` between two products.',
     )
     source = """
 import numpy as np
@@ -203,11 +203,11 @@ answer = plan
     mistakes = (('without=["fuse"]', ""), ("h = h @ W\n", ""))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look for a kernel of one elementwise operation in place of its operand."""
+        """Check for a kernel that contains only tanh and overwrites its operand."""
         recording = recording_of(answer)
         rows = kernels(recording)
         products = sum(recording.nodes.label[node] == "matmul" for kernel in rows for node in kernel.nodes)
         yield Finding(products >= 3, f"The kernels are {kernel_names(recording)}.")
         placed = [recording.label(kernel.nodes[0]) for kernel in rows if kernel.in_place and len(kernel.nodes) == 1]
         reasons = sentences(recording, decisions(recording, "in_place", "applied"))
-        yield Finding("tanh" in placed, reasons or "No kernel of one operation writes its result over its operand.")
+        yield Finding("tanh" in placed, reasons or "No kernel with a single operation overwrites its operand.")

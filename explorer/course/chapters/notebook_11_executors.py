@@ -14,8 +14,8 @@ from explorer.view.model.stage_texts import memory_counts
 
 
 class PriceOfThreads(Exercise):
-    """Write a program whose plan for `executor="dag"` takes twice as much memory as that for `"simple"`, or more: two
-    values that are made at the same time cannot share a place.
+    """Write a program whose plan for `executor="dag"` needs at least twice as much memory as the plan for `"simple"`,
+    because values that are computed at the same time cannot share memory.
     """
 
     number = "11.1"
@@ -24,9 +24,9 @@ class PriceOfThreads(Exercise):
     answer = 'the plan for "dag"'
     accepts = (EvalPlan,)
     hints = (
-        "It needs branches that do not read each other, with intermediate results of their own.",
-        "One chain of kernels takes the same memory on any number of threads; branches that each end in one number need"
-        " little at the end, so that `simple` holds one of them at a time.",
+        "It needs branches that do not read each other, each with intermediate results.",
+        "One chain of kernels needs the same memory on any number of threads. If each branch ends in one number, `simple`"
+        " needs the memory of only one branch at a time.",
     )
     source = """
 import numpy as np
@@ -42,19 +42,19 @@ answer = plan
     mistakes = (('executor="dag"', ""), ("for n in range(3)]", "for n in range(1)]"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare the peaks of both plans, and the chains."""
+        """Compare the peaks of both plans."""
         yield Finding(answer.executor == "dag", f"The plan is for the executor `{answer.executor}`.")
         recording = recording_of(answer)
         mine, simple = memory_counts(recording)["peak"], memory_counts(replanned(answer))["peak"]
         chains = len({kernel.chain for kernel in kernels(recording)})
         yield Finding(
-            mine >= 2 * simple, f"{chains} chains; the peak is {bytes_text(mine)}, for `simple` {bytes_text(simple)}."
+            mine >= 2 * simple, f"With {chains} chains the peak is {bytes_text(mine)}; for `simple` it is {bytes_text(simple)}."
         )
 
 
 class FourAtOnce(Exercise):
-    """Write a program with at least four kernels on one level, each of which could run while the other three do. Hand
-    in its plan.
+    """Write a program with at least four kernels on one level, so that all four could run at the same time, and plan
+    it.
     """
 
     number = "11.2"
@@ -63,8 +63,8 @@ class FourAtOnce(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Kernels of one level are equally far from the beginning: none of them reads another.",
-        "Four `ex.softmax` of four tensors, joined at the end by `ex.concatenate`.",
+        "Kernels of one level are at the same distance from the beginning, and none of them reads another.",
+        "Apply `ex.softmax` to four tensors, and join the results with `ex.concatenate`.",
     )
     source = """
 import numpy as np
@@ -85,18 +85,18 @@ answer = plan
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Count the kernels of each level."""
+        """Check the number of kernels on each level."""
         recording = recording_of(answer)
         levels: dict[int, list[str]] = {}
         for kernel in kernels(recording):
             levels.setdefault(kernel.level, []).append(recording.label(kernel.nodes[-1]))
         summary = "; ".join(f"level {level}: {', '.join(names)}" for level, names in sorted(levels.items()))
-        yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{summary or 'There is no kernel'}.")
+        yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{summary or 'The plan has no kernels'}.")
 
 
 class OneChain(Exercise):
-    """Write a program of six kernels or more that is one execution chain, so that a second thread would have nothing to
-    do. What may none of its results have? Hand in the plan.
+    """Write a program with at least six kernels that form one execution chain, so that a second thread would have nothing
+    to do. What must none of its results have?
     """
 
     number = "11.3"
@@ -106,7 +106,7 @@ class OneChain(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "A chain ends where a result has two readers, or a kernel reads two results.",
-        "Products one after the other, with what is read beside them from tensors.",
+        "Write consecutive matrix products; their other operands must be tensors.",
     )
     source = """
 import numpy as np
@@ -133,14 +133,14 @@ answer = plan
         lengths = ", ".join(str(length) for length in chains.values())
         yield Finding(
             len(chains) == 1,
-            f"Chains: {len(chains)}, of {lengths} kernels. A result with two readers ends its chain: two kernels then"
-            " wait for it, and either may go on first.",
+            f"Chains: {len(chains)}, with {lengths} kernels. A result with two readers ends its chain, because two"
+            " kernels then wait for it, and either may run first.",
         )
 
 
 class NamedFailure(Exercise):
     """Write an elementwise operation whose kernel raises an error, and use it so that it is fused with two other
-    operations. Evaluate, catch the `ex.RunError` and hand it in: it names the three, and the cause is your error.
+    operations. Evaluate, catch the `ex.RunError` and hand it in: it names all three, and its cause is your error.
     """
 
     number = "11.4"
@@ -149,9 +149,9 @@ class NamedFailure(Exercise):
     answer = "the error"
     accepts = (RunError,)
     hints = (
-        "The class `Root` of this notebook is such an operation; `except ex.RunError as error:` catches it.",
-        "One operation before it and one behind it, on tensors of the same shape: `2 * ex.fragile(x + 1)`.",
-        "The name `error` is gone after the block: keep it, `answer = error`.",
+        "The class `Root` of this notebook is such an operation; catch its error with `except ex.RunError as error:`.",
+        "Put one operation before it and one after it, on tensors of one shape: `2 * ex.fragile(x + 1)`.",
+        "Python deletes the name `error` after the block, so assign it: `answer = error`.",
     )
     source = """
 import numpy as np
@@ -180,10 +180,10 @@ except ex.RunError as error:
     )
 
     def findings(self, answer: RunError) -> Iterator[Finding]:
-        """Read the kernel that the error names, and its cause."""
+        """Check the operations of the kernel in the error message, and the cause."""
         text = " ".join(str(answer).split())
         within = re.search(r"\(in the kernel ([^)]*)\)", text)
         parts = within[1].split(" · ") if within else []
-        yield Finding(len(parts) >= 3, f"The kernel: {' · '.join(parts) or 'of one operation'}.")
+        yield Finding(len(parts) >= 3, f"The kernel: {' · '.join(parts) or 'a single operation'}.")
         cause = answer.__cause__
         yield Finding(cause is not None, f"The cause: {type(cause).__name__}: {cause}.")

@@ -30,8 +30,8 @@ for operator in net.operators.values():
 
 
 class OtherClassifier(Exercise):
-    """`../assets/models/mobilenet_v2.pnnx.param` is another classifier. Open it, `draw_weights` for it, and plan it for
-    a picture of 224 × 224. Which of its convolutions does algorithms decline, and why?
+    """`../assets/models/mobilenet_v2.pnnx.param` is another classifier. Open it, call `draw_weights`, and plan it for a
+    picture of 224 × 224. Which of its convolutions does the pass `algorithms` decline, and why?
     """
 
     number = "12.1"
@@ -40,8 +40,8 @@ class OtherClassifier(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "The cells about ResNet do, with the other file: `ex.open`, `draw_weights(net)`, `net.plan((1, 3, 224, 224))`.",
-        "`algorithms` looks at 3 × 3 convolutions. MobileNet's are depthwise: each channel by itself.",
+        "Do the same as for ResNet-18: `ex.open`, `draw_weights(net)`, `net.plan((1, 3, 224, 224))`.",
+        "`algorithms` looks at 3 × 3 convolutions. In MobileNet these are depthwise: each channel is convolved separately.",
     )
     source = (
         NET.replace("resnet18", "mobilenet_v2")
@@ -52,7 +52,7 @@ answer = net.plan((1, 3, 224, 224))
     mistakes = (("mobilenet_v2", "resnet18"), ("(1, 3, 224, 224)", "(1, 3, 224, 224), without=['algorithms']"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Count the convolutions that the pass looked at."""
+        """Check the pass's decisions about convolutions."""
         recording = recording_of(answer)
         considered = [d for d in recording.decisions if recording.stages[d.stage].name == "algorithms"]
         applied = sum(len(d.subjects) for d in considered if d.verdict == "applied")
@@ -60,15 +60,15 @@ answer = net.plan((1, 3, 224, 224))
         count = operations(recording).count("conv2d")
         yield Finding(
             bool(declined) and not applied,
-            f"Of {count} convolutions {applied} are computed otherwise, {declined} declined.",
+            f"Of {count} convolutions, {applied} use another algorithm, and {declined} are declined.",
         )
         for decision in considered:
             if decision.verdict == "declined":
-                yield Finding(True, f"{len(decision.subjects)}: {recording.reason(decision)}")
+                yield Finding(True, f"{len(decision.subjects)} times: {recording.reason(decision)}")
 
 
 class UnfusedClassifier(Exercise):
-    """Plan ResNet-18 `without=["fuse"]`: how many kernels are there, what does the peak become, and what is written?"""
+    """Plan ResNet-18 with `without=["fuse"]`. How many kernels are there? How do the peak and the written bytes change?"""
 
     number = "12.2"
     title = "What fusing saves"
@@ -76,8 +76,8 @@ class UnfusedClassifier(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        '`net.plan((1, 3, 224, 224), without=["fuse"])`',
-        "`plan.compare(other)` tells two plans apart: kernels, peak, bytes written.",
+        'Use `net.plan((1, 3, 224, 224), without=["fuse"])`.',
+        "`plan.compare(other)` shows the differences between two plans: kernels, peak, bytes written.",
     )
     source = (
         NET
@@ -88,22 +88,23 @@ answer = net.plan((1, 3, 224, 224), without=["fuse"])
     mistakes = ((', without=["fuse"]', ""), ('["fuse"]', '["algorithms"]'))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Compare with the fused plan of the same values."""
+        """Compare the plan with a fused plan of the same values."""
         mine, fused = recording_of(answer), replanned(answer)
-        # Not those of its last stage, which is the run's where the plan has run.
+        # Do not read the counts of the last stage: if the plan has run, they belong to the run.
         counts = [(len(kernels(side)), memory_counts(side)) for side in (fused, mine)]
         (few, before), (many, after) = counts
-        yield Finding(many >= 2 * few, f"{many} kernels; with all passes {few}.")
+        yield Finding(many >= 2 * few, f"The plan has {many} kernels; with all passes it has {few}.")
         yield Finding(
             after["bytes"] > before["bytes"],
-            f"Written: {bytes_text(after['bytes'])}, with all passes {bytes_text(before['bytes'])}. The peak is"
-            f" {bytes_text(after['peak'])} against {bytes_text(before['peak'])}: fused kernels need a block of working"
-            f" memory, {bytes_text(before['peak_working'])} against {bytes_text(after['peak_working'])}.",
+            f"Written: {bytes_text(after['bytes'])}; with all passes: {bytes_text(before['bytes'])}. The peak is"
+            f" {bytes_text(after['peak'])}; with all passes it is {bytes_text(before['peak'])}, because fused kernels"
+            f" need {bytes_text(before['peak_working'])} of working memory instead of"
+            f" {bytes_text(after['peak_working'])}.",
         )
 
 
 class FirstLayer(Exercise):
-    """Cut layer1 out of ResNet-18: it reads what the pooling writes, 64 channels of 56 × 56, and ends with operand
+    """Cut layer1 out of ResNet-18: it reads the output of the pooling, 64 channels of 56 × 56, and ends with operand
     `13`.
     """
 
@@ -114,7 +115,7 @@ class FirstLayer(Exercise):
     accepts = (Net,)
     hints = (
         "`net.operators` lists what each operator reads and writes: look for `MaxPool2d`.",
-        "`net.cut([…], […])` takes the operands that come in and those that go out; explore it for a shape.",
+        "The arguments of `net.cut([…], […])` are the input operands and the output operands.",
     )
     source = (
         NET
@@ -125,17 +126,17 @@ answer = net.cut(["3"], ["13"])
     mistakes = (('["3"]', '["2"]'), ('["13"]', '["10"]'))
 
     def findings(self, answer: Net) -> Iterator[Finding]:
-        """Count operators, and plan the part for a picture's size."""
+        """Check the operators and the output."""
         types = [operator.type.removeprefix("nn.") for operator in answer.operators.values()]
         convolutions = types.count("Conv2d")
-        yield Finding(convolutions == 4, f"It has {convolutions} convolutions; two blocks of two make layer1.")
-        yield Finding("MaxPool2d" not in types, f"Its operators: {', '.join(types)}.")
+        yield Finding(convolutions == 4, f"It has {convolutions} convolutions; layer1 has two blocks with two each.")
+        yield Finding("MaxPool2d" not in types, f"Its operators are {', '.join(types)}.")
         yield Finding([*answer.outputs] == ["13"], f"It ends with operand {', '.join(answer.outputs)}.")
 
 
 class OnePixel(Exercise):
-    """Write `pixel(picture, weights, bias, row, column)`: one number of a convolution of 3 × 3 over a picture of one
-    channel, with zeros around it, in NumPy. It is tried at each pixel, edges and corners too.
+    """In NumPy, write `pixel(picture, weights, bias, row, column)`: it returns one pixel of a 3 × 3 convolution over a
+    picture with one channel, padded with zeros. It is tested at each pixel, including edges and corners.
     """
 
     number = "12.4"
@@ -144,7 +145,7 @@ class OnePixel(Exercise):
     answer = "the function"
     accepts = (FunctionType,)
     hints = (
-        "`np.pad(picture, 1)` puts zeros around; pixel (row, column) of the picture is then at (row + 1, column + 1).",
+        "`np.pad(picture, 1)` adds zeros around the picture, so pixel (row, column) moves to (row + 1, column + 1).",
         "The window begins at (row, column) of the padded picture and has 3 rows and 3 columns.",
     )
     source = """
@@ -165,7 +166,7 @@ answer = pixel
     )
 
     def findings(self, answer: Callable[..., Any]) -> Iterator[Finding]:
-        """Compare each pixel with the planned convolution."""
+        """Compare each pixel with a planned convolution."""
         rng = np.random.default_rng(0)
         picture, weights, bias = rng.normal(size=(5, 6)), rng.normal(size=(3, 3)), 0.25
         convolution = functions.find("conv2d")(tensor(picture[None, None]), tensor(weights[None, None]), padding=1)
@@ -174,9 +175,9 @@ answer = pixel
             [[answer(picture, weights, bias, row, column) for column in range(6)] for row in range(5)], float
         )
         yield agree("Inside the picture", numbers[1:-1, 1:-1], expected[1:-1, 1:-1])
-        yield agree("At its edges, where a part of the window is zero", numbers[:, 0], expected[:, 0])
+        yield agree("At its left edge, where a part of the window is zero", numbers[:, 0], expected[:, 0])
         recording = planned(convolution)
         flops = sum(kernel.flops for kernel in kernels(recording))
         yield Finding(
-            True, f"The plan computes all 30 pixels with {flops} flops: about 9 products and 9 sums for each."
+            True, f"The plan computes all 30 pixels with {flops} flops: about 9 products and 9 additions per pixel."
         )

@@ -32,16 +32,16 @@ net.output("answer")
 
 
 class Inserted(Exercise):
-    """Put a `Tanh` between the blob `scores` of the net `flowers` and its readers."""
+    """In the net `flowers`, insert a `Tanh` between the blob `scores` and its readers."""
 
     number = "13.1"
-    title = "An operator in between"
+    title = "Insert an operator"
     level = 1
     answer = "the net"
     accepts = (Net,)
     hints = (
-        "`net.insert(type, blob)` puts an operator between a blob and its readers.",
-        "Write it as `Relu` was put in.",
+        "`net.insert(type, blob)` inserts an operator between a blob and its readers.",
+        "The section “The state of a net” uses it.",
     )
     source = (
         FLOWERS
@@ -53,18 +53,18 @@ answer = net
     mistakes = (('net.insert("Tanh", "scores")\n', ""), ('"Tanh", "scores"', '"Tanh", "answer"'))
 
     def findings(self, answer: Net) -> Iterator[Finding]:
-        """Look at the operators and at what is planned of them."""
+        """Check the operators and the planned operations."""
         types = [operator.type for operator in answer.operators.values()]
         in_place = ("Tanh", "Softmax") in pairwise(types)
-        yield Finding(in_place, f"The operators: {', '.join(types)}.")
+        yield Finding(in_place, f"The operators are {', '.join(types)}.")
         if in_place:
             computed = operations(answer.plan((2, 4)).recording)
-            yield Finding("tanh" in computed, f"Computed, in this order: {', '.join(computed)}.")
+            yield Finding("tanh" in computed, f"The plan computes, in this order: {', '.join(computed)}.")
 
 
 class Between(Exercise):
-    """Cut the net `flowers` between two blobs: what comes in is `hidden`, as it was after the activation, what goes
-    out is `scores`.
+    """Cut a part out of the net `flowers`: its input is `hidden` as it is after the activation, and its output is
+    `scores`.
     """
 
     number = "13.2"
@@ -73,8 +73,8 @@ class Between(Exercise):
     answer = "the cut net"
     accepts = (Net,)
     hints = (
-        '`net.cut([…], […])`; `hidden` stands for two values, and the error of `net.cut(["hidden"], …)` names both.',
-        "One operator is left, and the one that fills its weight.",
+        'Use `net.cut([…], […])`. `hidden` has two versions, and the error of `net.cut(["hidden"], …)` names both.',
+        "One operator remains, with the operator that fills its weight.",
     )
     source = (
         FLOWERS
@@ -85,25 +85,25 @@ answer = net.cut(["hidden@1"], ["scores"])
     mistakes = (('["hidden@1"]', '["hidden@0"]'), ('["scores"])', '["answer"])'))
 
     def findings(self, answer: Net) -> Iterator[Finding]:
-        """Look at the operators and at the output."""
+        """Check the operators and the output."""
         types = [operator.type for operator in answer.operators.values() if operator.type != "GivenTensorFill"]
-        yield Finding(types == ["FC"], f"Besides those that fill weights it has {', '.join(types)}.")
-        yield Finding([*answer.outputs] == ["scores"], f"It gives {', '.join(answer.outputs)}.")
+        yield Finding(types == ["FC"], f"Besides operators that fill weights, the net has {', '.join(types)}.")
+        yield Finding([*answer.outputs] == ["scores"], f"Its outputs are {', '.join(answer.outputs)}.")
 
 
 class OwnType(Exercise):
-    """Write an operator type of your own for nets, x³, and a net of one such operator: one input of three numbers, one
-    output. Its gradient is that of the expressions that it writes.
+    """Write an operator type for nets that computes x³, and a net with one such operator, whose input has three
+    elements. You need not write a gradient, because the recorded expressions have gradients.
     """
 
     number = "13.3"
-    title = "An operator type of your own"
+    title = "Your own operator type"
     level = 2
     answer = "the net"
     accepts = (Net,)
     hints = (
-        '`@ex.net_operator("Cubed")` in front of a function of an expression that returns one.',
-        'Then `net.Cubed("x", "y")` is there, as `net.Relu` is; `net.input` and `net.output` say what comes and goes.',
+        'Decorate a function that takes and returns an expression with `@ex.net_operator("Cubed")`.',
+        'You can then call `net.Cubed("x", "y")`, like `net.Relu`; `net.input` and `net.output` declare blobs.',
     )
     source = """
 import explorer as ex
@@ -124,19 +124,19 @@ answer = net
     mistakes = (("return x * x * x", "return x * x"), ('net.Cubed("x", "y")', 'net.Relu("x", "y")'))
 
     def findings(self, answer: Net) -> Iterator[Finding]:
-        """Run the net, and differentiate what it builds."""
+        """Check the values and the gradient of the net."""
         numbers = np.array([-2.0, 0.5, 3.0], np.float32)
         types = [operator.type for operator in answer.operators.values()]
-        yield Finding(len(types) == 1, f"The net has {', '.join(types)}.")
-        yield agree("Of −2, 0.5 and 3 it makes −8, 0.125 and 27", answer.run(numbers), numbers**3)
+        yield Finding(len(types) == 1, f"The operators of the net are {', '.join(types)}.")
+        yield agree("For −2, 0.5 and 3 it returns −8, 0.125 and 27", answer.run(numbers), numbers**3)
         x = tensor(numbers, name="x")
         slope = grad(answer.build(x).sum(), x)
         yield agree("The gradient is 3x²", evaluate(slope), 3 * numbers**2, 1e-5)
-        yield Finding(True, f"Planned for the gradient: {', '.join(operations(planned(slope)))}.")
+        yield Finding(True, f"For the gradient, the plan computes {', '.join(operations(planned(slope)))}.")
 
 
 class TwoOutputs(Exercise):
-    """Let the net `flowers` give two blobs, `scores` and `answer`, in this order. Does it compute more than before?"""
+    """Let the net `flowers` return two blobs, `scores` and `answer`, in this order. Does it compute more than before?"""
 
     number = "13.4"
     title = "A second output"
@@ -144,8 +144,8 @@ class TwoOutputs(Exercise):
     answer = "the net"
     accepts = (Net,)
     hints = (
-        "`net.output(…)` takes the names of several blobs; `net.set_outputs` gives a net others than it had.",
-        '`net.set_outputs(["scores", "answer"])`',
+        "`net.output(…)` adds outputs; `net.set_outputs(…)` replaces all outputs.",
+        'Call `net.set_outputs(["scores", "answer"])`.',
     )
     source = (
         FLOWERS
@@ -161,13 +161,13 @@ answer = net
     )
 
     def findings(self, answer: Net) -> Iterator[Finding]:
-        """Run the net, and compare its plan with that of the last output alone."""
+        """Check the outputs and their values, and report the planned operations."""
         names = [*answer.outputs]
-        yield Finding(names == ["scores", "answer"], f"The net gives {', '.join(names)}.")
+        yield Finding(names == ["scores", "answer"], f"The outputs of the net are {', '.join(names)}.")
         if names == ["scores", "answer"]:
             values = answer.run(np.array([[1.0, 2.0, 3.0, 4.0]], np.float32))
             scores, shares = values["scores"], values["answer"]
             powers = np.exp(scores - scores.max())
             yield agree("The second is the softmax of the first", shares, powers / powers.sum())
             computed = operations(answer.plan((1, 4)).recording)
-            yield Finding(True, f"Computed: {', '.join(computed)}. `scores` was computed before, too; now it is kept.")
+            yield Finding(True, f"Computed: {', '.join(computed)}. `scores` was computed before, too; now it is returned.")

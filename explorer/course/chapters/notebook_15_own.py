@@ -69,7 +69,7 @@ answer = SmoothStep
     def findings(self, answer: type) -> Iterator[Finding]:
         """Compare values and gradients with the formulas."""
         if not issubclass(answer, Elementwise):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Elementwise`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Elementwise`.")
             return
         numbers = np.array([-3.0, -0.5, 0.25, 2.0])
         x = tensor(numbers, name="x")
@@ -124,7 +124,7 @@ answer = ProductOfPowers
     def findings(self, answer: type) -> Iterator[Finding]:
         """Plan the product, and one that the rule must leave alone."""
         if not issubclass(answer, Rule):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Rule`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Rule`.")
             return
         x, y = tensor([1.0, -2.0], name="x"), tensor([0.5, 3.0], name="y")
         product = record("exp", x) * record("exp", y)
@@ -185,7 +185,7 @@ answer = Doubled
     def findings(self, answer: type) -> Iterator[Finding]:
         """Plan a program with two such operations, and one without."""
         if not issubclass(answer, Pass):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `ex.Pass`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Pass`.")
             return
         x, y = tensor([1.0, 2.0], name="x"), tensor([3.0, 4.0], name="y")
         passes = [answer(), *default_passes()]

@@ -187,7 +187,7 @@ answer = SignDescent
     def findings(self, answer: type) -> Iterator[Finding]:
         """Record one update and a step of a module."""
         if not issubclass(answer, UpdateRule):
-            yield Finding(False, f"`{answer.__name__}` is no subclass of `train.UpdateRule`.")
+            yield Finding(False, f"`{answer.__name__}` is not a subclass of `train.UpdateRule`.")
             return
         parameter, gradient = tensor(np.array([1.0, 2.0, 3.0])), tensor(np.array([0.5, -7.0, 0.0]))
         changed, _ = answer().record(parameter, gradient, tensor(0.1), {})

@@ -63,7 +63,7 @@ def _is_pass(answer: type, base: type[Pass] = Pass) -> Iterator[Finding]:
     """Yield what is wrong with a class that is no pass."""
     if not issubclass(answer, base):
         name = "ex.Pass" if base is Pass else f"ex.passes.{base.__name__}"
-        yield Finding(False, f"`{answer.__name__}` is no subclass of `{name}`.")
+        yield Finding(False, f"`{answer.__name__}` is not a subclass of `{name}`.")
 
 
 def _keeps_sums_apart(answer: type[Pass]) -> Finding:
