@@ -72,7 +72,11 @@ class Verdict(Card):
 
     def __init__(self, name: str, findings: Sequence[Finding]) -> None:
         right = bool(findings) and all(finding.holds for finding in findings)
-        shown = findings if len(findings) <= _MAX_FINDINGS else sorted(findings, key=lambda finding: finding.holds)[:_MAX_FINDINGS]
+        shown = (
+            findings
+            if len(findings) <= _MAX_FINDINGS
+            else sorted(findings, key=lambda finding: finding.holds)[:_MAX_FINDINGS]
+        )
         lines = [f"{'✓' if finding.holds else '✗'} {_shortened(finding.text)}" for finding in shown]
         if len(findings) > len(shown):
             lines.append(f"… and {len(findings) - len(shown)} more")
@@ -174,7 +178,10 @@ class Exercise(ABC):
     def _card(self) -> Card:
         title = f"{self._name} {'★' * self.level}{'☆' * (3 - self.level)} {self.title}"
         call = f'ex.exercise("{self.number}")'
-        return Card(title, (self.task, f"Hand in {self.answer} with `{call}.check(…)`. For help, call `.hint()` or `.solution()`."))
+        return Card(
+            title,
+            (self.task, f"Hand in {self.answer} with `{call}.check(…)`. For help, call `.hint()` or `.solution()`."),
+        )
 
     def __repr__(self) -> str:
         return repr(self._card)
@@ -215,7 +222,9 @@ def _raised_by_answer(error: Exception, answer: Any = None) -> Finding:
     while (cause := chain[-1].__cause__) is not None:
         chain.append(cause)
     frames = [frame for each in chain for frame in traceback.extract_tb(each.__traceback__)]
-    own_frames = [frame for frame in frames if not frame.filename.startswith(_INSTALLED) and not _is_library(frame.filename)]
+    own_frames = [
+        frame for frame in frames if not frame.filename.startswith(_INSTALLED) and not _is_library(frame.filename)
+    ]
     is_function = inspect.isfunction(answer)
     if not own_frames and not isinstance(error, ExplorerError) and not is_function:
         raise error

@@ -92,4 +92,7 @@ def agree(name: str, values: Any, expected: Any, tolerance: float = 1e-6) -> Fin
         return Finding(False, f"{name}: the shape is {values.shape}; expected {expected.shape}.")
     close = bool(np.allclose(values, expected, rtol=tolerance, atol=tolerance))
     worst = float(np.max(np.abs(values - expected), initial=0.0))
-    return Finding(close, f"{name}: {'as expected' if close else f'the largest difference from the expected value is {worst:.2g}'}.")
+    return Finding(
+        close,
+        f"{name}: {'as expected' if close else f'the largest difference from the expected value is {worst:.2g}'}.",
+    )

@@ -123,8 +123,10 @@ answer = plan
             )
             yield Finding(
                 fused == mine,
-                f"{fused} of its products are fused with the operation that reads them, because each has one reader. With"
-                f" dedup the single product has several readers: {sentences(other, decisions(other, 'other_consumers', 'declined'))}",
+                f"{fused} of its products are fused with the operation that reads them, because each has one reader."
+                " With"
+                " dedup the single product has several readers:"
+                f" {sentences(other, decisions(other, 'other_consumers', 'declined'))}",
             )
 
 
@@ -257,4 +259,7 @@ answer = Cube
         )
         yield from laws_of(answer)
         recording = planned(cube(x + 1) * 2)
-        yield Finding(len(kernels(recording)) == 1, f"With an operation before and after it, the kernels are {kernel_names(recording)}.")
+        yield Finding(
+            len(kernels(recording)) == 1,
+            f"With an operation before and after it, the kernels are {kernel_names(recording)}.",
+        )

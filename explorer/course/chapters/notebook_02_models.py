@@ -113,7 +113,8 @@ class InnerValue(Exercise):
         "A fusion is declined only for a value inside a kernel, which the plan would otherwise not write to memory.",
         "Look at the kernels of `net.plan((1, 1, 8, 8)).explain()`: which values are between `matmul → add` and"
         " `softmax`, or inside another kernel?",
-        "Operand `4` does not work, because its relu is moved after the pooling. Try the operand that the softmax reads.",
+        "Operand `4` does not work, because its relu is moved after the pooling. Try the operand that the softmax"
+        " reads.",
     )
     source = (
         NET
@@ -132,13 +133,17 @@ answer = plan
         recording = recording_of(answer)
         asked = [recording.type_text(node) for node in recording.roots]
         yield Finding(len(set(recording.roots)) > 1, f"The plan has {len(asked)} results: {', '.join(asked)}.")
-        yield Finding("1×24 float32" not in asked, "No result may be a vector of 24 elements: this would be operand `12` or its relu again.")
+        yield Finding(
+            "1×24 float32" not in asked,
+            "No result may be a vector of 24 elements: this would be operand `12` or its relu again.",
+        )
         declined = [
             d for d in recording.decisions if d.code == "asked_for" and recording.stages[d.stage].name == "fuse"
         ]
         yield Finding(
             bool(declined),
-            sentences(recording, declined) or f"No fusion is declined because of it; the kernels are {kernel_names(recording)}.",
+            sentences(recording, declined)
+            or f"No fusion is declined because of it; the kernels are {kernel_names(recording)}.",
         )
 
 
@@ -154,7 +159,8 @@ class StableLoss(Exercise):
     accepts = (Expr,)
     hints = (
         "`ex.log(net.build(image))` is the logarithm of every probability; the loss is minus the mean of four of them.",
-        "`ex.one_hot(labels, 10)` times these logarithms keeps one per row. You can also use `ex.nll_loss(truth, answer)`.",
+        "`ex.one_hot(labels, 10)` times these logarithms keeps one per row. You can also use `ex.nll_loss(truth,"
+        " answer)`.",
     )
     source = (
         NET

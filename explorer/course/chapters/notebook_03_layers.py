@@ -53,8 +53,8 @@ answer = Mean("mean")
 
 
 class Clipped(Exercise):
-    """Write a layer `Clipped` with an argument `limit`, by default 1.0, that clips its input to the range from −limit to
-    limit. Hand in a layer with the limit 2.
+    """Write a layer `Clipped` with an argument `limit`, by default 1.0, that clips its input to the range from −limit
+    to limit. Hand in a layer with the limit 2.
     """
 
     number = "03.2"
@@ -94,10 +94,10 @@ answer = Clipped("clipped", limit=2.0)
         result = answer(numbers)
         yield agree("With the limit 2, for −5, −1.5, 0.5, 1.5 and 5", evaluate(result), [-2.0, -1.5, 0.5, 1.5, 2.0])
         plain = type(answer)("plain")
-        yield agree("Without an argument, which means the limit 1", evaluate(plain(numbers)), [-1.0, -1.0, 0.5, 1.0, 1.0])
-        yield Finding(
-            True, f"The plan sees operations and no layer: its kernels are {kernel_names(planned(result))}."
+        yield agree(
+            "Without an argument, which means the limit 1", evaluate(plain(numbers)), [-1.0, -1.0, 0.5, 1.0, 1.0]
         )
+        yield Finding(True, f"The plan sees operations and no layer: its kernels are {kernel_names(planned(result))}.")
 
 
 class FilledByName(Exercise):

@@ -79,8 +79,8 @@ answer = Twice("twice")
 
 
 class FrozenWeight(Exercise):
-    """Make a layer `layers.Linear("linear", 4, 3, …)` for training, with a trained bias and a weight that is not trained.
-    `print(layer.describe())` shows the policies of each part and where they come from.
+    """Make a layer `layers.Linear("linear", 4, 3, …)` for training, with a trained bias and a weight that is not
+    trained. `print(layer.describe())` shows the policies of each part and where they come from.
     """
 
     number = "04.2"
@@ -119,8 +119,8 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
 
 
 class SlopeByPolicy(Exercise):
-    """The slope of `Leaky` is an argument. Write a layer that reads it from your own policy instead, with the default 0.1,
-    and hand in a layer with the policy 0.25.
+    """The slope of `Leaky` is an argument. Write a layer that reads it from your own policy instead, with the default
+    0.1, and hand in a layer with the policy 0.25.
     """
 
     number = "04.3"
@@ -163,10 +163,16 @@ answer = Leaky("leaky", policies=[SlopePolicy.slope(0.25)])
         numbers = np.array([-2.0, 0.5, 4.0])
         yield agree("For −2, 0.5 and 4 the layer returns −0.5, 0.5 and 4", evaluate(answer(numbers)), [-0.5, 0.5, 4.0])
         plain = type(answer)("plain")
-        yield agree("Without a policy, with the slope 0.1, it returns −0.2, 0.5 and 4", evaluate(plain(numbers)), [-0.2, 0.5, 4.0])
+        yield agree(
+            "Without a policy, with the slope 0.1, it returns −0.2, 0.5 and 4",
+            evaluate(plain(numbers)),
+            [-0.2, 0.5, 4.0],
+        )
         lines = [line.strip() for line in str(answer.describe()).splitlines() if "= 0.25" in line]
         by_policy = [line for line in lines if "given by" in line]
-        yield Finding(bool(by_policy), "; ".join(by_policy) or "`describe()` lists no given policy with the value 0.25.")
+        yield Finding(
+            bool(by_policy), "; ".join(by_policy) or "`describe()` lists no given policy with the value 0.25."
+        )
 
 
 class OpenPort(Exercise):
@@ -204,7 +210,9 @@ answer = Topology(
 
     def findings(self, answer: Topology) -> Iterator[Finding]:
         """Build a layer with the topology, and check its ports and values."""
-        whole = type("Whole", (Composite,), {"topology": answer, "__doc__": "Layer with the topology of an answer."})("whole")
+        whole = type("Whole", (Composite,), {"topology": answer, "__doc__": "Layer with the topology of an answer."})(
+            "whole"
+        )
         yield Finding(
             [*whole.inputs] == ["input"],
             f"Ports: {', '.join(whole.inputs)} → {', '.join(whole.outputs)}; order: {' → '.join(whole.wiring.order)}.",

@@ -27,7 +27,8 @@ class ChainRule(Exercise):
     answer = "the function"
     accepts = (FunctionType,)
     hints = (
-        "There are three nodes: u = x·w, h = tanh u, and h². Their derivatives, from the outside in, are 2h, 1 − h² and x.",
+        "There are three nodes: u = x·w, h = tanh u, and h². Their derivatives, from the outside in, are 2h, 1 − h²"
+        " and x.",
         "`w` is used for every element of `x`, so you must sum the products.",
     )
     source = """
@@ -60,7 +61,8 @@ answer = slope
         merged = decisions(both, "merged", "applied")
         yield Finding(
             operations(both).count("tanh") == 1,
-            f"Planned with the loss and its gradient, yours adds {count - without} operations to {without}, because dedup"
+            f"Planned with the loss and its gradient, yours adds {count - without} operations to {without}, because"
+            " dedup"
             f" merges {sum(len(decision.subjects) for decision in merged)} nodes, including tanh.",
         )
 
@@ -105,8 +107,8 @@ answer = third
 
 
 class NothingSaved(Exercise):
-    """The gradient of `ex.tanh(x).sum()` needs the result of tanh, which must be saved until then. Write a function of `x`
-    with operations before the sum whose gradient with respect to `x` needs no value that depends on `x`.
+    """The gradient of `ex.tanh(x).sum()` needs the result of tanh, which must be saved until then. Write a function of
+    `x` with operations before the sum whose gradient with respect to `x` needs no value that depends on `x`.
     """
 
     number = "05.3"
@@ -115,7 +117,8 @@ class NothingSaved(Exercise):
     answer = "the function"
     accepts = (FunctionType,)
     hints = (
-        "The derivative of each operation must be the same for every `x`: which operations have a straight line as graph?",
+        "The derivative of each operation must be the same for every `x`: which operations have a straight line as"
+        " graph?",
         "For example, use `3 * x + 1`.",
     )
     source = """
@@ -188,9 +191,16 @@ answer = jacobian
         x = tensor(at, name="x")
         matrix = answer(record("tanh", x @ tensor(weight)), x)
         steps = [(np.tanh((at + step) @ weight) - np.tanh((at - step) @ weight)) / 2e-5 for step in np.eye(4) * 1e-5]
-        yield agree("tanh(x @ W), from 4 numbers to 3, compared with finite differences", evaluate(matrix), np.stack(steps, axis=1))
+        yield agree(
+            "tanh(x @ W), from 4 numbers to 3, compared with finite differences",
+            evaluate(matrix),
+            np.stack(steps, axis=1),
+        )
         count = operations(planned(matrix)).count("tanh")
-        yield Finding(count == 1, f"The gradients are recorded one by one; the plan computes tanh {count} time{'' if count == 1 else 's'}.")
+        yield Finding(
+            count == 1,
+            f"The gradients are recorded one by one; the plan computes tanh {count} time{'' if count == 1 else 's'}.",
+        )
 
 
 class NewtonStep(Exercise):
@@ -203,7 +213,10 @@ class NewtonStep(Exercise):
     level = 2
     answer = "the function"
     accepts = (FunctionType,)
-    hints = ("`first = ex.grad(f(x), x)` is an expression, so it has a gradient, too.", "Return `x - first / ex.grad(first, x)`.")
+    hints = (
+        "`first = ex.grad(f(x), x)` is an expression, so it has a gradient, too.",
+        "Return `x - first / ex.grad(first, x)`.",
+    )
     source = """
 import explorer as ex
 
@@ -229,5 +242,6 @@ answer = step
         recording = planned(at)
         yield Finding(
             True,
-            f"One plan for five steps has {len(operations(recording))} operations in {len(kernels(recording))} kernels.",
+            f"One plan for five steps has {len(operations(recording))} operations in {len(kernels(recording))}"
+            " kernels.",
         )

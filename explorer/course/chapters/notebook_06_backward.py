@@ -207,7 +207,9 @@ answer = plan
             "8×5 float64" in shapes, f"Their types are {', '.join(shapes)}; the scores must have the shape 8 × 5."
         )
         joined = [d for d in recording.decisions if d.rule == "NllOfSoftmax" and d.verdict == "applied"]
-        yield Finding(bool(joined), sentences(recording, joined) or "The loss still takes the logarithm of a probability.")
+        yield Finding(
+            bool(joined), sentences(recording, joined) or "The loss still takes the logarithm of a probability."
+        )
         if joined:
             computed = operations(recording)
             yield Finding(

@@ -17,8 +17,8 @@ from explorer.run import evaluate
 
 
 class LayerWithBiases(Exercise):
-    """With `layers.GRUPolicy.bias_involved(True)`, a GRU step has biases, too. Make the recurrent layer of this notebook,
-    with one input feature and four output features, with biases. How many parameters does it have?
+    """With `layers.GRUPolicy.bias_involved(True)`, a GRU step has biases, too. Make the recurrent layer of this
+    notebook, with one input feature and four output features, with biases. How many parameters does it have?
     """
 
     number = "07.1"
@@ -108,13 +108,13 @@ answer = Fading
             reaches,
             "The gradient of the last state reaches the first input through time."
             if reaches
-            else "The gradient of the last state does not reach the first input, because the step does not read `previous`.",
+            else "The gradient of the last state does not reach the first input: the step does not read `previous`.",
         )
 
 
 class CutOff(Exercise):
-    """Make the recurrent layer of this notebook, with one input feature and four output features, so that its parameters
-    are trained and no gradient flows from a step to the previous one.
+    """Make the recurrent layer of this notebook, with one input feature and four output features, so that its
+    parameters are trained and no gradient flows from a step to the previous one.
     """
 
     number = "07.3"
@@ -146,8 +146,8 @@ answer = layers.Recurrent("gru", {"in_features": 1, "out_features": 4}, policies
 
 
 class LastingGradient(Exercise):
-    """The step tanh(input + previous / 2) at least halves a gradient, so after thirty steps nothing is left of it. Write a
-    step that reads the same two ports, and through which a gradient neither vanishes nor explodes.
+    """The step tanh(input + previous / 2) at least halves a gradient, so after thirty steps nothing is left of it.
+    Write a step that reads the same two ports, and through which a gradient neither vanishes nor explodes.
     """
 
     number = "07.4"
@@ -195,7 +195,8 @@ answer = Adding
         first, last = float(slopes[0]), float(slopes[-1])
         yield Finding(last > 0, f"The gradient of the last state with respect to the last input is {last:.3g}.")
         yield Finding(
-            0.1 < first < 10, f"With respect to the first of thirty inputs it is {first:.3g}; it must be between 0.1 and 10."
+            0.1 < first < 10,
+            f"With respect to the first of thirty inputs it is {first:.3g}; it must be between 0.1 and 10.",
         )
 
 

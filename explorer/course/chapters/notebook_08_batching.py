@@ -42,8 +42,9 @@ def scores(sample):
 
 
 class FromHowManyOn(Exercise):
-    """Two calls of `product` are never stacked, whatever the size of the matrices. Find the smallest number of calls with
-    10 × 10 matrices (float32) for which stacking pays, and hand in a plan of these calls. Its decision states both times.
+    """Two calls of `product` are never stacked, whatever the size of the matrices. Find the smallest number of calls
+    with 10 × 10 matrices (float32) for which stacking pays, and hand in a plan of these calls. Its decision states both
+    times.
     """
 
     number = "08.1"
@@ -52,7 +53,8 @@ class FromHowManyOn(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "Turn the cell with `few` into a function of the number of calls, and look at the `verdict` of its `Batch` decision.",
+        "Turn the cell with `few` into a function of the number of calls, and look at the `verdict` of its `Batch`"
+        " decision.",
         "The number is between 10 and 20. With 30 × 30 matrices stacking never pays, because copying takes longer for"
         " more elements, and starting a kernel does not.",
     )
@@ -99,13 +101,14 @@ answer = planned(calls)
         if calls > 2:
             fewer, decision = _stacked(calls - 1)
             yield Finding(
-                decision.verdict == "declined", f"With {calls - 1} calls stacking is {decision.verdict}: {fewer.reason(decision)}"
+                decision.verdict == "declined",
+                f"With {calls - 1} calls stacking is {decision.verdict}: {fewer.reason(decision)}",
             )
 
 
 class WithoutBatching(Exercise):
-    """Plan a hundred calls of `scores` with `without=["batch"]`. How many kernels are there, and how many with batching?
-    You can also measure `eval()` of both plans.
+    """Plan a hundred calls of `scores` with `without=["batch"]`. How many kernels are there, and how many with
+    batching? You can also measure `eval()` of both plans.
     """
 
     number = "08.2"
@@ -113,7 +116,10 @@ class WithoutBatching(Exercise):
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
-    hints = ('Use `ex.EvalPlan(without=["batch"])`.', "`len(plan.recording.schedule.kernels)` is the number of kernels.")
+    hints = (
+        'Use `ex.EvalPlan(without=["batch"])`.',
+        "`len(plan.recording.schedule.kernels)` is the number of kernels.",
+    )
     source = (
         SCORES
         + """
@@ -186,8 +192,8 @@ answer = plan
 
 
 class OneNode(Exercise):
-    """Write a function that divides a sample by its norm, the square root of the sum of its squares. Record its calls on
-    1000 samples of 64 numbers as one node, which the plan computes at once. Hand in the expression with all results.
+    """Write a function that divides a sample by its norm, the square root of the sum of its squares. Record its calls
+    on 1000 samples of 64 numbers as one node, which the plan computes at once. Hand in the expression with all results.
     """
 
     number = "08.4"
@@ -225,7 +231,9 @@ answer = ex.map(unit, samples)
         computed = [n for n in recording.visible(0) if recording.nodes.kind[n] in ("operation", "call")]
         yield Finding(len(computed) == 1, f"Recorded operations and calls: {len(computed)}.")
         at_once = decisions(recording, "batched", "applied")
-        yield Finding(bool(at_once), sentences(recording, at_once) or "The plan has no decision to compute mapped calls at once.")
+        yield Finding(
+            bool(at_once), sentences(recording, at_once) or "The plan has no decision to compute mapped calls at once."
+        )
 
 
 def _stacked(calls: int) -> tuple[Recording, Decision]:

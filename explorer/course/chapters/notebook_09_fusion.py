@@ -30,8 +30,8 @@ from explorer.run.evalplan import EvalPlan
 
 
 class MiddleOfAChain(Exercise):
-    """Register `x + 1` and `(x + 1) * 2` in one plan, so that the middle of the chain is also a result. What is declined,
-    and what does it cost?
+    """Register `x + 1` and `(x + 1) * 2` in one plan, so that the middle of the chain is also a result. What is
+    declined, and what does it cost?
     """
 
     number = "09.1"
@@ -62,14 +62,18 @@ answer = plan
         recording = recording_of(answer)
         declined = decisions(recording, "asked_for", "declined")
         if not declined:
-            yield Finding(False, f"No fusion is declined because of a result in the middle; the kernels are {kernel_names(recording)}.")
+            yield Finding(
+                False,
+                f"No fusion is declined because of a result in the middle; the kernels are {kernel_names(recording)}.",
+            )
             return
         cost = sum(decision.facts.get("estimated_cost_us", 0.0) for decision in declined)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
         yield Finding(asked == ["add", "multiply"], f"The results of the plan are {', '.join(asked)}.")
         yield Finding("add" in labels(recording, declined), sentences(recording, declined))
         yield Finding(
-            len(kernels(recording)) > 1, f"The kernels are {kernel_names(recording)}. Declining costs {micros_text(cost)}."
+            len(kernels(recording)) > 1,
+            f"The kernels are {kernel_names(recording)}. Declining costs {micros_text(cost)}.",
         )
 
 
@@ -171,7 +175,8 @@ class OneMinusSigmoid(Exercise):
     answer = "the rule's class"
     accepts = (type,)
     hints = (
-        'With `roots = (ex.operation("subtract"),)` the rule is tried at each subtraction; `graph.operands(node)` returns'
+        'With `roots = (ex.operation("subtract"),)` the rule is tried at each subtraction; `graph.operands(node)`'
+        " returns"
         " both sides.",
         'The operation of a constant is `full`: test `left.operation.name == "full"`, and read the number from'
         ' `left.operation.attributes["value"]`.',
@@ -217,7 +222,8 @@ answer = OneMinusSigmoid
         recording = planned(1 - record("sigmoid", z))
         applied = [d for d in recording.decisions if d.rule == answer.__name__ and d.verdict == "applied"]
         yield Finding(
-            bool(applied), sentences(recording, applied) or f"The rule was not applied: the kernels are {kernel_names(recording)}."
+            bool(applied),
+            sentences(recording, applied) or f"The rule was not applied: the kernels are {kernel_names(recording)}.",
         )
         if not applied:
             return

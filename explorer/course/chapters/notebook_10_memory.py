@@ -114,7 +114,8 @@ answer = plan
         counts = memory_counts(recording)
         asked = len(set(recording.roots))
         yield Finding(
-            asked >= 4, f"The plan has {asked} results; outside the arena they need {bytes_text(counts['peak_results'])}."
+            asked >= 4,
+            f"The plan has {asked} results; outside the arena they need {bytes_text(counts['peak_results'])}.",
         )
         yield Finding(
             counts["peak_results"] >= asked * 2**17,
@@ -169,13 +170,14 @@ answer = plan
         counts = memory_counts(recording)
         yield Finding(
             counts["peak"] < counts["peak_without_reuse"],
-            f"The peak is {bytes_text(counts['peak'])}; without reuse it would be {bytes_text(counts['peak_without_reuse'])}.",
+            f"The peak is {bytes_text(counts['peak'])}; without reuse it would be"
+            f" {bytes_text(counts['peak_without_reuse'])}.",
         )
 
 
 class Overwritten(Exercise):
-    """Write a program of at least three matrix products, with `ex.tanh` between them in a separate kernel that overwrites
-    its operand. Why must the operand have no other reader?
+    """Write a program of at least three matrix products, with `ex.tanh` between them in a separate kernel that
+    overwrites its operand. Why must the operand have no other reader?
     """
 
     number = "10.4"
@@ -184,7 +186,8 @@ class Overwritten(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "By default, an elementwise operation is fused with the product that it reads. Without fusion it has its own kernel.",
+        "By default, an elementwise operation is fused with the product that it reads. Without fusion it has its own"
+        " kernel.",
         'Use `ex.EvalPlan(without=["fuse"])`, with `ex.tanh` between two products.',
     )
     source = """

@@ -25,7 +25,8 @@ class PriceOfThreads(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "It needs branches that do not read each other, each with intermediate results.",
-        "One chain of kernels needs the same memory on any number of threads. If each branch ends in one number, `simple`"
+        "One chain of kernels needs the same memory on any number of threads. If each branch ends in one number,"
+        " `simple`"
         " needs the memory of only one branch at a time.",
     )
     source = """
@@ -48,7 +49,8 @@ answer = plan
         mine, simple = memory_counts(recording)["peak"], memory_counts(replanned(answer))["peak"]
         chains = len({kernel.chain for kernel in kernels(recording)})
         yield Finding(
-            mine >= 2 * simple, f"With {chains} chains the peak is {bytes_text(mine)}; for `simple` it is {bytes_text(simple)}."
+            mine >= 2 * simple,
+            f"With {chains} chains the peak is {bytes_text(mine)}; for `simple` it is {bytes_text(simple)}.",
         )
 
 
@@ -95,8 +97,8 @@ answer = plan
 
 
 class OneChain(Exercise):
-    """Write a program with at least six kernels that form one execution chain, so that a second thread would have nothing
-    to do. What must none of its results have?
+    """Write a program with at least six kernels that form one execution chain, so that a second thread would have
+    nothing to do. What must none of its results have?
     """
 
     number = "11.3"

@@ -41,7 +41,8 @@ class OtherClassifier(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "Do the same as for ResNet-18: `ex.open`, `draw_weights(net)`, `net.plan((1, 3, 224, 224))`.",
-        "`algorithms` looks at 3 × 3 convolutions. In MobileNet these are depthwise: each channel is convolved separately.",
+        "`algorithms` looks at 3 × 3 convolutions. In MobileNet these are depthwise: each channel is convolved"
+        " separately.",
     )
     source = (
         NET.replace("resnet18", "mobilenet_v2")
@@ -68,7 +69,7 @@ answer = net.plan((1, 3, 224, 224))
 
 
 class UnfusedClassifier(Exercise):
-    """Plan ResNet-18 with `without=["fuse"]`. How many kernels are there? How do the peak and the written bytes change?"""
+    """Plan ResNet-18 with `without=["fuse"]`. How do the number of kernels, the peak and the written bytes change?"""
 
     number = "12.2"
     title = "What fusing saves"

@@ -136,7 +136,7 @@ answer = net
 
 
 class TwoOutputs(Exercise):
-    """Let the net `flowers` return two blobs, `scores` and `answer`, in this order. Does it compute more than before?"""
+    """Let the net `flowers` return the blobs `scores` and `answer`, in this order. Does it compute more than before?"""
 
     number = "13.4"
     title = "A second output"
@@ -170,4 +170,6 @@ answer = net
             powers = np.exp(scores - scores.max())
             yield agree("The second is the softmax of the first", shares, powers / powers.sum())
             computed = operations(answer.plan((1, 4)).recording)
-            yield Finding(True, f"Computed: {', '.join(computed)}. `scores` was computed before, too; now it is returned.")
+            yield Finding(
+                True, f"Computed: {', '.join(computed)}. `scores` was computed before, too; now it is returned."
+            )

@@ -14,18 +14,18 @@ from explorer.run.evalplan import EvalPlan
 
 
 class TwoPolicies(Exercise):
-    """Register the sum of a tensor twice in one plan, under two policies of accumulation. Does the plan compute it
-    once, or twice?
+    """Register the sum of a tensor twice in one plan, with two accumulation policies. Does the plan compute it once or
+    twice?
     """
 
     number = "14.1"
-    title = "Equal, but for the policy"
+    title = "Equal except for the policy"
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "`ex.sum(x)` and `ex.sum(x, policies=[…])` in one plan.",
-        '`ex.PAccumulateIn("float64")` is such a policy; for float32 it is another one than the default.',
+        "Register `ex.sum(x)` and `ex.sum(x, policies=[…])` in one plan.",
+        '`ex.PAccumulateIn("float64")` is such a policy; for float32 it differs from the default.',
     )
     source = """
 import numpy as np
@@ -41,20 +41,25 @@ answer = plan
     mistakes = ((', policies=[ex.PAccumulateIn("float64")]', ""), ("plan.register(ex.sum(x))\n", ""))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Count the sums that are computed."""
+        """Check that the plan computes two sums of one tensor."""
         recording = recording_of(answer)
         merged = decisions(recording, "merged", "applied")
-        yield Finding(len(recording.roots) >= 2, f"{len(recording.roots)} values are asked for.")
+        yield Finding(len(recording.roots) >= 2, f"The plan has {len(recording.roots)} results.")
         added = {recording.nodes.operands[root] for root in recording.roots}
-        yield Finding(len(added) == 1, f"They read {len(added)} different tensors; one is to be added up twice.")
+        yield Finding(
+            len(added) == 1,
+            f"They read {len(added)} different tensor{'' if len(added) == 1 else 's'}; both must read the same one.",
+        )
         count = sum(name.startswith("sum") for name in operations(recording))
-        reason = sentences(recording, merged) or "Nothing is merged: another policy is another operation."
-        yield Finding(count >= 2, f"The sum is computed {count} times: {kernel_names(recording)}. {reason}")
+        reason = sentences(recording, merged) or "Nothing is merged, because operations with different policies differ."
+        yield Finding(
+            count >= 2, f"The sum is computed {count} times; the kernels are {kernel_names(recording)}. {reason}"
+        )
 
 
 class HiddenType(Exercise):
-    """Write an expression in which a rule knows what it could do with a value, but for a hidden type: the plan declines
-    with that reason. `ex.ZeroTensor` has rules, `ex.make_dynamic` hides a type.
+    """Write an expression with a hidden type because of which the plan declines a rule. Rules exist for
+    `ex.ZeroTensor`; `ex.make_dynamic` hides a type.
     """
 
     number = "14.2"
@@ -63,8 +68,8 @@ class HiddenType(Exercise):
     answer = "the expression"
     accepts = (Expr,)
     hints = (
-        "A zero times a matrix is a zero, as long as one can see that it is a zero.",
-        '`ex.make_dynamic(ex.ZeroTensor((3, 3)), "matrix") @ x`',
+        "A rule replaces a zero times a matrix with a zero, but only if it sees that the operand is a zero.",
+        'Use `ex.make_dynamic(ex.ZeroTensor((3, 3)), "matrix") @ x`.',
     )
     source = """
 import numpy as np
@@ -79,29 +84,30 @@ answer = ex.make_dynamic(ex.ZeroTensor((3, 3)), "matrix") @ x
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Ask for the declined decision."""
+        """Check for the declined decision."""
         recording = planned(answer)
         declined = decisions(recording, "hidden_type", "declined")
         yield Finding(
             bool(declined),
-            sentences(recording, declined) or f"No rule is kept back by a hidden type: {kernel_names(recording)}.",
+            sentences(recording, declined)
+            or f"No rule is declined because of a hidden type; the kernels are {kernel_names(recording)}.",
         )
 
 
 class ScaledColumns(Exercise):
-    """`ScaledRows` knows a diagonal times a matrix. A matrix times a diagonal scales columns: give the rule that
-    second structure, and hand in such a product, of a matrix and a `Diagonal` with 1, 10 and 100.
+    """`ScaledRows` recognises a diagonal times a matrix. A matrix times a diagonal scales columns: write a rule for
+    this pattern, and hand in such a product, of a matrix and a `Diagonal` with 1, 10 and 100.
     """
 
     number = "14.3"
-    title = "A second structure for a rule"
+    title = "A second pattern"
     level = 3
     answer = "the expression"
     accepts = (Expr,)
     hints = (
         "Now `b.operation` is a `Diagonal.Operation`, and `a` is the matrix.",
-        "Columns are scaled by a row of factors: no `reshape(-1, 1)` is needed.",
-        "Let `match` look at both structures, and define the class again.",
+        "A row of factors scales columns, so you need no `reshape(-1, 1)`.",
+        "Let `match` test for both patterns and define the class again, or write a second class.",
     )
     source = """
 import numpy as np
@@ -148,13 +154,13 @@ answer = x @ Diagonal([1.0, 10.0, 100.0])
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Look at the operands, ask whether a product is left, and compare with the rules left out."""
+        """Check the operands, that no product is computed, and the value."""
         factors = np.diag([1.0, 10.0, 100.0])
         right = answer.operands[-1] if answer.operation.name == "matmul" else None
         is_diagonal = right is not None and right.shape == (3, 3) and np.array_equal(evaluate(right), factors)
         yield Finding(
             is_diagonal and right is not None and right.operation.name != "tensor",
-            f"The expression is `{answer.operation.name}`; a product with a `Diagonal` of 1, 10 and 100 is asked for.",
+            f"The expression is `{answer.operation.name}`; it must be a product with a `Diagonal` of 1, 10 and 100.",
         )
         recording = planned(answer)
         own = [
@@ -165,15 +171,15 @@ answer = x @ Diagonal([1.0, 10.0, 100.0])
         product = "matmul" in operations(recording)
         yield Finding(
             bool(own) and not product,
-            sentences(recording, own) or f"The product is computed: {kernel_names(recording)}.",
+            sentences(recording, own) or f"The product is computed: the kernels are {kernel_names(recording)}.",
         )
         expected = np.asarray(evaluate(answer, without=["simplify"]))
-        yield agree("Beside the product itself", evaluate(answer), expected)
+        yield agree("The value, compared with the product", evaluate(answer), expected)
 
 
 class Drifting(Exercise):
-    """The running sum of a million times 0.1 in float32, `ex.cumsum(x)`, ends about 1 % too high: each addition is
-    rounded. Write it so that it ends within 1 of 100,000 and its elements are float32 all the same.
+    """The running sum `ex.cumsum(x)` of a million elements 0.1 in float32 ends about 1 % too high, because each
+    addition is rounded. Write it so that it ends within 1 of 100,000 and its elements are still float32.
     """
 
     number = "14.4"
@@ -182,8 +188,9 @@ class Drifting(Exercise):
     answer = "the expression"
     accepts = (Expr,)
     hints = (
-        "A sum has a policy for this, `ex.PAccumulateIn`; a running sum has none. What else adds in double precision?",
-        "`x.astype(…)` is an operation as any other: one before the sum, and one behind it.",
+        "A sum has a policy for this, `ex.PAccumulateIn`, but a running sum does not. How else can it add in double"
+        " precision?",
+        "`x.astype(…)` is an operation like any other: use one before the sum and one after it.",
     )
     source = """
 import numpy as np
@@ -198,12 +205,12 @@ answer = ex.cumsum(x.astype("float64")).astype("float32")
     )
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Look at the last element and at the type."""
+        """Check the shape, the dtype, the operation and the last element."""
         yield Finding(answer.shape == (1_000_000,), f"The shape is {answer.shape}.")
-        yield Finding(answer.dtype == np.float32, f"The elements are {answer.dtype}.")
+        yield Finding(answer.dtype == np.float32, f"The dtype is {answer.dtype}.")
         if not answer.size:
             return
         computed = operations(planned(answer))
         yield Finding("cumsum" in computed, f"The plan computes {', '.join(computed) or 'nothing'}.")
         last = float(np.ravel(evaluate(answer))[-1])
-        yield Finding(abs(last - 100_000) < 1, f"The last one is {last:,.2f}.")
+        yield Finding(abs(last - 100_000) < 1, f"The last element is {last:,.2f}.")

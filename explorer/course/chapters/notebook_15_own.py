@@ -1,4 +1,4 @@
-"""Exercises of notebook 15: an operation, a rule, a pass, an executor and a heat metric of the reader's own."""
+"""Exercises of notebook 15: custom operation, rule, pass, executor and heat metric."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 
 
 class SmoothStep(Exercise):
-    """Declare an operation that computes x / (1 + |x|), with its gradient, which is 1 / (1 + |x|)²: a subclass of
-    `ex.Elementwise` with `kernel`, `gradient` and `examples`.
+    """Write an operation that computes x / (1 + |x|): a subclass of `ex.Elementwise` with `kernel`, `gradient` and
+    `examples`. Its derivative is 1 / (1 + |x|)².
     """
 
     number = "15.1"
@@ -38,8 +38,8 @@ class SmoothStep(Exercise):
     answer = "the class"
     accepts = (type,)
     hints = (
-        "`Bell` has everything that it needs; only two formulas change.",
-        "The gradient is an expression: `g / ex.square(1 + abs(x))`, with the upstream gradient `g`.",
+        "Start from `Bell`, and change its two formulas.",
+        "The gradient is the expression `g / ex.square(1 + abs(x))`, with the upstream gradient `g`.",
     )
     source = '''
 import numpy as np
@@ -67,7 +67,7 @@ answer = SmoothStep
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Compare values and gradients with the formulas."""
+        """Check values and gradients against the formulas, and the laws."""
         if not issubclass(answer, Elementwise):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Elementwise`.")
             return
@@ -77,12 +77,12 @@ answer = SmoothStep
         yield agree("Values", evaluate(value), numbers / (1 + np.abs(numbers)))
         yield from laws_of(answer)
         slope = evaluate(grad((3 * value).sum(), x))
-        yield agree("Gradients of 3 · f", slope, 3 / (1 + np.abs(numbers)) ** 2)
+        yield agree("The gradient of 3 · f", slope, 3 / (1 + np.abs(numbers)) ** 2)
 
 
 class ProductOfPowers(Exercise):
-    """Write a rule for exp(x) · exp(y): it is exp(x + y), one exponential less. Another factor, as in exp(x) · y, is
-    left alone. The rule takes part in every plan from its cell on; `.remove()` takes it out again.
+    """Write a rule that replaces exp(x) · exp(y) with exp(x + y), which has one exponential less. It must leave other
+    products, such as exp(x) · y, unchanged. Once its cell has run, every plan uses the rule; `.remove()` removes it.
     """
 
     number = "15.2"
@@ -91,8 +91,8 @@ class ProductOfPowers(Exercise):
     answer = "the rule's class"
     accepts = (type,)
     hints = (
-        '`roots = (ex.operation("multiply"),)` asks the rule at each product.',
-        "`for operand in graph.operands(node)`: both must have the operation `exp`; return None for anything else.",
+        'With `roots = (ex.operation("multiply"),)` the rule is tried at each product.',
+        "Both `graph.operands(node)` must have the operation `exp`; return None for anything else.",
     )
     source = '''
 import explorer as ex
@@ -122,7 +122,7 @@ answer = ProductOfPowers
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Plan the product, and one that the rule must leave alone."""
+        """Check the planned product and its value, and products that the rule must leave unchanged."""
         if not issubclass(answer, Rule):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Rule`.")
             return
@@ -130,7 +130,7 @@ answer = ProductOfPowers
         product = record("exp", x) * record("exp", y)
         recording = planned(product)
         count = operations(recording).count("exp")
-        yield Finding(count == 1, f"Exponentials in the plan: {count}; the kernels: {kernel_names(recording)}.")
+        yield Finding(count == 1, f"Exponentials in the plan: {count}; the kernels are {kernel_names(recording)}.")
         yield agree("Values", evaluate(product), np.exp([1.5, 1.0]))
         for text, other in (
             ("exp(x) · y", record("exp", x) * y),
@@ -142,8 +142,9 @@ answer = ProductOfPowers
 
 
 class Doubled(Exercise):
-    """Write a pass that finds operations with one value in two places, such as `x * x` and `y + y`, and enters one
-    decision about all of them, with the fact `count`. A program without any gets no decision.
+    """Write a pass that finds operations that read one value twice, such as `x * x` and `y + y`, and records one
+    decision about all of them, with their number as the fact `count`. A program without such operations gets no
+    decision.
     """
 
     number = "15.3"
@@ -152,9 +153,9 @@ class Doubled(Exercise):
     answer = "the class of the pass"
     accepts = (type,)
     hints = (
-        "`graph.live` has the nodes, `graph.operands(node)` their operands: which of them have fewer different ones"
-        " than places?",
-        'As in `CountAbs`: `graph.decide(self, self.reason, {"count": len(nodes)}, nodes)`, if there are any.',
+        "`graph.live` lists the nodes, and `graph.operands(node)` a node's operands. For which nodes does a set of the"
+        " operands have fewer elements?",
+        'As in `CountAbs`, call `graph.decide(self, self.reason, {"count": len(nodes)}, nodes)` if there are any.',
     )
     source = '''
 from dataclasses import dataclass
@@ -183,7 +184,7 @@ answer = Doubled
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Plan a program with two such operations, and one without."""
+        """Check the decisions for a program with two such operations, and for one without."""
         if not issubclass(answer, Pass):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `ex.Pass`.")
             return
@@ -192,15 +193,15 @@ answer = Doubled
         for text, value, count in (("x * x + (y + y)", x * x + (y + y), 2), ("x * y", x * y, 0)):
             recording = planned(value, passes=passes)
             own = [d for d in recording.decisions if d.rule == answer.__name__]
-            said = sentences(recording, own) or "no decision"
+            reasons = sentences(recording, own) or "no decision"
             counted = sum(int(d.facts.get("count", 0)) for d in own)
             subjects = sum(len(d.subjects) for d in own)
-            yield Finding(counted == subjects == count and len(own) == (count > 0), f"`{text}`: {said}")
+            yield Finding(counted == subjects == count and len(own) == (count > 0), f"`{text}`: {reasons}")
 
 
 class LargestFirst(Exercise):
-    """Write an executor, a function of a program and an observer: of the chains that are ready, the one with the most
-    flops runs next. Hand in the function.
+    """Write an executor, which is a function of a program and an observer, that always runs the ready chain with the
+    most flops next.
     """
 
     number = "15.4"
@@ -209,9 +210,9 @@ class LargestFirst(Exercise):
     answer = "the function"
     accepts = (FunctionType,)
     hints = (
-        "`run_last_ready` changes in one line: which of the `ready` chains is taken out.",
-        "The kernels of a chain are `program.chains.kernels[chain]`, by number, and"
-        " `program.planned.schedule.kernels[number].cost.flops` are the flops of one.",
+        "Start from `run_last_ready`, and change the line that removes a chain from `ready`.",
+        "`program.chains.kernels[chain]` are the indices of the kernels of a chain, and"
+        " `program.planned.schedule.kernels[index].cost.flops` are the flops of a kernel.",
     )
     source = '''
 import explorer as ex
@@ -246,7 +247,7 @@ answer = largest_first
     )
 
     def findings(self, answer: FunctionType) -> Iterator[Finding]:
-        """Run three chains of different sizes, and a program whose last kernel reads all of them."""
+        """Run a program with three chains of different sizes, and check their order and the value."""
         x = tensor(np.linspace(-1, 1, 3600).reshape(60, 60), name="x")
         parts = [record("tanh", x[:size, :size] @ x[:size, :size]).sum() for size in (20, 60, 40)]
         name = "exercise 15.4"
@@ -261,13 +262,15 @@ answer = largest_first
         for step in run.steps if run is not None else ():
             kernel = kernels(plan.recording)[step.kernel]
             ran += [plan.recording.nodes.flops[n] for n in kernel.nodes if plan.recording.nodes.label[n] == "matmul"]
-        yield Finding(ran == sorted(ran, reverse=True), f"Flops of the products, as they ran: {ran}.")
+        yield Finding(
+            ran == sorted(ran, reverse=True), f"Flops of the matrix products, in the order in which they ran: {ran}."
+        )
         yield agree("The value", handle.data(), evaluate(record("add_n", *parts)))
 
 
 class Intensity(Exercise):
-    """How much is computed for each byte that is written? Write the function of a heat metric: of a recording and a
-    node, its flops divided by the bytes of its result, and 0 where nothing is written. Hand in the function.
+    """How much is computed for each byte that is written? Write the function of a heat metric: for a recording and a
+    node, return the node's flops divided by the bytes of its result, or 0 if nothing is written.
     """
 
     number = "15.5"
@@ -276,8 +279,8 @@ class Intensity(Exercise):
     answer = "the function"
     accepts = (FunctionType,)
     hints = (
-        "`recording.nodes.flops[node]` and `recording.nodes.bytes[node]` are the two numbers.",
-        "A view writes nothing: its bytes are 0, and a division by 0 is an error.",
+        "Divide `recording.nodes.flops[node]` by `recording.nodes.bytes[node]`.",
+        "A view writes nothing, so its bytes are 0, and you must not divide by them.",
     )
     source = """
 import explorer as ex
@@ -293,7 +296,7 @@ answer = intensity
     mistakes = ((" if size else 0", ""), ("recording.nodes.flops[node] / size", "size / recording.nodes.flops[node]"))
 
     def findings(self, answer: FunctionType) -> Iterator[Finding]:
-        """Ask the function for each operation of a program with a view."""
+        """Check the function for each operation of a program with a view."""
         x = tensor(np.ones((8, 4)), name="x")
         recording = planned(record("tanh", x @ x.T + 1).T)
         measured: Any = answer
@@ -303,5 +306,5 @@ answer = intensity
             value = measured(recording, node)
             yield Finding(
                 abs(value - expected) < 1e-9,
-                f"`{recording.label(node)}`, {flops} flops, {size} bytes: {value:.3g} for each byte.",
+                f"`{recording.label(node)}`, with {flops} flops and {size} bytes: {value:.3g} per byte.",
             )

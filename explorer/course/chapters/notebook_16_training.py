@@ -35,8 +35,8 @@ def digits(optimizer, policies=()):
 
 
 class NeverWritten(Exercise):
-    """Choose an optimizer with which the gradient of a weight is never written to memory: the update is computed
-    inside the kernel of the matrix product. Hand in the plan of one step.
+    """Choose an optimizer with which the gradient of a weight is never written to memory, because the update is
+    computed inside the kernel of the matrix product. Hand in the plan of one step.
     """
 
     number = "16.1"
@@ -57,7 +57,7 @@ answer = digits(train.SGD(rate=0.3)).plan(images, labels)
     mistakes = (("train.SGD(rate=0.3)", "train.Adam(rate=0.003)"), ("train.SGD(rate=0.3)", "train.Momentum(rate=0.03)"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look for products and updates in one kernel."""
+        """Check for a kernel with a matrix product and an update."""
         recording = recording_of(answer)
         names = [[recording.nodes.label[node] for node in kernel.nodes] for kernel in kernels(recording)]
         updates = [name for name in names if name[-1] == "subtract" and len(name) > 1]
@@ -67,14 +67,17 @@ answer = digits(train.SGD(rate=0.3)).plan(images, labels)
             for d in recording.decisions
             if d.rule == "Epilogue" and d.verdict == "applied" and "subtract" in recording.reason(d)
         ]
-        others = "; ".join(" → ".join(name) for name in updates) or "none is fused"
+        others = "; ".join(" → ".join(name) for name in updates) or "none"
         reason = sentences(recording, epilogues[:1])
-        yield Finding(bool(inside), reason if inside else f"No update is in a product's kernel: {others}.")
+        yield Finding(
+            bool(inside),
+            reason if inside else f"No update is in the kernel of a product; kernels with a fused update: {others}.",
+        )
 
 
 class FrozenLayer(Exercise):
-    """Freeze the first layer of the module: give it `policies=[ex.layers.PNoUpdate]`. What is missing from a step,
-    besides the update of its weight?
+    """Freeze the first layer of the module with `policies=[ex.layers.PNoUpdate]`. What does a step no longer compute,
+    besides the update of this layer?
     """
 
     number = "16.2"
@@ -83,8 +86,8 @@ class FrozenLayer(Exercise):
     answer = "the module"
     accepts = (Module,)
     hints = (
-        'Policies are given where the layer is made: `train.Linear("hidden", 64, 128, policies=[…])`.',
-        "If nothing before a layer is trained, nobody needs the gradient of its input.",
+        'Pass policies when you make the layer: `train.Linear("hidden", 64, 128, policies=[…])`.',
+        "If nothing before a layer is trained, the gradient of its input is not needed.",
     )
     source = (
         DIGITS
@@ -95,7 +98,7 @@ answer = digits(train.SGD(rate=0.3), policies=[PNoUpdate])
     mistakes = ((", policies=[PNoUpdate]", ""), ("128, policies=[*policies]", "128"))
 
     def findings(self, answer: Module) -> Iterator[Finding]:
-        """Make a step, and look at what changed and what was computed."""
+        """Make a step, and check the changed parameters and the computed products."""
         pictures = np.random.default_rng(0).random((64, 8, 8))
         labels = np.arange(64) % 10
         recording = answer.plan(pictures, labels).recording
@@ -112,22 +115,26 @@ answer = digits(train.SGD(rate=0.3), policies=[PNoUpdate])
         ]
         yield Finding(
             len(products) == 3,
-            f"{len(products)} matrix products: two of the forward pass, and one for each gradient of a weight and of a"
-            " hidden value that is built. Trained whole, the step has 5.",
+            f"The step computes {len(products)} matrix products: two in the forward pass, and one for each gradient of"
+            " a"
+            " weight or a hidden value. If all layers are trained, it computes 5.",
         )
 
 
 class LabelsInRows(Exercise):
-    """Give the labels in rows of ten, `np.eye(10)[labels]`. Which operation of the step is gone? Hand in the plan of
-    such a step.
+    """Pass the labels as one-hot rows, `np.eye(10)[labels]`. Which operation is no longer in the step? Hand in the plan
+    of such a step.
     """
 
     number = "16.3"
-    title = "Labels in rows"
+    title = "One-hot labels"
     level = 1
     answer = "the plan"
     accepts = (EvalPlan,)
-    hints = ("`module.plan(images, …)` takes labels in either form.", "Compare the names of the kernels of both plans.")
+    hints = (
+        "`module.plan(images, …)` accepts labels in either form.",
+        "Compare the names of the kernels of both plans.",
+    )
     source = (
         DIGITS
         + """
@@ -140,18 +147,20 @@ answer = digits(train.SGD(rate=0.3)).plan(images, np.eye(10)[labels])
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Look for the operation that makes rows of numbers."""
+        """Check that the plan is a training step without one_hot."""
         recording = recording_of(answer)
         labels = {recording.nodes.label[node] for node in recording.visible(recording.end)}
         trains = "log_softmax" in labels and "subtract" in labels
-        yield Finding(trains, f"The plan is {'' if trains else 'not '}that of a step with a loss and updates.")
+        yield Finding(trains, f"The plan is {'' if trains else 'not '}a training step with a loss and updates.")
         gone = "one_hot" not in labels
-        yield Finding(gone, f"`one_hot` is {'not there' if gone else 'still computed'}: {kernel_names(recording)}.")
+        yield Finding(
+            gone, f"`one_hot` is {'not' if gone else 'still'} computed; the kernels are {kernel_names(recording)}."
+        )
 
 
 class SignDescent(Exercise):
-    """Write an update rule that moves each parameter by the learning rate against the sign of its gradient, without
-    any state: p ← p − lr · sign g.
+    """Write an update rule without state that moves each parameter by the learning rate against the sign of its
+    gradient: p ← p − lr · sign g.
     """
 
     number = "16.4"
@@ -160,8 +169,8 @@ class SignDescent(Exercise):
     answer = "the rule's class"
     accepts = (type,)
     hints = (
-        "`SignMomentum` above is nearly that: without momentum, `state` is empty.",
-        "`record` returns the new parameter, and a dict of the new state.",
+        "Start from `SignMomentum` above: without momentum, `state` is empty.",
+        "`record` returns the new parameter and a dict with the new state.",
     )
     source = """
 from dataclasses import dataclass
@@ -185,13 +194,17 @@ answer = SignDescent
     mistakes = (("length * ex.sign(gradient)", "length * gradient"), ("parameter - length", "parameter + length"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Record one update and a step of a module."""
+        """Check one recorded update and one step of a module."""
         if not issubclass(answer, UpdateRule):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `train.UpdateRule`.")
             return
         parameter, gradient = tensor(np.array([1.0, 2.0, 3.0])), tensor(np.array([0.5, -7.0, 0.0]))
         changed, _ = answer().record(parameter, gradient, tensor(0.1), {})
-        yield agree("Of (1, 2, 3) with the gradient (0.5, −7, 0) and rate 0.1", evaluate(changed), [0.9, 2.1, 3.0])
+        yield agree(
+            "The update of (1, 2, 3) with the gradient (0.5, −7, 0) and the rate 0.1",
+            evaluate(changed),
+            [0.9, 2.1, 3.0],
+        )
         module = Module("one", loss=CrossEntropy(), optimizer=Optimizer(answer(), 0.01), dtype="float64")
         module.add_node(Linear("scores", 4, 3))
         module.attach(seed=0)
@@ -199,4 +212,4 @@ answer = SignDescent
         module.train_on(np.eye(4), np.array([0, 1, 2, 0]))
         moved = np.unique(np.round(np.abs(module.parameters["scores/weight"].array - before), 9))
         text = ", ".join(f"{distance:.3g}" for distance in moved[:4])
-        yield Finding(set(moved) <= {0.0, 0.01}, f"A step at rate 0.01 moves weights by {text}.")
+        yield Finding(set(moved) <= {0.0, 0.01}, f"A step with the rate 0.01 moves weights by {text}.")

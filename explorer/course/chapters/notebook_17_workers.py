@@ -28,8 +28,8 @@ plan.prepare()
 
 
 class MostWorkers(Exercise):
-    """With `bandwidth=1000, latency=100, overhead=100`: estimate the eight branches on as few workers, up to 16, as
-    make them as fast as they get on paper. Hand in that estimate.
+    """Estimate the eight branches on up to 16 workers with `bandwidth=1000, latency=100, overhead=100`. Hand in the
+    estimate with the smallest number of workers that reaches the highest speed.
     """
 
     number = "17.1"
@@ -38,8 +38,8 @@ class MostWorkers(Exercise):
     answer = "the estimate"
     accepts = (ScaleEstimate,)
     hints = (
-        "`plan.estimate(workers, …).speedup` is how many times as fast it would be.",
-        "Eight chains: more workers have nothing to do.",
+        "`plan.estimate(workers, …).speedup` is the estimated speedup.",
+        "There are eight chains, so more than eight workers have nothing to do.",
     )
     source = (
         BRANCHES
@@ -55,7 +55,7 @@ answer = max(estimates, key=lambda estimate: estimate.speedup)
     )
 
     def findings(self, answer: ScaleEstimate) -> Iterator[Finding]:
-        """Estimate the number of workers, and others."""
+        """Compare the estimate with estimates for other numbers of workers."""
         yield from _on_the_link(answer, 1000)
         plan, workers = _branches(), answer.network.workers
         speedups = {
@@ -63,15 +63,17 @@ answer = max(estimates, key=lambda estimate: estimate.speedup)
         }
         best = max(speedups.values())
         reached = speedups.get(workers, answer.speedup)
-        yield Finding(reached == best, f"Workers: {workers}, {reached:.2f} times as fast; the most is {best:.2f}.")
+        yield Finding(
+            reached == best, f"With {workers} workers it is {reached:.2f} times as fast; the best is {best:.2f} times."
+        )
         fewer = max((speedup for count, speedup in speedups.items() if count < workers), default=0.0)
-        yield Finding(fewer < best, f"Fewer workers are up to {fewer:.2f} times as fast.")
+        yield Finding(fewer < best, f"With fewer workers it is up to {fewer:.2f} times as fast.")
 
 
 class SlowNetwork(Exercise):
-    """On a slow network nothing is gained. Of the bandwidths 1, 2, 5, 10, 20, 50, 100, 200, 500 and 1000 MB/s, take the
-    smallest at which four workers are worthwhile for the eight branches (latency 100, overhead 100). Hand in the
-    estimate at it.
+    """On a slow network workers do not pay. Of the bandwidths 1, 2, 5, 10, 20, 50, 100, 200, 500 and 1000 MB/s, find
+    the smallest at which four workers are worthwhile for the eight branches (latency 100, overhead 100). Hand in the
+    estimate for this bandwidth.
     """
 
     number = "17.2"
@@ -80,8 +82,8 @@ class SlowNetwork(Exercise):
     answer = "the estimate"
     accepts = (ScaleEstimate,)
     hints = (
-        "`plan.estimate(…).worthwhile` says whether it pays.",
-        "What is sent is mostly `x`: 1.2 MB, once to each worker.",
+        "`plan.estimate(…).worthwhile` reports whether workers pay.",
+        "Most of the sent bytes are `x`: 1.2 MB, once to each worker.",
     )
     source = (
         BRANCHES
@@ -94,16 +96,16 @@ answer = [estimate for estimate in estimates if estimate.worthwhile][0]
     mistakes = (("worthwhile][0]", "worthwhile][-1]"), ("if estimate.worthwhile", "if not estimate.worthwhile"))
 
     def findings(self, answer: ScaleEstimate) -> Iterator[Finding]:
-        """Look at that bandwidth, and at the one below it."""
+        """Check the estimate, and the next smaller bandwidth."""
         choices = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
         bandwidth = answer.network.bandwidth
         if bandwidth not in choices:
-            yield Finding(False, f"{bandwidth:g} MB/s is none of {', '.join(map(str, choices))}.")
+            yield Finding(False, f"The bandwidth {bandwidth:g} MB/s is not one of {', '.join(map(str, choices))}.")
             return
         yield Finding(answer.network.workers == 4, f"Workers: {answer.network.workers}.")
         yield from _on_the_link(answer, bandwidth)
-        plan, place = _branches(), choices.index(int(bandwidth))
-        for choice in choices[max(place - 1, 0) : place + 1]:
+        plan, position = _branches(), choices.index(int(bandwidth))
+        for choice in choices[max(position - 1, 0) : position + 1]:
             paper = plan.estimate(4, bandwidth=choice, latency=100, overhead=100)
             pays = "worthwhile" if paper.worthwhile else "not worthwhile"
             text = f"At {choice} MB/s four workers are {paper.speedup:.2f} times as fast: {pays}."
@@ -111,8 +113,8 @@ answer = [estimate for estimate in estimates if estimate.worthwhile][0]
 
 
 class Streams(Exercise):
-    """Write a program of at least three chains of kernels that do not read each other, and run it with
-    `executor="async"`, so that more than one stream computes. Hand in the plan after its run.
+    """Write a program with at least three chains of kernels that do not read each other, and run it with
+    `executor="async"` so that several streams compute. Hand in the plan after its run.
     """
 
     number = "17.3"
@@ -121,9 +123,9 @@ class Streams(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        'Branches of equal operations become a batch, which is one kernel: leave it out with `without="batch"`.',
-        "`plan.recording.run.steps` says on which stream each kernel ran, its `thread`; it is there after `eval()`."
-        " Small kernels stay on one.",
+        'Branches with equal operations become a batch, which is one kernel: prevent this with `without="batch"`.',
+        "After `eval()`, the `thread` of each of `plan.recording.run.steps` is the stream on which a kernel ran. Small"
+        " kernels all run on one stream.",
     )
     source = """
 import numpy as np
@@ -144,25 +146,25 @@ answer = plan
     )
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Count chains, and the streams that computed."""
+        """Check the executor, the chains, and the streams that computed."""
         recording = recording_of(answer)
         chains = len({kernel.chain for kernel in kernels(recording)})
         yield Finding(answer.executor == "async", f"The executor is `{answer.executor}`.")
-        yield Finding(chains >= 3, f"{chains} chains of kernels.")
+        yield Finding(chains >= 3, f"The plan has {chains} chains of kernels.")
         if recording.run is None:
             yield Finding(False, "The plan has not run.")
             return
         streams = {step.thread for step in recording.run.steps}
         apart = worth_threads(answer.planned.schedule)
-        sizes = "are large enough" if apart else "are too small: on one stream they are done sooner"
+        sizes = "are large enough" if apart else "are too small: one stream computes them faster"
         yield Finding(apart, f"The chains {sizes}.")
         if threads() > 1:
             yield Finding(len(streams) > 1, f"Streams that computed: {len(streams)}.")
 
 
 class NothingToGain(Exercise):
-    """Write a program of at least four kernels that no number of workers makes faster, however good the network is.
-    Hand in its plan.
+    """Write a program with at least four kernels that no number of workers makes faster, however good the network is,
+    and plan it.
     """
 
     number = "17.4"
@@ -171,8 +173,8 @@ class NothingToGain(Exercise):
     answer = "the plan"
     accepts = (EvalPlan,)
     hints = (
-        "A worker has something to do if there are two kernels that do not wait for each other.",
-        "Products one after the other, each of the result before it.",
+        "A second worker helps only if there are two kernels that do not wait for each other.",
+        "Write consecutive products, each of which reads the result of the one before.",
     )
     source = """
 import numpy as np
@@ -189,14 +191,14 @@ answer = plan
     mistakes = (("range(5)", "range(2)"), ("h = h @ W\n", "h = ex.softmax(h @ W) + ex.softmax(W @ h)\n"))
 
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
-        """Estimate two to eight workers on a network that costs next to nothing."""
+        """Check the kernels, and estimates for two to eight workers on a very fast network."""
         rows = kernels(recording_of(answer))
-        yield Finding(len(rows) >= 4, f"Kernels: {len(rows)}, in chains: {len({kernel.chain for kernel in rows})}.")
+        yield Finding(len(rows) >= 4, f"Kernels: {len(rows)}; chains: {len({kernel.chain for kernel in rows})}.")
         speedups = {
             count: answer.estimate(count, bandwidth=1e6, latency=0.001, overhead=0.001).speedup for count in (2, 4, 8)
         }
-        figures = ", ".join(f"{count} workers {speedup:.2f}" for count, speedup in speedups.items())
-        yield Finding(max(speedups.values()) < 1.01, f"Times as fast on paper: {figures}.")
+        figures = ", ".join(f"{speedup:.2f} with {count} workers" for count, speedup in speedups.items())
+        yield Finding(max(speedups.values()) < 1.01, f"Estimated speedups: {figures}.")
 
 
 def _branches() -> EvalPlan:
@@ -209,9 +211,11 @@ def _branches() -> EvalPlan:
 
 
 def _on_the_link(answer: ScaleEstimate, bandwidth: float) -> Iterator[Finding]:
-    """Yield whether an estimate is that of the eight branches on the link of the task."""
+    """Yield a finding on whether an estimate is about the eight branches and the network of the task."""
     network = answer.network
-    own = _branches().estimate(network.workers, bandwidth=bandwidth, latency=100, overhead=100)
-    is_own = (own.micros, own.bytes, own.messages) == (answer.micros, answer.bytes, answer.messages)
+    expected = _branches().estimate(network.workers, bandwidth=bandwidth, latency=100, overhead=100)
+    is_equal = (expected.micros, expected.bytes, expected.messages) == (answer.micros, answer.bytes, answer.messages)
     link = f"{network.bandwidth:g} MB/s, {network.latency:g} µs a message"
-    yield Finding(is_own, f"{'This is' if is_own else 'This is not'} the estimate asked for: {link}.")
+    yield Finding(
+        is_equal, f"The estimate ({link}) is {'' if is_equal else 'not '}for the program and network of the task."
+    )

@@ -47,7 +47,7 @@ answer = MyDedup
 
 
 def pipeline(replaced: type[Pass], by: type[Pass]) -> list[Any]:
-    """Return the passes of a plan, one of them replaced, and not repeated."""
+    """Return the passes of a plan, with one class of pass replaced and its repetitions removed."""
     return [by() if type(step) is replaced else step for step in default_passes() if _repeated(step) is not replaced]
 
 
@@ -60,23 +60,23 @@ def _planned(replaced: type[Pass], by: type[Pass], *expressions: Expr) -> Record
 
 
 def _is_pass(answer: type, base: type[Pass] = Pass) -> Iterator[Finding]:
-    """Yield what is wrong with a class that is no pass."""
+    """Yield a finding if a class is not a pass."""
     if not issubclass(answer, base):
         name = "ex.Pass" if base is Pass else f"ex.passes.{base.__name__}"
         yield Finding(False, f"`{answer.__name__}` is not a subclass of `{name}`.")
 
 
 def _keeps_sums_apart(answer: type[Pass]) -> Finding:
-    """Return whether a dedup leaves two operations of one name apart whose attributes differ."""
+    """Return a finding on whether a dedup keeps operations apart whose attributes differ."""
     x = tensor([[1.0, 2.0], [3.0, 5.0]], name="x")
     value = evaluate(x.sum(axis=0) - x.sum(axis=1), passes=pipeline(passes.Dedup, answer))
-    return agree("x.sum(axis=0) − x.sum(axis=1), of two axes", value, [1.0, -1.0])
+    return agree("x.sum(axis=0) − x.sum(axis=1), with sums over different axes", value, [1.0, -1.0])
 
 
 class EqualConstants(Exercise):
-    """In `2 * x + 2 * y`, with `x` and `y` of one shape, the constant 2 stands twice, and the dedup of the notebook
-    keeps both: a node without operands has a key of its own. Let equal constants be one node, and leave two different
-    tensors apart. A constant's operation is `full`, and equal operations are one object.
+    """In `2 * x + 2 * y`, with `x` and `y` of one shape, the constant 2 appears twice. The dedup of the notebook keeps
+    both, because each node without operands has a separate key. Merge equal constants, but not different tensors. The
+    operation of a constant is `full`, and equal operations are the same object.
     """
 
     number = "18.1"
@@ -85,7 +85,7 @@ class EqualConstants(Exercise):
     answer = "the class of the pass"
     accepts = (type,)
     hints = (
-        "Only the key of nodes without operands changes.",
+        "Change only the key of nodes without operands.",
         'The operation of a constant is a good key: `node.operation if node.operation.name == "full" else node.uid`.',
     )
     source = DEDUP.replace(
@@ -100,7 +100,7 @@ class EqualConstants(Exercise):
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Count the constants that are read, and compare values."""
+        """Check the number of constants, and the values."""
         yield from (wrong := [*_is_pass(answer)])
         if wrong:
             return
@@ -108,14 +108,14 @@ class EqualConstants(Exercise):
         expression = 2 * x + 2 * y
         recording = _planned(passes.Dedup, answer, expression)
         constants = [n for n in recording.visible(recording.end) if recording.label(n) == "2"]
-        yield Finding(len(constants) == 1, f"Nodes that hold the constant 2 in `2 * x + 2 * y`: {len(constants)}.")
+        yield Finding(len(constants) == 1, f"Nodes with the constant 2 in `2 * x + 2 * y`: {len(constants)}.")
         yield agree("Values", evaluate(expression, passes=pipeline(passes.Dedup, answer)), [[8.0, -3.0]])
         yield _keeps_sums_apart(answer)
 
 
 class TooFewFacts(Exercise):
-    """A friend's dedup uses the key `(node.operation.name, *operands)`. That is wrong for some programs: find one. Hand
-    in an expression that has another value if it is planned with this pass.
+    """A friend's dedup uses the key `(node.operation.name, *operands)`, which is wrong for some programs. Hand in an
+    expression that has a wrong value if it is planned with this pass.
     """
 
     number = "18.2"
@@ -124,8 +124,8 @@ class TooFewFacts(Exercise):
     answer = "an expression"
     accepts = (Expr,)
     hints = (
-        "The name does not say everything about an operation: `ex.operation('sum')` has attributes.",
-        "Two sums over different axes have one name and one operand.",
+        "The name does not fully describe an operation: `ex.operation('sum')` has attributes.",
+        "Two sums over different axes have the same name and operand.",
     )
     source = """
 import numpy as np
@@ -137,31 +137,29 @@ answer = x.sum(axis=0) - x.sum(axis=1)
     mistakes = (("x.sum(axis=1)", "x.sum(axis=0)"), ("x.sum(axis=1)", "x.mean(axis=1)"))
 
     def findings(self, answer: Expr) -> Iterator[Finding]:
-        """Run the expression with the friend's pass, and without any dedup."""
+        """Compare the value with the friend's pass and the value without any dedup."""
         right = np.asarray(evaluate(answer, without=["dedup"]))
         recording = _planned(passes.Dedup, _ShortKeys, answer)
         merged = [recording.reason(d) for d in recording.decisions if d.rule == "_ShortKeys"]
-        yield Finding(bool(merged), " ".join(merged) or "The friend's pass merges nothing in it.")
+        yield Finding(bool(merged), " ".join(merged) or "The friend's pass merges nothing in this expression.")
         try:
             wrong = np.asarray(evaluate(answer, passes=pipeline(passes.Dedup, _ShortKeys)))
-        except Exception as error:  # merged values of two shapes: no program any more
-            yield Finding(True, f"It cannot even run: {type(error).__name__}.")
+        except Exception as error:  # the merged values may have different shapes, so that the program is invalid
+            yield Finding(True, f"With the friend's pass the program cannot run: {type(error).__name__}.")
             return
         differs = wrong.shape != right.shape or not np.array_equal(wrong, right, equal_nan=True)
-        yield Finding(
-            differs, f"The friend's pass gives {wrong.tolist()}, and without it the value is {right.tolist()}."
-        )
+        yield Finding(differs, f"With the friend's pass the value is {wrong.tolist()}, without it {right.tolist()}.")
 
 
 @dataclass(frozen=True)
 class _ShortKeys(Pass):
-    """Compute once what has one name and the same operands."""
+    """Compute operations with the same name and operands once."""
 
     name = "short_keys"
     merged: ClassVar[Reason] = Reason("merged", "`{node}` is taken for `{first}`.")
 
     def run(self, graph: Any) -> None:
-        """Merge nodes by the names of their operations."""
+        """Merge nodes whose operations have the same name."""
         first_of: dict[Any, Expr] = {}
         for node in graph.live:
             operands = graph.operands(node)
@@ -173,9 +171,8 @@ class _ShortKeys(Pass):
 
 
 class OtherOrder(Exercise):
-    """`a + b` and `b + a` have the same bits, `a - b` and `b - a` do not. Extend the dedup, so that it finds the first
-    pair, and leaves the second one alone. Every operation says whether its operands may change places:
-    `node.operation.commutative`.
+    """`a + b` and `b + a` have the same bits; `a - b` and `b - a` do not. Extend the dedup so that it merges the first
+    pair and not the second. `node.operation.commutative` is true if the operands may be swapped.
     """
 
     number = "18.3"
@@ -184,8 +181,8 @@ class OtherOrder(Exercise):
     answer = "the class of the pass"
     accepts = (type,)
     hints = (
-        "Two nodes get one key if their operands are put in one order, whichever it is.",
-        "`if node.operation.commutative: operands.sort()`, before the key is made.",
+        "Two nodes get the same key if you put their operands in a fixed order.",
+        "Before you make the key, use `if node.operation.commutative: operands.sort()`.",
     )
     source = DEDUP.replace(
         "            {key}",
@@ -195,7 +192,7 @@ class OtherOrder(Exercise):
     mistakes = (("if node.operation.commutative:", "if operands:"), ("operands.sort()", "operands.reverse()"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Plan both pairs, and compare values."""
+        """Check how many operations of both pairs are computed, and the values."""
         yield from (wrong := [*_is_pass(answer)])
         if wrong:
             return
@@ -210,9 +207,9 @@ class OtherOrder(Exercise):
 
 
 class LeastMemory(Exercise):
-    """Eight products of 100×100, each made from the one before, are each reduced to their largest number, and these are
-    added up. `MyOrder` computes all products before the first maximum, so that eight of them are alive at a time. Write
-    `sequence` of an `ex.passes.Order` so that at most two of them are.
+    """A program computes eight products of 100×100, each from the one before, and adds up the largest number of each.
+    `MyOrder` computes all products before the first maximum, so that eight of them are live at a time. Write `sequence`
+    of an `ex.passes.Order` so that at most two are live.
     """
 
     number = "18.4"
@@ -221,7 +218,7 @@ class LeastMemory(Exercise):
     answer = "the class of the pass"
     accepts = (type,)
     hints = (
-        "Of the kernels that are ready, one with a small result should come next.",
+        "Run the ready kernel with the smallest result next.",
         "`kernels[number].result.type.nbytes` is the size of a kernel's result.",
     )
     source = '''
@@ -254,7 +251,7 @@ answer = SmallestFirst
     mistakes = (("min(ready", "max(ready"), ("return order", "return order[::-1]"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Count the products that are alive at a time."""
+        """Check how many products are live at a time."""
         yield from (wrong := [*_is_pass(answer, passes.Order)])
         if wrong:
             return
@@ -267,14 +264,14 @@ answer = SmallestFirst
             alive |= {node for node in kernel.nodes if recording.nodes.label[node] == "matmul"}
             most = max(most, len(alive))
             alive -= set(kernel.frees)
-        yield Finding(most <= 2, f"Products that are alive at a time: {most}.")
-        yield Finding(len(kernels(recording)) > 8, f"The kernels: {kernel_names(recording)}.")
+        yield Finding(most <= 2, f"Products that are live at a time: {most}.")
+        yield Finding(len(kernels(recording)) > 8, f"The kernels are {kernel_names(recording)}.")
 
 
 class WithProduct(Exercise):
-    """Extend the fusion of the notebook, so that a matrix product begins a kernel, too, and elementwise operations join
-    it: `ex.tanh(x @ W + b)` is one kernel then. A product is known by `node.operation.is_tileable`. No kernel may hold
-    two products: in `x @ W + x @ V` one of them stays alone.
+    """Extend the fusion of the notebook so that elementwise operations can also join a matrix product: then
+    `ex.tanh(x @ W + b)` is one kernel. For a product, `node.operation.is_tileable` is true. A kernel must not contain
+    two products: in `x @ W + x @ V`, one of them stays separate.
     """
 
     number = "18.5"
@@ -283,8 +280,8 @@ class WithProduct(Exercise):
     answer = "the class of the pass"
     accepts = (type,)
     hints = (
-        "A product puts `[node]` into `groups`, without a look at its operands.",
-        "An operand's group joins unless both it and the members so far hold a product:"
+        "For a product, put `[node]` into `groups` without looking at its operands.",
+        "Add the group of an operand unless both the group and the current members contain a product:"
         " `any(member.operation.is_tileable for member in members)`.",
     )
     source = '''
@@ -330,7 +327,7 @@ answer = MyFusion
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Plan one product and two, and compare values."""
+        """Check the kernels with one product and with two, and the values."""
         yield from (wrong := [*_is_pass(answer)])
         if wrong:
             return

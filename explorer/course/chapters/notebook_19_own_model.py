@@ -17,8 +17,8 @@ images = stored["images"]
 
 
 class WrongWeight(Exercise):
-    """Open `../assets/digits.onnx` twice, make the weight `W` of `/conv2/Conv` in one of them 5 % larger, and compare
-    this one with the other on the twelve digits.
+    """Open `../assets/digits.onnx` twice, make the weight `W` of `/conv2/Conv` 5 % larger in one of the nets, and
+    compare this net with the other on the twelve digits.
     """
 
     number = "19.1"
@@ -28,7 +28,7 @@ class WrongWeight(Exercise):
     accepts = (ValueComparison,)
     hints = (
         '`net["/conv2/Conv"].weights["W"]` is the weight; assign another array to it.',
-        "`wrong.compare(right, images)`: without the images the graphs are compared, and no value.",
+        "Call `wrong.compare(right, images)`; without images, it would compare the graphs and no values.",
     )
     source = (
         OPENED
@@ -42,7 +42,7 @@ answer = wrong.compare(right, images)
     mistakes = (("wrong.compare(right, images)", "right.compare(right, images)"), ("1.05 *", "1.00001 *"))
 
     def findings(self, answer: ValueComparison) -> Iterator[Finding]:
-        """Ask which operator is the first that differs, and by how much."""
+        """Check the first operator that differs, and its error."""
         first = answer.first
         if first is None:
             yield Finding(False, f"All {len(answer.rows)} operands agree with {answer.reference}.")
@@ -52,18 +52,18 @@ answer = wrong.compare(right, images)
 
 
 class PytorchsValues(Exercise):
-    """`../assets/digits.npz` has what PyTorch computed for the first three digits: `activation/5` is operand `5` of
+    """`../assets/digits.npz` contains PyTorch's values for the first three digits: `activation/5` is operand `5` of
     `../assets/digits.pnnx.param`, and so on. Compare the net with all of them.
     """
 
     number = "19.2"
-    title = "Beside another framework"
+    title = "Compare with another framework"
     level = 2
     answer = "the comparison"
     accepts = (ValueComparison,)
     hints = (
-        "A reference may be a dict of arrays by operand's name: `stored` has them under longer names.",
-        '`name.removeprefix("activation/")` is the operand\'s name; the images are `images[:3]`.',
+        "A reference may be a dict of arrays by operand name. In `stored` the names have a prefix.",
+        '`name.removeprefix("activation/")` is the operand name; the images are `images[:3]`.',
     )
     source = (
         OPENED
@@ -79,26 +79,26 @@ answer = net.compare(values, images[:3])
     )
 
     def findings(self, answer: ValueComparison) -> Iterator[Finding]:
-        """Count the operands that were compared, and those that agree."""
+        """Check how many operands were compared, and how many agree."""
         agree = sum(not row.problem for row in answer.rows)
         yield Finding(len(answer.rows) >= 10, f"{len(answer.rows)} operands were compared.")
         yield Finding(answer.equal, f"{agree} of them agree with {answer.reference}.")
 
 
 class LastOperator(Exercise):
-    """The quantised net may answer a little otherwise. With which tolerance does `../assets/digits_int8.onnx` agree
-    with `../assets/digits.onnx` in everything but the operator whose relu the quantiser left out?
+    """The quantised net may differ slightly. With which tolerance do all operands of `../assets/digits_int8.onnx` agree
+    with `../assets/digits.onnx`, except for the operator whose relu the quantiser left out?
     """
 
     number = "19.3"
-    title = "How much is a little"
+    title = "A tolerance"
     level = 2
     answer = "the comparison"
     accepts = (ValueComparison,)
     hints = (
-        "`tolerance=` is the largest relative error that is let through.",
-        "`[(row.operator, row.error) for row in comparison.rows]` says how much each one takes; the operator without"
-        " its relu is far away from all others.",
+        "`tolerance=` is the largest allowed relative error.",
+        "`[(row.operator, row.error) for row in comparison.rows]` lists the errors; the operator without its relu has a"
+        " much larger one than the others.",
     )
     source = (
         OPENED
@@ -110,15 +110,15 @@ answer = ex.open("../assets/digits_int8.onnx").compare(exact, images, tolerance=
     mistakes = (("tolerance=0.05", "tolerance=1e-3"), ("tolerance=0.05", "tolerance=1.0"))
 
     def findings(self, answer: ValueComparison) -> Iterator[Finding]:
-        """Count the operands that differ."""
+        """Check that exactly one operand differs."""
         differing = [row for row in answer.rows if row.problem]
         named = ", ".join(row.operator for row in differing) or "none"
         yield Finding(len(differing) == 1, f"{len(differing)} of {len(answer.rows)} operands differ: {named}.")
 
 
 class TwoFiles(Exercise):
-    """`../assets/digits.pnnx.param` and `../assets/digits.onnx` should be one net, as two exporters wrote it. Compare
-    the first with the second on the twelve digits. Why is only one value compared, and is that enough?
+    """`../assets/digits.pnnx.param` and `../assets/digits.onnx` should be the same net, written by two exporters.
+    Compare the first with the second on the twelve digits. Why is only one value compared, and is this enough?
     """
 
     number = "19.4"
@@ -128,7 +128,7 @@ class TwoFiles(Exercise):
     accepts = (ValueComparison,)
     hints = (
         "A net can be the reference: `net.compare(other, images)`.",
-        "Values are compared where both files use a name for the same operand; the results are compared in any case.",
+        "Values are compared if both files use the same operand name; the results are always compared.",
     )
     source = (
         OPENED
@@ -140,12 +140,13 @@ answer = net.compare(ex.open("../assets/digits.onnx"), images)
     mistakes = (("digits.onnx", "digits_int8.onnx"), ("images)", "images).rows"))
 
     def findings(self, answer: ValueComparison) -> Iterator[Finding]:
-        """Ask what was compared, and how far the values are apart."""
+        """Check which values were compared, and their largest error."""
         named = ", ".join(f"{row.name} of {row.operator}" for row in answer.rows)
         yield Finding(answer.equal and len(answer.rows) == 1, f"Compared: {named}.")
         worst = max(row.error for row in answer.rows)
         yield Finding(
             worst < 1e-5,
-            f"The largest relative error: {worst:.2g}. Where the shares of 12 digits agree, so do the values inside,"
+            f"The largest relative error is {worst:.2g}. If the probabilities of 12 digits agree, so do the inner"
+            " values,"
             " as far as they matter for these pictures.",
         )
