@@ -58,5 +58,5 @@ def test_a_file_of_ncnn_is_named(operator: str, tmp_path: Path) -> None:
     """It begins with pnnx's magic number, and has its ending."""
     path = tmp_path / "x.param"
     path.write_text(f"7767517\n1 1\n{operator}\n")
-    with pytest.raises(ex.FileError, match=r"(?s)line 3: .*a file of ncnn, not of pnnx.*open x\.pnnx\.param"):
+    with pytest.raises(ex.FileError, match=r"(?s)line 3: .*an ncnn file, not a pnnx file.*open x\.pnnx\.param"):
         ex.open(path)

@@ -69,12 +69,12 @@ def _replace(old: str, new: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_replace("7767517", "7767518"), r"m\.pnnx\.param, line 1: '7767518' in place of the magic number"),
-        (_replace("17 16", "17 15"), r"line 2: 15 operands are counted, 16 are produced"),
+        (_replace("7767517", "7767518"), r"m\.pnnx\.param, line 1: '7767518' instead of the magic number"),
+        (_replace("17 16", "17 15"), r"line 2: 15 operands are counted, but 16 are produced"),
         (_replace("nn.ReLU                  relu1                    1 1 1 2", "nn.ReLU relu1 1 1 1"), r"line 5: "),
-        (_replace("1 1 13 14 bias=True", "1 1 13 14 bias=True $weight=99"), r"line 17: .*speaks of operand '99'"),
+        (_replace("1 1 13 14 bias=True", "1 1 13 14 bias=True $weight=99"), r"line 17: .*refers to operand '99'"),
         (_replace("@weight=(24,192)f32", "@weight=(24,193)f32"), r"m\.pnnx\.bin: weight 'fc1\.weight' has 18432 bytes"),
-        (_cut_weights, r"m\.pnnx\.bin: this is no readable zip"),
+        (_cut_weights, r"m\.pnnx\.bin: this is not a readable zip"),
         (_spoil_weight, r"m\.pnnx\.bin: weight .* cannot be read: Bad CRC-32"),
         (_replace(" dim=1", " dim=7"), r"line 18: operator 'softmax' \(nn\.Softmax\): softmax: axis 7"),
         (_replace("stride=(2,2)", "stride=two"), r"line 8: operator 'pool' \(nn\.MaxPool2d\): stride='two'"),

@@ -218,7 +218,7 @@ def write_weights(
                     f"weight {key!r} is {array.dtype.name} {array.shape}",
                     path=path,
                     rule=f"the array must be {dtype.name} {reference.shape}, as the definition declares",
-                    fix="declare the weight as it is, or convert the array",
+                    fix="correct the declaration, or convert the array",
                 )
             if not key or not key.isprintable():
                 raise FileError(

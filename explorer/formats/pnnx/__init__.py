@@ -1,4 +1,4 @@
-"""PNNX, the exchange format of ncnn: operators as text (``.param``) and weights in a zip (``.bin``)."""
+"""Reader and writer of PNNX, ncnn's exchange format: operators as text (``.param``) and a zip of weights (``.bin``)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from explorer.net.definition.definition import NetDefinition
 
 __all__ = ["StoredWeights", "read", "save"]
 
-_RULE = "the weights of a .param file must be in the .bin file of the same name beside it"
-_FIX = "put the .bin file of the same export beside the .param file and open it again"
+_RULE = "the weights of x.param must be in x.bin in the same folder"
+_FIX = "put the .bin file of the same export next to the .param file and open it again"
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
-    """Read ``x.param`` and the weights of the file ``weights``, for None of ``x.bin`` beside it.
+    """Read ``x.param`` and its weights from the file ``weights``, by default ``x.bin``.
 
-    Without the ``.bin`` file the definition still loads, and each weight says, when asked for, that the file is absent.
-    Raises FileError, which names the file, the line and the wrong text, the rule and the fix.
+    If the ``.bin`` file is missing, the definition still loads, and reading a weight raises FileError. Raise FileError,
+    which names the file, the line, the error, the rule and the fix.
     """
     param, default_bin = _pair(path)
     bin = default_bin if weights is None else Path(weights)

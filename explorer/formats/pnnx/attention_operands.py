@@ -1,7 +1,8 @@
-"""Operands of attention modules: pnnx writes each tensor once, in the order of the call, and names masks wrongly.
+"""Roles of the operands of attention modules, which pnnx does not record reliably.
 
-A module that attends to itself has one operand for queries, keys and values; a mask of truths stands before them, and
-the last operand is noted as the mask. What an operand is follows from the noted shapes.
+pnnx writes each tensor only once, so self-attention has a single operand for queries, keys and values. A boolean mask
+is written before it, although the file labels the last operand as the mask. Operands are therefore identified by their
+recorded shapes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ TYPE = "nn.MultiheadAttention"
 SEQUENCES = ("query", "key", "value")
 MASKS = ("attn_mask", "key_padding_mask")
 _SHARED = {1: ((0, 0, 0),), 2: ((0, 1, 1), (0, 0, 1), (0, 1, 0)), 3: ((0, 1, 2),)}
-"""number of tensors → which of them may be queries, keys and values"""
+"""number of tensors → possible indices of the query, key and value among them"""
 
 
 def with_named_operands(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an attention module with its operands by name; any other operator, or one without noted shapes, as it is.
+    """Return an attention module with named operands; return any other operator, or one without shapes, unchanged.
 
-    What the shapes do not tell is for the builder to refuse: the operator is returned with the argument ``one_of``.
+    If the shapes are ambiguous, the argument ``one_of`` lists the possible roles, and the builder raises the error.
     """
     if operator.type != TYPE or SEQUENCES[0] in operator.input_names:
         return operator
@@ -35,41 +36,43 @@ def with_named_operands(operator: OperatorDefinition, type_of: Callable[[str], B
     shapes = {name: each.shape for name, each in types.items()}
     if len(sequences) not in _SHARED or any(len(shapes[name] or ()) != 3 for name in sequences):
         return operator
-    meant = [
-        {role: sequences[place] for role, place in zip(SEQUENCES, places, strict=True)}
+    candidates = [
+        {role: sequences[index] for role, index in zip(SEQUENCES, indices, strict=True)}
         | dict(zip(roles, masks, strict=True))
-        for places in _SHARED[len(sequences)]
+        for indices in _SHARED[len(sequences)]
         for roles in permutations(MASKS, len(masks))
     ]
-    fitting = [names for names in meant if _fits(operator, {role: shapes[name] for role, name in names.items()})]
-    if len(fitting) == 1:
-        return replace(operator, input_names=fitting[0])
-    if not fitting:
+    matches = [
+        names for names in candidates if _matches(operator, {role: shapes[name] for role, name in names.items()})
+    ]
+    if len(matches) == 1:
+        return replace(operator, input_names=matches[0])
+    if not matches:
         return operator
-    listed = tuple([", ".join([f"{role} {name}" for role, name in names.items()]) for names in fitting])
-    return replace(operator, arguments={**operator.arguments, ONE_OF: listed}, input_names={})
+    labels = tuple([", ".join([f"{role} {name}" for role, name in names.items()]) for names in matches])
+    return replace(operator, arguments={**operator.arguments, ONE_OF: labels}, input_names={})
 
 
-def _is_mask(noted: BlobType) -> bool:
-    return noted.dtype == "bool" or (noted.shape is not None and len(noted.shape) == 2)
+def _is_mask(type: BlobType) -> bool:
+    return type.dtype == "bool" or (type.shape is not None and len(type.shape) == 2)
 
 
-def _fits(operator: OperatorDefinition, shapes: dict[str, object]) -> bool:
-    """Return whether operands of these shapes, by their names, are what torch takes."""
+def _matches(operator: OperatorDefinition, shapes: dict[str, object]) -> bool:
+    """Return whether torch accepts operands with these shapes, keyed by role."""
     arguments = operator.arguments
-    front = (0, 1) if arguments.get("batch_first") is True else (1, 0)
+    batch, time = (0, 1) if arguments.get("batch_first") is True else (1, 0)
     query, key, value = (shapes[name] for name in SEQUENCES)
     if not (isinstance(query, tuple) and isinstance(key, tuple) and isinstance(value, tuple)):
         return False
     width, heads = arguments.get("embed_dim"), arguments.get("num_heads")
     features = (width, arguments.get("kdim", width), arguments.get("vdim", width))
-    count, steps, keys = query[front[0]], query[front[1]], key[front[1]]
+    count, steps, keys = query[batch], query[time], key[time]
     pairs = (steps, keys)
-    many = (count * heads, *pairs) if isinstance(count, int) and isinstance(heads, int) else None
+    pairs_of_heads = (count * heads, *pairs) if isinstance(count, int) and isinstance(heads, int) else None
     return (
         (query[2], key[2], value[2]) == features
         and key[:2] == value[:2]
-        and count == key[front[0]]
-        and shapes.get(MASKS[0], pairs) in (pairs, many)
+        and count == key[batch]
+        and shapes.get(MASKS[0], pairs) in (pairs, pairs_of_heads)
         and shapes.get(MASKS[1], (count, keys)) == (count, keys)
     )

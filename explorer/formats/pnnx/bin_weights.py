@@ -1,11 +1,11 @@
-"""Reader of ``.bin`` files: a zip, usually stored, of raw row-major arrays named ``operator.attribute``.
+"""Reader of ``.bin`` files: a zip, usually uncompressed, of raw row-major arrays named ``operator.attribute``.
 
-The directory is checked against the declarations of the ``.param`` file at opening; an array is read, and its checksum
-verified, on demand, so that a graph can be viewed without reading its weights. NumPy has no bfloat16, so such weights
-are widened to float32, which is exact.
+When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read and their
+checksums verified on demand, so that a graph can be viewed without reading its weights. bfloat16, which NumPy lacks,
+is widened exactly to float32.
 
-pnnx writes zips without compression and without ZIP64 where sizes allow; other tools deflate them, which is read too.
-``zipfile`` checks a checksum only when an entry has been read to its end, so every reader here goes that far.
+pnnx writes zips without compression, and without ZIP64 if sizes allow; deflated entries from other tools are supported.
+``zipfile`` verifies a checksum only at the end of an entry, so all readers here read entries to the end.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _AGAIN = "export the model again with pnnx and keep the .param and .bin files of
 
 
 class StoredWeights(DeclaredWeights):
-    """The weights of one ``.bin`` file by key; every look-up reads a fresh, read-only array."""
+    """The weights of one ``.bin`` file by key; every look-up reads a new, read-only array."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
-        """Open the file and check its directory; raises one FileError that lists every missing or misfit weight.
+        """Open the file and check its directory; raise one FileError that lists every missing or mismatched weight.
 
-        ``archive`` is the file where it is open already.
+        ``archive`` is the file if it is already open.
         """
         super().__init__(path, declared)
         try:
@@ -45,7 +45,7 @@ class StoredWeights(DeclaredWeights):
             raise
         except UNREADABLE as error:
             raise FileError(
-                f"this is no readable zip: {error}",
+                f"this is not a readable zip: {error}",
                 path=str(path),
                 rule="a .bin file must be a zip of weights",
                 fix=_AGAIN,
@@ -64,13 +64,13 @@ class StoredWeights(DeclaredWeights):
         claimed = overclaimed(entries[key] for key in self._entries if key in entries)
         problems += [claimed] if claimed else []
         for key, reference in self._entries.items():
-            if key in entries and (problem := _misfit(entries[key], reference, file_bytes)):
+            if key in entries and (problem := _mismatch(entries[key], reference, file_bytes)):
                 problems.append(f"weight {key!r} {problem}")
         if problems:
             raise FileError(
                 "\n    ".join(problems),
                 path=str(self._path),
-                rule="every weight declared in the .param file must be an entry operator.attribute of its size",
+                rule="every weight declared in the .param file must have an entry operator.attribute of its size",
                 fix=_AGAIN,
             )
 
@@ -80,10 +80,10 @@ class StoredWeights(DeclaredWeights):
             raise FileError(
                 f"weight {key!r} is complex32",
                 path=str(self._path),
-                rule="weights must have a dtype of NumPy, which has no 32-bit complex numbers",
+                rule="weights must have a dtype of NumPy, which lacks complex32",
                 fix="export the model with complex64 weights",
             )
-        # filled block by block: reading the entry as one bytes object would hold the weight twice
+        # reading the entry as one bytes object would need twice the memory
         raw = np.empty(_size(reference), np.uint8)
         filled = 0
         for block in self._blocks(reference):
@@ -94,12 +94,12 @@ class StoredWeights(DeclaredWeights):
         return array
 
     def verify(self, key: str) -> None:
-        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        """Read a weight to verify its checksum, and discard it."""
         for _ in self._blocks(self._entry(key)):
             pass
 
     def _blocks(self, reference: WeightReference) -> Iterator[bytes]:
-        """Yield the bytes of a weight, block by block; raises FileError where it is cut off or damaged."""
+        """Yield the bytes of a weight in blocks; raise FileError if the entry is cut off or damaged."""
         size, filled = _size(reference), 0
         try:
             for block in blocks(self._archive, reference.key):
@@ -109,7 +109,7 @@ class StoredWeights(DeclaredWeights):
             raise FileError(
                 f"weight {reference.key!r} cannot be read: {error}",
                 path=str(self._path),
-                rule="an entry must be complete and have the checksum of the directory",
+                rule="an entry must be complete and match the checksum in the directory",
                 fix=_AGAIN,
             ) from None
         if filled < size:
@@ -124,7 +124,7 @@ class StoredWeights(DeclaredWeights):
         return StoredWeights, (self._path, tuple(self._entries.values()))
 
     def close(self) -> None:
-        """Close the file; no weight can be read afterwards."""
+        """Close the file; weights can no longer be read."""
         self._archive.close()
 
 
@@ -132,27 +132,27 @@ def _size(reference: WeightReference) -> int:
     return math.prod(reference.shape) * ITEMSIZE[reference.dtype]
 
 
-def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
-    """Say why an entry cannot hold its weight, "" where it can; nothing is allocated or read for it."""
+def _mismatch(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
+    """Return why an entry does not match its declaration, or ""; only the directory is read."""
     expected = _size(reference)
-    wrong = unsound(entry, file_bytes)
+    problem = unsound(entry, file_bytes)
     if entry.file_size == expected or entry.flag_bits & 1:
-        return wrong
-    return f"has {entry.file_size} bytes, {reference.shape} of {reference.dtype} takes {expected}"
+        return problem
+    return f"has {entry.file_size} bytes, but {reference.dtype} {reference.shape} needs {expected}"
 
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:
     """Return a weight as a little-endian, row-major array.
 
-    Raises FileError for another shape or dtype than declared, or numbers that the dtype cannot hold.
+    Raise FileError if its shape or dtype differs from the declaration, or the dtype cannot represent its values.
     """
     dtype = "float32" if reference.dtype == "bfloat16" else reference.dtype
     if array.shape != reference.shape or array.dtype.name != dtype:
         raise FileError(
-            f"weight {reference.key!r} is {array.shape} of {array.dtype.name}",
+            f"weight {reference.key!r} is {array.dtype.name} {array.shape}",
             path=path,
-            rule=f"the array must be {reference.shape} of {reference.dtype}, as the definition declares",
-            fix="declare the weight as it is, or convert the array",
+            rule=f"the array must be {reference.dtype} {reference.shape}, as the definition declares",
+            fix="correct the declaration, or convert the array",
         )
     try:
         return stored_dtypes.encode(array, reference.dtype, reference.key)

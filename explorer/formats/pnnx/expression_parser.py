@@ -1,9 +1,9 @@
-"""Parser of ``pnnx.Expression``: calls of known arity on operands ``@n``, literals and lists.
+"""Parser of ``pnnx.Expression``: calls of functions with known arity on operands ``@n``, literals and lists.
 
-pnnx writes some expressions with misplaced brackets, ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix order.
-A text is therefore parsed as nested calls first, and otherwise as prefix notation in which round brackets and commas
-are ignored. A parser generator would not accept that, and Python's ``ast`` is recursive: a text may be nested 100,000
-deep.
+pnnx writes some expressions with misplaced brackets, such as ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix
+order. An expression is therefore first parsed as nested calls; if that fails, it is parsed as prefix notation, and
+round brackets and commas are ignored. A parser generator cannot do that, and Python's ``ast`` is recursive, whereas
+expressions may be nested 100,000 levels deep.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPERAND = re.compile(r"@([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A tree and how its text was read: "prefix" where the brackets were misplaced."""
+    """A syntax tree and the notation in which it was read: "prefix" if brackets were misplaced."""
 
     tree: Node
     form: OneOf["nested", "prefix"]
 
 
 class ExpressionError(ExplorerError, ValueError):
-    """An expression that cannot be read; ``column`` counts from 1."""
+    """A syntax error in an expression; ``column`` counts from 1."""
 
     def __init__(self, text: str, column: int, problem: str, *, rule: str, fix: str = _FIX) -> None:
         self.text, self.column = text, column
@@ -42,7 +42,7 @@ class ExpressionError(ExplorerError, ValueError):
 
 
 class UnknownFunctionError(ExpressionError):
-    """A call of a name that is no function: reading it as prefix notation would make a string of it."""
+    """A call of an unknown function, which prefix notation would read as a string."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Token:
 
 @dataclass(slots=True)
 class _Frame:
-    """A call or list whose members are still being read; ``token`` is the function's name or the "["."""
+    """A call or list that is still open; ``token`` is the function's name or the "["."""
 
     token: _Token
     members: list[Node] = field(default_factory=list)
@@ -67,9 +67,9 @@ class _Frame:
 
 
 def parse(text: str, operands: int | None = None) -> Parsed:
-    """Read an expression; ``operands`` is how many inputs its operator has, where that is known.
+    """Parse an expression; ``operands`` is the number of inputs of its operator, if known.
 
-    Raises ExpressionError naming text, column and rule; an unknown function is named with the nearest known ones.
+    Raise ExpressionError, which names the expression, column and rule, and suggests a name for an unknown function.
     """
     tokens = _tokens(text)
     parsed: Parsed
@@ -125,7 +125,7 @@ def _leaf(text: str, token: _Token) -> Node:
 
 
 def _parse_nested(text: str, tokens: list[_Token]) -> Node:
-    """Read calls as they are bracketed."""
+    """Parse calls as the brackets nest them."""
     frames: list[_Frame] = []
     value: Node | None = None
     index = 0
@@ -135,7 +135,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
         index += 1
         if token.text in (",", ")", "]"):
             closes = bool(frames) and token.text == ("]" if frames[-1].is_list else ")")
-            # index is behind this token already
+            # index already points to the next token
             empty_list = token.text == "]" and tokens[index - 2].text == "["
             if not frames or not (closes or token.text == ",") or (value is None and not empty_list):
                 raise ExpressionError(
@@ -155,7 +155,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
             raise ExpressionError(
                 text,
                 token.column,
-                f"{shorten(token.text)} after a whole value",
+                f"{shorten(token.text)} after a complete value",
                 rule="an expression must be a single value",
             )
         elif token.text == "[":
@@ -184,9 +184,9 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
 def _check_arity(text: str, frame: _Frame) -> None:
     if frame.is_list:
         return
-    least, most = ARITY[frame.token.text]
-    if not least <= len(frame.members) <= most:
-        counts = f"{least}" if least == most else f"{least} or {most}"
+    minimum, maximum = ARITY[frame.token.text]
+    if not minimum <= len(frame.members) <= maximum:
+        counts = f"{minimum}" if minimum == maximum else f"{minimum} or {maximum}"
         raise ExpressionError(
             text,
             frame.token.column,
@@ -196,7 +196,7 @@ def _check_arity(text: str, frame: _Frame) -> None:
 
 
 def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
-    """Read the tokens in prefix order; ``size`` takes an integer that follows its first argument."""
+    """Parse the tokens in prefix order; an integer after the first argument of ``size`` is its second argument."""
     kept = [token for token in tokens if token.text not in ("(", ")", ",")]
     frames: list[_Frame] = []
     for index, token in enumerate(kept):
@@ -214,11 +214,11 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
         while frames and not frames[-1].is_list:
             frame = frames[-1]
             frame.members.append(value)
-            least, most = ARITY[frame.token.text]
-            # only ``size`` has an optional argument, and prefix notation does not say whether it is there: a whole
-            # number is taken for it
-            takes_more = len(frame.members) < most and following is not None and _INTEGER.fullmatch(following.text)
-            if len(frame.members) < least or takes_more:
+            minimum, maximum = ARITY[frame.token.text]
+            # Only ``size`` has an optional argument. Prefix notation does not show whether it is present, so an
+            # integer that follows is assumed to be the argument.
+            takes_more = len(frame.members) < maximum and following is not None and _INTEGER.fullmatch(following.text)
+            if len(frame.members) < minimum or takes_more:
                 break
             value = frames.pop().close()
         else:

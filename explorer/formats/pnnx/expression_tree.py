@@ -1,6 +1,6 @@
-"""Tree of a ``pnnx.Expression``: nodes, arities of functions, traversal and text.
+"""Syntax tree of a ``pnnx.Expression``: nodes, arities of functions, traversal and printing.
 
-Nothing here is recursive: a tree may be 100,000 deep.
+No function here is recursive, since a tree may be 100,000 levels deep.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BINARY = """
 ARITY: Mapping[str, tuple[int, int]] = (
     dict.fromkeys(_UNARY.split(), (1, 1)) | dict.fromkeys(_BINARY.split(), (2, 2)) | {"size": (1, 2)}
 )
-"""function → minimum and maximum number of arguments; ``size(x)`` is the shape of x, ``size(x,n)`` one length of it"""
+"""function → minimum and maximum number of arguments; ``size(x)`` is a shape, ``size(x,n)`` the length of one axis"""
 
 CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Node:
-    """Trees are equal when they are written equally, so that 1, 1.0 and True differ."""
+    """Base class of nodes; trees are equal if their texts are, so that 1, 1.0 and True differ."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Node) and write(self) == write(other)
@@ -42,7 +42,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(_Node):
-    """A function of ``ARITY`` applied to arguments."""
+    """A call of a function in ``ARITY``."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -57,7 +57,7 @@ class Operand(_Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal(_Node):
-    """A value written in the text."""
+    """A literal value."""
 
     value: bool | int | float | complex | str | None
 
@@ -73,7 +73,7 @@ Node: TypeAlias = Call | Operand | Literal | ListOf
 
 
 def preorder(tree: Node) -> Iterator[Node]:
-    """All nodes, each before its members, left to right."""
+    """Yield all nodes from left to right, each before its members."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -82,7 +82,7 @@ def preorder(tree: Node) -> Iterator[Node]:
 
 
 def postorder(tree: Node) -> Iterator[Node]:
-    """All nodes, each after its members, left to right: with a stack of values, the order in which to compute them."""
+    """Yield all nodes from left to right, each after its members, which is the order of evaluation with a stack."""
     stack = [(tree, False)]
     while stack:
         node, ready = stack.pop()
@@ -94,12 +94,12 @@ def postorder(tree: Node) -> Iterator[Node]:
 
 
 def members(node: Node) -> tuple[Node, ...]:
-    """Return a call's arguments, a list's items, else nothing."""
+    """Return the arguments of a call or the items of a list; () for any other node."""
     return node.arguments if isinstance(node, Call) else node.items if isinstance(node, ListOf) else ()
 
 
 def write(tree: Node | _Node) -> str:
-    """Write a tree as text that :func:`parse` reads back, in the nested form."""
+    """Format a tree as nested calls, which the parser reads back."""
     pieces: list[str] = []
     stack: list[Node | _Node | str] = [tree]
     while stack:

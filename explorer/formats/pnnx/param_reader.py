@@ -1,9 +1,10 @@
-"""Reader of the ``.param`` grammar: one operator per line, every operand by name.
+"""Parser of ``.param`` files: one operator on each line, with named operands.
 
-Line 1 is the magic number, line 2 the counts of operators and operands, then for each operator ``type name n_in n_out
-inputs… outputs… key=value…``; a key with the prefix ``@`` is a weight, ``$`` a named input, ``#`` the known type of an
-operand. ``pnnx.Input`` and ``pnnx.Output`` become the net's inputs and outputs; each member of a returned tuple is an
-output of its own. Files are hostile input: counts are checked before memory is allocated for them.
+Line 1 is the magic number, and line 2 contains the numbers of operators and operands. Each further line is an operator:
+``type name n_in n_out inputs… outputs… key=value…``. The prefix ``@`` of a key marks a weight, ``$`` a named input, and
+``#`` the recorded type of an operand. ``pnnx.Input`` and ``pnnx.Output`` become the net's inputs and outputs; each
+member of a returned tuple becomes one output. Files are untrusted input, so counts are checked before memory is
+allocated for them.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
 TUPLE = "prim::TupleConstruct"
 _AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
 _WORD = re.compile(rf"[^{BLANK}]+")
-# possessive: a mark is never part of the name
+# possessive, since a prefix is never part of the name
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _NCNN_INPUT, _NCNN_KEY = "Input", re.compile("-?[0-9]+")
 _NCNN_TYPES = frozenset({"Convolution", "ConvolutionDepthWise", "Deconvolution", "InnerProduct", "Pooling", "Reshape"})
-"""marks of a file of ncnn, which begins with the same magic number: its inputs, and types with its argument names"""
+"""marks of ncnn files, which have the same magic number: type of inputs, argument names, and types that use them"""
 _COUNT = re.compile(r"[0-9]{1,18}")
-"""numbers that fit 64 bits"""
-_NOTES = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
-"""notes of a line about operands and weights, which are left out: the graph and the table of weights show them"""
+"""non-negative integers that fit 64 bits"""
+_ANNOTATIONS = re.compile(rf"[{BLANK}]+[@#$][^={BLANK}]*=[^{BLANK}]*")
+"""types of operands and weights in a line, which are not shown in the source view: the graph shows them"""
 
 
 def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
-    """Read the bytes of a ``.param`` file; weights are left out. Raises FileError naming file, line, rule and fix."""
+    """Parse a ``.param`` file as a definition without weights; raise FileError, which names file, line and rule."""
     lines = _text(data, path).split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -69,13 +70,13 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
     definition = NetDefinition.of(
         name, reader.operators, reader.inputs, reader.outputs, reader.blob_types(), source=path
     )
-    produced = len(definition.blobs) - len(reader.unwritten)
-    # pnnx also counts operands of operators that it has folded away
+    produced = len(definition.blobs) - len(reader.added_results)
+    # pnnx also counts the operands of operators that it has removed
     if produced > operands:
         _fail(
             path,
             2,
-            f"{operands} operands are counted, {produced} are produced",
+            f"{operands} operands are counted, but {produced} are produced",
             rule="line 2 must count at least the operands that the operators produce",
         )
     return definition
@@ -92,9 +93,9 @@ def _text(data: bytes, path: str) -> str:
         _fail(
             path,
             data.count(b"\n", 0, error.start) + 1,
-            f"byte {data[error.start]:#04x} is no text",
+            f"byte {data[error.start]:#04x} is not UTF-8 text",
             rule="a .param file must be UTF-8 text",
-            fix="open the .param file; the weights are in the .bin file beside it",
+            fix="open the .param file; the .bin file next to it contains the weights",
         )
 
 
@@ -104,24 +105,22 @@ def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
         _fail(
             path,
             1,
-            f"{line} in place of the magic number",
+            f"{line} instead of the magic number",
             rule=f"a pnnx .param file must begin with {MAGIC}",
             fix="open a file that pnnx wrote, usually *.pnnx.param",
         )
     words = _WORD.findall(lines[1]) if len(lines) > 1 else []
     if len(words) != 2 or not all(_COUNT.fullmatch(word) for word in words):
         line = shorten(lines[1], 40) if len(lines) > 1 else "nothing"
-        _fail(
-            path, 2, f"{line} in place of the counts", rule="line 2 must have the number of operators and of operands"
-        )
+        _fail(path, 2, f"{line} instead of the counts", rule="line 2 must have the number of operators and of operands")
     return int(words[0]), int(words[1])
 
 
 def _ncnn(problem: str) -> GrammarError:
     return GrammarError(
-        f"{problem}: this is a file of ncnn, not of pnnx",
-        rule="a .param file must be one of pnnx, whose operators have PyTorch's types and whose arguments have names",
-        fix="open x.pnnx.param, which pnnx writes beside x.ncnn.param, or the model that it was made of",
+        f"{problem}: this is an ncnn file, not a pnnx file",
+        rule="a .param file must be a pnnx file, whose operators have PyTorch types and named arguments",
+        fix="open x.pnnx.param, which pnnx writes next to x.ncnn.param, or the original model",
     )
 
 
@@ -134,19 +133,19 @@ class _Reader:
     names: dict[str, int] = field(default_factory=dict)
     types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """operands that are tuples, with their members"""
-    unwritten: list[str] = field(default_factory=list)
-    """names of results that pnnx leaves out because nobody reads them"""
+    """operands that are tuples → their members"""
+    added_results: list[str] = field(default_factory=list)
+    """names of unused results, which pnnx omits"""
 
     def blob_types(self) -> dict[str, BlobType]:
         return {name: type for name, (type, _) in self.types.items()}
 
     def blob_type(self, name: str) -> BlobType:
-        """Return the noted type of an operand; one without lengths where nothing is noted."""
+        """Return the recorded type of an operand, or a type without shape and dtype if none is recorded."""
         return self.types[name][0] if name in self.types else BlobType()
 
     def read(self, line: str, number: int) -> None:
-        """Read one operator's line."""
+        """Parse the line of one operator."""
         words = _WORD.finditer(line)
         head = [word for _, word in zip(range(4), words, strict=False)]
         if len(head) < 4:
@@ -157,30 +156,30 @@ class _Reader:
         type, name, *counted = (word[0] for word in head)
         if type == _NCNN_INPUT:
             raise _ncnn(f"an operator of type {type}")
-        for what, count in zip(("inputs", "outputs"), counted, strict=True):
+        for label, count in zip(("inputs", "outputs"), counted, strict=True):
             if not _COUNT.fullmatch(count):
                 raise GrammarError(
-                    f"operator {shorten(name)} has {shorten(count)} as its number of {what}",
-                    rule=f"the number of {what} must be an integer",
+                    f"operator {shorten(name)} has {shorten(count)} as its number of {label}",
+                    rule=f"the number of {label} must be an integer",
                 )
         n_in, n_out = int(counted[0]), int(counted[1])
-        # Every operand takes two characters, so a count beyond the line's length is refused before it is used.
+        # Every operand takes at least two characters, so the line's length bounds the number of operands.
         operands = [word for _, word in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
         if len(operands) < n_in + n_out:
             raise GrammarError(
                 f"operator {shorten(name)} counts {counted_text(n_in, 'input')} and {counted_text(n_out, 'output')}, "
-                f"{len(operands)} words follow",
+                f"but {counted_text(len(operands), 'name')} follow",
                 rule="the names of all inputs and outputs must follow their counts",
             )
         blobs = tuple(word[0] for word in operands)
         bare = OperatorDefinition(
-            type, name, blobs[:n_in], blobs[n_in:], line=number, text=_NOTES.sub("", line).rstrip()
+            type, name, blobs[:n_in], blobs[n_in:], line=number, text=_ANNOTATIONS.sub("", line).rstrip()
         )
         operator = self._read_pairs(bare, [word[0] for word in words])
-        for rewrite in (with_positional_names, with_all_results, with_named_operands, with_noted_dtype):
+        for rewrite in (with_positional_names, with_all_results, with_named_operands, with_result_dtype):
             operator = rewrite(operator, self.blob_type)
-        self.unwritten.extend(blob for blob in operator.outputs if blob not in bare.outputs)
-        self._keep(operator)
+        self.added_results.extend(blob for blob in operator.outputs if blob not in bare.outputs)
+        self._add(operator)
 
     def _read_pairs(self, operator: OperatorDefinition, pairs: list[str]) -> OperatorDefinition:
         arguments: dict[str, Plain] = {}
@@ -192,25 +191,25 @@ class _Reader:
             match = _PAIR.fullmatch(pair)
             if match is None:
                 raise GrammarError(
-                    f"{shorten(pair)} stands among the arguments of operator {shorten(operator.name)}",
+                    f"{shorten(pair)} among the arguments of operator {shorten(operator.name)}",
                     rule="arguments must be written name=value, without blanks",
                     fix=r'write a string with blanks as a JSON string: name="a\u0020b"',
                 )
-            mark, key, value = match[1], match[2], match[3]
-            if not mark and operator.type in _NCNN_TYPES and _NCNN_KEY.fullmatch(key):
+            prefix, key, value = match[1], match[2], match[3]
+            if not prefix and operator.type in _NCNN_TYPES and _NCNN_KEY.fullmatch(key):
                 raise _ncnn(f"the argument {shorten(pair)} of operator {shorten(operator.name)}")
-            if mark == "#":
+            if prefix == "#":
                 _check_operand(operator, pair, key, operands)
-                self._note_type(key, value, operator.line)
+                self._record_type(key, value, operator.line)
                 continue
-            if key in (weights if mark == "@" else input_names if mark == "$" else arguments):
+            if key in (weights if prefix == "@" else input_names if prefix == "$" else arguments):
                 raise GrammarError(
-                    f"operator {shorten(operator.name)} has {shorten(mark + key)} twice",
+                    f"operator {shorten(operator.name)} has {shorten(prefix + key)} twice",
                     rule="names of arguments must be unique",
                 )
-            if mark == "@":
+            if prefix == "@":
                 weights[key] = _weight(operator, key, value)
-            elif mark == "$":
+            elif prefix == "$":
                 _check_operand(operator, pair, value, inputs)
                 input_names[key] = value
             elif operator.type == EXPRESSION and key == "expr":
@@ -219,21 +218,21 @@ class _Reader:
                 arguments[key] = read_value(value)
         return replace(operator, arguments=arguments, input_names=input_names, weights=weights)
 
-    def _note_type(self, blob: str, value: str, line: int) -> None:
-        noted = BlobType(*read_type(value))
-        earlier, first = self.types.setdefault(blob, (noted, line))
-        if earlier != noted:
+    def _record_type(self, blob: str, value: str, line: int) -> None:
+        type = BlobType(*read_type(value))
+        earlier, first = self.types.setdefault(blob, (type, line))
+        if earlier != type:
             raise GrammarError(
                 f"operand {shorten(blob)} has type {shorten(value)} here and another on line {first}",
-                rule="an operand must have only one type",
+                rule="all types of an operand must be equal",
             )
 
-    def _keep(self, operator: OperatorDefinition) -> None:
+    def _add(self, operator: OperatorDefinition) -> None:
         earlier = self.names.setdefault(operator.name, operator.line)
         if earlier != operator.line:
             raise GrammarError(
                 f"operator name {shorten(operator.name)} is used twice, first on line {earlier}",
-                rule="operator names must be unique; weights are found by them",
+                rule="operator names must be unique, since they identify weights",
             )
         if operator.type not in (INPUT, OUTPUT):
             self.operators.append(operator)
@@ -241,8 +240,8 @@ class _Reader:
                 self.tuples[operator.outputs[0]] = operator.inputs
             return
         is_input = operator.type == INPUT
-        wrong = operator.inputs if is_input else operator.outputs
-        if wrong or operator.arguments or operator.weights:
+        unexpected = operator.inputs if is_input else operator.outputs
+        if unexpected or operator.arguments or operator.weights:
             raise GrammarError(
                 f"{operator.type} {shorten(operator.name)} has more than its {'outputs' if is_input else 'inputs'}",
                 rule="pnnx.Input must have only outputs, pnnx.Output only inputs, and neither arguments nor weights",
@@ -253,7 +252,7 @@ class _Reader:
             waiting = [*reversed(operator.inputs)]
             while waiting:
                 blob = waiting.pop()
-                if blob in self.tuples:  # taken out: a file that nests tuples in each other ends all the same
+                if blob in self.tuples:  # removed, so that tuples that contain each other end the loop
                     waiting.extend(reversed(self.tuples.pop(blob)))
                 else:
                     self.outputs.append(blob)
@@ -274,51 +273,51 @@ def _check_operand(operator: OperatorDefinition, pair: str, blob: str, known: fr
     if blob not in known:
         listed = ", ".join(sorted(known)[:8]) + (" …" if len(known) > 8 else "")
         raise GrammarError(
-            f"{shorten(pair)} of operator {shorten(operator.name)} speaks of operand {shorten(blob)}",
-            rule=f"it must be an operand of the operator: {listed or 'it has none'}",
+            f"{shorten(pair)} of operator {shorten(operator.name)} refers to operand {shorten(blob)}",
+            rule=f"it must refer to an operand of the operator: {listed or 'it has none'}",
         )
 
 
 DTYPE = "dtype"
 _WIDENED = frozenset(
-    [f"{home}.{name}" for home in ("torch", "Tensor") for name in ("sum", "prod", "cumsum", "cumprod")]
+    [f"{prefix}.{name}" for prefix in ("torch", "Tensor") for name in ("sum", "prod", "cumsum", "cumprod")]
 )
-"""types whose results of truths and whole numbers are int64 unless they are told otherwise"""
+"""types whose results for booleans and integers are int64 by default"""
 _KEPT = frozenset((
     "torch.mean", "Tensor.mean", "torch.softmax", "F.softmax", "F.softmin", "torch.log_softmax", "F.log_softmax",
 ))  # fmt: skip
-"""types whose results have the operand's dtype unless they are told otherwise"""
+"""types whose results have the operand's dtype by default"""
 _QUOTIENT = re.compile(r"\bdiv\(")
 
 
-def with_noted_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an operator with the dtype of its result as an argument, where it is another one than it is by itself.
+def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
+    """Return an operator with its recorded result dtype as an argument, if it differs from the default dtype.
 
-    An expression that divides gets the dtype of its result if that is whole: such a quotient was rounded.
+    For an expression with a division, the argument is added if the dtype is an integer, since the quotient was rounded.
     """
     if len(operator.outputs) != 1 or operator.arguments.get(DTYPE) is not None:
         return operator
-    noted = type_of(operator.outputs[0]).dtype
-    if noted is None or noted == _own(operator, type_of):
+    recorded = type_of(operator.outputs[0]).dtype
+    if recorded is None or recorded == _default_dtype(operator, type_of):
         return operator
-    return replace(operator, arguments={**operator.arguments, DTYPE: f"torch.{noted}"})
+    return replace(operator, arguments={**operator.arguments, DTYPE: f"torch.{recorded}"})
 
 
-def _own(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> str | None:
-    """Return the dtype that an operator's result has by itself; for all that is not asked about, the noted one."""
-    noted = type_of(operator.outputs[0]).dtype
+def _default_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> str | None:
+    """Return the dtype of an operator's result without a dtype argument; for other types, the recorded one."""
+    recorded = type_of(operator.outputs[0]).dtype
     text = operator.arguments.get("expr")
     if isinstance(text, str):
-        return None if _is_whole(noted) and _QUOTIENT.search(text) else noted
+        return None if _is_integer(recorded) and _QUOTIENT.search(text) else recorded
     if not operator.inputs or operator.type not in _WIDENED | _KEPT:
-        return noted
-    entering = type_of(operator.inputs[0]).dtype
-    if entering is None:
-        return noted
-    return "int64" if operator.type in _WIDENED and (entering == "bool" or _is_whole(entering)) else entering
+        return recorded
+    dtype = type_of(operator.inputs[0]).dtype
+    if dtype is None:
+        return recorded
+    return "int64" if operator.type in _WIDENED and (dtype == "bool" or _is_integer(dtype)) else dtype
 
 
-def _is_whole(dtype: str | None) -> bool:
+def _is_integer(dtype: str | None) -> bool:
     return dtype is not None and dtype.startswith(("int", "uint"))
 
 
@@ -333,7 +332,7 @@ _NAMES = {f"{name}{axes}d": names for name, names in _SIGNATURES.items() for axe
 
 
 def with_positional_names(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return an operator of level 0 with the names of its operands; any other, or one with too many, as it is."""
+    """Return a level-0 operator with named operands; return any other operator, or one with too many, unchanged."""
     names = _NAMES.get(operator.type, ())
     if operator.input_names or len(operator.inputs) > len(names):
         return operator

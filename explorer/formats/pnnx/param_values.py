@@ -1,8 +1,8 @@
-"""Values, shapes and dtypes in ``.param`` files, read and written.
+"""Parser and printer of values, shapes and dtypes in ``.param`` files.
 
 A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (with a point or an exponent, or inf or nan), a
-complex number (``1.0+2.0j``), a list of these, or of lists of these, in round or square brackets, or else a bare
-string. pnnx cannot write a string that has blanks or looks like another value; such strings are written as JSON strings
+complex number (``1.0+2.0j``), a list of these or of lists of these in round or square brackets, or an unquoted string.
+pnnx has no notation for strings that contain blanks or look like another value. Explorer writes them as JSON strings
 with escaped blanks and delimiters, so that no reader misinterprets them.
 """
 
@@ -32,14 +32,14 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "c32": ("complex32", 4),
     "bf16": ("bfloat16", 2),
 }
-"""pnnx's word → dtype name and bytes of an element"""
-_OLD_WORDS = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
-"""words of earlier versions of pnnx for complex dtypes"""
+"""pnnx's name of a dtype → NumPy's name, bytes of an element"""
+_OLD_NAMES = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
+"""earlier versions' names of complex dtypes"""
 ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
-_WORDS = {name: word for word, (name, _) in DTYPES.items()} | {None: "null"}
+_DTYPE_NAMES = {numpy_name: name for name, (numpy_name, _) in DTYPES.items()} | {None: "null"}
 
 BLANK = r" \t\v\f\r"
-"""characters between words, as C's streams, which pnnx reads with, skip them; a line ends with \\n alone"""
+"""separators of words, as C++ streams (and so pnnx) skip them; only \\n ends a line"""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan"
 _FLOAT = re.compile(rf"[+-]?(?:{_UNSIGNED})")
@@ -47,24 +47,24 @@ _COMPLEX = re.compile(rf"([+-]?(?:{_UNSIGNED}))(\+-|[+-])({_UNSIGNED})j")
 _TYPE = re.compile(r"\(([^()]*)\)([a-z0-9]*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _DELIMITER = re.compile(r"[ ,%()\[\]]")
-_INTEGERS = "an integer must lie in −2⁶³ … 2⁶⁴ − 1"
+_INTEGERS = "an integer must be in −2⁶³ … 2⁶⁴ − 1"
 _DIGITS = 4000
 """maximum number of digits, including leading zeros"""
-_WORDS_FOR: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
+_CONSTANTS: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
 
 
 class GrammarError(ExplorerError):
-    """A word of a file breaks the grammar; the reader that knows the line turns it into a FileError."""
+    """A syntax error in a word of a file, which the reader converts to a FileError with the line."""
 
 
 def shorten(text: str, limit: int = 80) -> str:
-    """Quote a text that may be long or hostile: one line, at most ``limit`` characters of it."""
+    """Return the repr of a string, which may be long or malicious, limited to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
 def read_number(text: str) -> int | float | complex | None:
-    """Read an int, float or complex number; None where the text is no number."""
-    # Python refuses to read ints of more than 4,300 digits, with an error of its own
+    """Parse an int, float or complex number; return None if the string is not a number."""
+    # int() raises its own error for more than 4,300 digits
     if _INTEGER.fullmatch(text):
         if len(text) > _DIGITS or not -(2**63) <= int(text) < 2**64:
             raise GrammarError(f"an integer of {len(text.lstrip('+-'))} digits", rule=_INTEGERS)
@@ -79,7 +79,7 @@ def read_number(text: str) -> int | float | complex | None:
 
 
 def read_string(text: str) -> str:
-    """Read a string: JSON where it begins with a quotation mark and is JSON, else the text itself."""
+    """Decode a JSON string; return any other string unchanged."""
     if len(text) >= 2 and text[0] == text[-1] == '"':
         try:
             decoded = json.loads(text)
@@ -91,30 +91,30 @@ def read_string(text: str) -> str:
 
 
 def _read_scalar(text: str) -> Plain:
-    if text in _WORDS_FOR:
-        return _WORDS_FOR[text]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     number = read_number(text)
     return read_string(text) if number is None else number
 
 
 def read_value(text: str) -> Plain:
-    """Read a value; a text with ``%`` is a string as a whole, as pnnx takes it."""
+    """Parse a value; like pnnx, treat a value that contains ``%`` as one string."""
     if "%" in text:
         return read_string(text)
-    if text in _WORDS_FOR or text[:1] not in ("(", "["):
+    if text in _CONSTANTS or text[:1] not in ("(", "["):
         return _read_scalar(text)
     closing = ")" if text[0] == "(" else "]"
     if len(text) < 2 or text[-1] != closing:
         raise GrammarError(
             f"the list {shorten(text)} is not closed",
-            rule=f"a list that begins with {text[0]!r} must end with {closing!r} and have no blanks",
+            rule=f"a list that begins with {text[0]!r} must end with {closing!r} and contain no blanks",
             fix="export the model again; the file seems cut off",
         )
     return _read_items(text)
 
 
 def _read_items(text: str) -> tuple[Plain, ...]:
-    """Read the items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
+    """Parse the items of a list; an item that begins with a bracket is a nested list."""
     items: list[Plain] = []
     inner: list[str] = []
     for part in text[1:-1].split(","):
@@ -128,28 +128,28 @@ def _read_items(text: str) -> tuple[Plain, ...]:
     if inner:
         raise GrammarError(
             f"the list {shorten(inner[0])} in {shorten(text)} is not closed",
-            rule="a list must end with the bracket that matches its first",
+            rule="a list must end with the closing bracket that matches its first character",
             fix="export the model again; the file seems cut off",
         )
     return tuple(items)
 
 
 def _read_inner(text: str, whole: str) -> Plain:
-    """Read a list in a list, which must not hold lists itself."""
-    if text in _WORDS_FOR:
-        return _WORDS_FOR[text]
+    """Parse a nested list, which must not contain further lists."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     items = text[1:-1].split(",")
     if any(item[:1] in ("(", "[") for item in items):
         raise GrammarError(
-            f"the list {shorten(whole)} contains lists of lists",
-            rule="the items of a list must be numbers, words, None, or lists of these",
+            f"the list {shorten(whole)} is nested more than twice",
+            rule="the items of a list must be numbers, strings, None, or lists of these",
         )
     return tuple(_read_scalar(item) for item in items)
 
 
 def _float_text(value: float) -> str:
-    """Spell a float as today's pnnx does where that loses nothing, else exactly."""
-    # −0.0 keeps its sign
+    """Format a float as current pnnx does if that is exact, else with all digits."""
+    # the sign of −0.0 is kept
     if value == 0 or not math.isfinite(value):
         return repr(float(value))
     if 1e-4 <= abs(value) < 1e6:
@@ -158,7 +158,7 @@ def _float_text(value: float) -> str:
     else:
         mantissa, exponent = f"{value:e}".split("e")
         text = f"{mantissa}e{int(exponent):+d}"
-    # pnnx writes six digits; where that loses some, all are written
+    # pnnx writes six digits, which may lose precision
     return text if float(text) == value else repr(float(value))
 
 
@@ -168,7 +168,7 @@ def _complex_text(value: complex) -> str:
 
 
 def write_string(text: str, *, bare: bool) -> str:
-    """Spell a string: as it is where ``bare`` says that it comes back so, else as a JSON string without delimiters."""
+    """Format a string: unquoted if ``bare`` and it is printable, else as a JSON string with escaped delimiters."""
     if bare and text.isprintable() and " " not in text and text[:1] != '"':
         return text
     return _DELIMITER.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text))
@@ -199,7 +199,7 @@ def _write_scalar(value: Any, *, listed: bool) -> str:
 
 
 def write_value(value: Plain) -> str:
-    """Spell a value so that :func:`read_value` gives it back; an empty tuple comes back as None."""
+    """Format a value as :func:`read_value` parses it; an empty tuple is read back as None."""
     if isinstance(value, (tuple, list)):
         return f"({','.join(_write_item(item) for item in value)})"
     return _write_scalar(value, listed=False)
@@ -212,7 +212,7 @@ def _write_item(value: Plain) -> str:
 
 
 def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
-    """Read ``(1,?,%n)f32``: the dimensions and the dtype's name, None for "null"."""
+    """Parse a type such as ``(1,?,%n)f32``: return the dimensions and the dtype's name, or None for "null"."""
     match = _TYPE.fullmatch(text)
     if match is None:
         raise GrammarError(
@@ -220,8 +220,8 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
             rule="a type must be written (length,length,…)dtype, for instance (1,3,224,224)f32",
             fix="export the model again; the file seems damaged",
         )
-    word = _OLD_WORDS.get(match[2], match[2])
-    if word not in DTYPES and word != "null":
+    name = _OLD_NAMES.get(match[2], match[2])
+    if name not in DTYPES and name != "null":
         raise GrammarError(
             f"the dtype {shorten(match[2])} in {shorten(text)}",
             rule=f"a dtype must be one of {', '.join(DTYPES)}, null",
@@ -241,22 +241,22 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
                 rule="a length must be a number of at most 18 digits, ? or %name",
                 fix="export the model again; the file seems damaged",
             )
-    return tuple(dimensions), DTYPES[word][0] if word != "null" else None
+    return tuple(dimensions), DTYPES[name][0] if name != "null" else None
 
 
 def write_type(shape: tuple[Dimension, ...], dtype: str | None) -> str:
-    """Spell a type; dimensions and dtype as :func:`read_type` gives them."""
-    if dtype not in _WORDS:
+    """Format dimensions and a dtype as :func:`read_type` parses them."""
+    if dtype not in _DTYPE_NAMES:
         raise GrammarError(
             f"the dtype {dtype}",
-            rule=f"the dtype must be one of {', '.join(map(str, _WORDS))}",
+            rule=f"the dtype must be one of {', '.join(map(str, _DTYPE_NAMES))}",
             fix="convert it to one of these",
         )
     for length in shape:
         if isinstance(length, str) and (not length or not length.isprintable() or set(" ,()") & set(length)):
             raise GrammarError(
-                f"the symbol {shorten(length)} as a length",
-                rule="a symbol must not contain blanks, commas or round brackets",
+                f"the symbolic length {shorten(length)}",
+                rule="a symbolic length must be printable, without blanks, commas or round brackets",
             )
-    words = ["?" if length is None else f"%{length}" if isinstance(length, str) else str(length) for length in shape]
-    return f"({','.join(words)}){_WORDS[dtype]}"
+    lengths = ["?" if length is None else f"%{length}" if isinstance(length, str) else str(length) for length in shape]
+    return f"({','.join(lengths)}){_DTYPE_NAMES[dtype]}"

@@ -1,6 +1,6 @@
-"""Writer of ``.param`` and ``.bin`` files: reading the result gives an equal definition and equal weights.
+"""Writer of ``.param`` and ``.bin`` files; reading them gives an equal definition and equal weights.
 
-The text has pnnx's own layout, so that a file of the current pnnx is written back unchanged, byte for byte.
+The text has pnnx's layout, so that a file of the current pnnx is reproduced byte for byte.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.record.reasons import counted_text
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""the earliest date of a zip entry, so that equal nets make equal files"""
+"""earliest date of a zip entry, so that equal nets give equal files"""
 
 
 def write(definition: NetDefinition, param: Path, bin: Path) -> None:
-    """Write both files, replaced as one; nothing is replaced when a weight is missing or misfits."""
+    """Replace both files together; replace neither if a weight is missing or does not match its declaration."""
 
     def write_weights(file: IO[bytes], comment: bytes) -> None:
         _write_weights(definition, file, str(bin), comment)
@@ -35,14 +35,14 @@ def write(definition: NetDefinition, param: Path, bin: Path) -> None:
 
 
 def param_text(definition: NetDefinition) -> str:
-    """Return the text of the ``.param`` file."""
+    """Return the contents of the ``.param`` file."""
     operators = [*_inputs(definition), *definition.operators, *_outputs(definition)]
     lines = [MAGIC, f"{len(operators)} {len(definition.blobs)}"]
     for operator in operators:
         try:
             lines.append(_line(operator, definition))
         except GrammarError as error:
-            raise _refusal(operator, error.given, error.rule, error.fix) from None
+            raise _error(operator, error.given, error.rule, error.fix) from None
     return "\n".join(lines) + "\n"
 
 
@@ -72,7 +72,7 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     words += operands
     for name, value in operator.arguments.items():
         if name[0] in "@#$":
-            raise _refusal(
+            raise _error(
                 operator, f"the argument name {shorten(name)}", "a name must not begin with @, # or $", "rename it"
             )
         if operator.type == EXPRESSION and name == "expr":
@@ -82,25 +82,26 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     words += [f"@{name}={write_type(weight.shape, weight.dtype)}" for name, weight in operator.weights.items()]
     words += [f"${name}={blob}" for name, blob in operator.input_names.items()]
     for blob in operands:
-        note = definition.blobs[blob]
-        if note.shape is not None:
+        type = definition.blobs[blob]
+        if type.shape is not None:
             _check_words(operator, (blob,), "=")
-            words.append(f"#{blob}={write_type(note.shape, note.dtype)}")
+            words.append(f"#{blob}={write_type(type.shape, type.dtype)}")
     return " ".join(words)
 
 
-def _check_words(operator: OperatorDefinition, words: tuple[str, ...], besides: str) -> None:
+def _check_words(operator: OperatorDefinition, words: tuple[str, ...], forbidden: str) -> None:
     for word in words:
-        if not word or not word.isprintable() or " " in word or (besides and besides in word):
-            raise _refusal(
+        if not word or not word.isprintable() or " " in word or (forbidden and forbidden in word):
+            raise _error(
                 operator,
                 f"the name {shorten(word)}",
-                "a name in a .param file must be printable, without blanks" + f" and without {besides}" * bool(besides),
+                "a name in a .param file must be printable, without blanks"
+                + f" and without {forbidden}" * bool(forbidden),
                 "rename it before saving",
             )
 
 
-def _refusal(operator: OperatorDefinition, problem: str, rule: str, fix: str) -> ExplorerError:
+def _error(operator: OperatorDefinition, problem: str, rule: str, fix: str) -> ExplorerError:
     return ExplorerError(f"operator {shorten(operator.name)} cannot be written: {problem}", rule=rule, fix=fix)
 
 
@@ -109,10 +110,10 @@ def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, commen
     missing = [weight.key for weight in references if weight.key not in definition.weights]
     if missing:
         raise FileError(
-            f"no value of {counted_text(len(missing), 'weight')}: {', '.join(missing)}",
+            f"{counted_text(len(missing), 'weight')} without a value: {', '.join(missing)}",
             path=path,
             rule="every declared weight must have a value",
-            fix="set them in the definition's weights first",
+            fix="add them to the definition's weights first",
         )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = comment

@@ -1,7 +1,7 @@
-"""Results of recurrent modules: pnnx leaves out those that nobody reads, and says not which ones it wrote.
+"""Results of recurrent modules: pnnx omits unused results, and does not record which ones it wrote.
 
-The noted shapes tell the sequence (N, steps, features) from a last state (layers · directions, N, features), unless
-they are the same, as of two layers over two steps.
+The recorded shapes distinguish the sequence (N, steps, features) from a last state (layers · directions, N, features),
+unless both are equal, for example for two layers and two steps.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import replace
 from explorer.net.definition.definition import BlobType, OperatorDefinition
 
 RESULTS = {"nn.LSTM": ("output", "h_n", "c_n"), "nn.GRU": ("output", "h_n"), "nn.RNN": ("output", "h_n")}
-"""results of torch's recurrent modules, in their order"""
+"""names of the results of torch's recurrent modules, in order"""
 ONE_OF = "one_of"
-"""argument of an operator with one result: the names of those that it may be"""
+"""argument that lists the possible names of an operator's only result"""
 
 
 def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
-    """Return a recurrent operator with a name for each result before its last; any other operator as it is.
+    """Return a recurrent operator with all results before its last one; return any other operator unchanged.
 
-    What the shapes do not tell is for the builder to refuse: an LSTM with one state is returned with two results, and
-    one result that may be the sequence or a state with the argument ``one_of``.
+    The builder raises an error for results that the shapes do not identify. These are an LSTM with only one state, and
+    an operator whose only result may be the sequence or a state, which is returned with the argument ``one_of``.
     """
     names, written = RESULTS.get(operator.type, ()), operator.outputs
     if not 0 < len(written) < len(names) or not operator.inputs:
@@ -38,12 +38,12 @@ def with_all_results(operator: OperatorDefinition, type_of: Callable[[str], Blob
 
 
 def _shapes(operator: OperatorDefinition, entering: object) -> tuple[object, ...]:
-    """Return the shapes of the sequence and of the last states; none where something that decides is not noted."""
+    """Return the shapes of the sequence and of the last states, or () if they do not follow from the file."""
     arguments = operator.arguments
     layers, hidden = arguments.get("num_layers", 1), arguments.get("hidden_size")
     width = arguments.get("proj_size", 0) or hidden
     if not isinstance(entering, tuple) or len(entering) != 3 or type(layers) is not int or type(width) is not int:
         return ()
     directions = 2 if arguments.get("bidirectional") is True else 1
-    front = layers * directions, entering[0 if arguments.get("batch_first") is True else 1]
-    return (*entering[:2], directions * width), (*front, width), (*front, hidden)
+    state_front = layers * directions, entering[0 if arguments.get("batch_first") is True else 1]
+    return (*entering[:2], directions * width), (*state_front, width), (*state_front, hidden)

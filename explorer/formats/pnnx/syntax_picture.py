@@ -1,7 +1,7 @@
-"""Syntax trees of expressions inside PNNX files, as text and as a graph in the explorer.
+"""Syntax trees of expressions in PNNX files, shown as text and as a graph.
 
-The graph is one of operations that compute nothing, so that everything a view can do works on it: at *recorded* it is
-the tree, after *dedup* what is written twice is one node.
+The graph consists of operations that cannot be computed, so that all features of views work: the stage *recorded* shows
+the tree, and after *dedup* equal subexpressions are one node.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _ARGUMENT = "expr"
 
 
 class _Word(Opaque, abstract=True):
-    """Word of an expression, drawn with those that it is applied to; no operation that a graph could compute."""
+    """A word of an expression as an operation of a graph, which cannot be computed."""
 
     @property
     def label(self) -> str:
-        """The word alone."""
+        """The word."""
         return self.kind
 
 
 class SyntaxTree:
-    """Syntax tree of an expression: ``print`` shows it as lines, ``explore`` as a graph."""
+    """Syntax tree of an expression: ``print`` shows it as indented lines, ``explore`` as a graph."""
 
     def __init__(self, text: str, parsed: Parsed, operands: tuple[str, ...]) -> None:
         self.text = text
-        """the expression as its file writes it"""
+        """the expression as written in its file"""
         self.is_prefix = parsed.form == "prefix"
-        """whether its brackets are misplaced, so that it was read as prefix notation"""
+        """whether brackets are misplaced, so that the expression was read as prefix notation"""
         self._tree, self._operands = parsed.tree, operands
 
     def explore(self, **options: Any) -> Any:
-        """Return a view of the tree; each node has the text of the whole expression beside it."""
+        """Return a view of the tree; each node shows the complete expression as its source."""
         plan = EvalPlan(title=self.text, record="off")
         plan.register(self._recorded())
         return hooks.explore(plan.prepare(), **options)
@@ -72,15 +72,16 @@ class SyntaxTree:
 
     def __str__(self) -> str:
         lines = [self.text + "  (read as prefix notation: its brackets are misplaced)" * self.is_prefix]
-        # each node with the stems of the nodes around it; a list, since a tree may be 100,000 deep
+        # nodes, with the prefixes of their own and their members' lines; no recursion, since trees may be very deep
         waiting: list[tuple[Node, str, str]] = [(self._tree, "", "")]
         while waiting:
             node, stem, inner = waiting.pop()
             lines.append(f"{stem}{self._word(node)}")
-            below = members(node)
-            for place in reversed(range(len(below))):
-                last = place == len(below) - 1
-                waiting.append((below[place], inner + ("└ " if last else "├ "), inner + ("  " if last else "│ ")))
+            children = members(node)
+            for index in reversed(range(len(children))):
+                is_last = index == len(children) - 1
+                stems = inner + ("└ " if is_last else "├ "), inner + ("  " if is_last else "│ ")
+                waiting.append((children[index], *stems))
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
@@ -88,9 +89,9 @@ class SyntaxTree:
 
 
 def syntax_tree(expression: str | NetOperator) -> SyntaxTree:
-    """Return the syntax tree of a ``pnnx.Expression``: of its text, or of an operator of a net.
+    """Return the syntax tree of a ``pnnx.Expression``, given its text or an operator of a net.
 
-    Raises ExpressionError for a text that cannot be read, OperandError for an operator without an expression.
+    Raise ExpressionError for a text with a syntax error, OperandError for an operator without an expression.
 
     >>> tree = ex.syntax_tree("add(@0,mul(@1,2))")
     >>> print(tree)
@@ -107,7 +108,7 @@ def syntax_tree(expression: str | NetOperator) -> SyntaxTree:
     if not isinstance(text, str):
         raise OperandError(
             f"the syntax tree of {expression!r}",
-            rule="it must be asked of the text of an expression, or of an operator of the type pnnx.Expression",
+            rule="the argument must be the text of an expression, or an operator of type pnnx.Expression",
             fix='ex.syntax_tree("add(@0,mul(@1,2))")',
         )
     return SyntaxTree(text, parse(text, len(expression.inputs)), expression.inputs)

@@ -96,13 +96,13 @@ def test_all_missing_and_misfit_weights_are_listed_at_once(two: Path) -> None:
     message = str(error.value)
     assert "30 declared weights are missing" in message
     assert all(f"gone.{index}" in message for index in range(30))
-    assert "'conv.weight' has 96 bytes, (4, 3, 3) of float32 takes 144" in message
+    assert "'conv.weight' has 96 bytes, but float32 (4, 3, 3) needs 144" in message
     assert "'fc.bias' has 24 bytes" in message
     assert error.value.fix
 
 
 def test_a_huge_declared_shape_costs_no_memory(two: Path) -> None:
-    with pytest.raises(FileError, match="takes 4000000000000000000"):
+    with pytest.raises(FileError, match="needs 4000000000000000000"):
         StoredWeights(two, [WeightReference("conv.weight", (10**9, 10**9), "float32")])
 
 
@@ -116,7 +116,7 @@ def test_a_directory_that_claims_more_than_the_file_holds_costs_no_memory(tmp_pa
     if method == zipfile.ZIP_STORED:
         data[directory + 20 : directory + 24] = struct.pack("<I", claimed)
     path.write_bytes(data)
-    with pytest.raises(FileError, match="claims 2147483648 bytes"):
+    with pytest.raises(FileError, match="states 2147483648 bytes"):
         StoredWeights(path, [WeightReference("a.w", (claimed,), "uint8")])
 
 
@@ -130,7 +130,7 @@ def test_other_compressions_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_zip_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.bin"
     path.write_bytes(data)
-    with pytest.raises(FileError, match="no readable zip"):
+    with pytest.raises(FileError, match="not a readable zip"):
         StoredWeights(path, DECLARED)
 
 

@@ -166,7 +166,7 @@ def test_size_and_lists() -> None:
         ("add(@0", 7, "'add' of column 1 is not closed"),
         ("add(@0,@x)", 8, "'@x'"),
         ("add(@0,@1),@2", 11, "','"),
-        ("neg(@0)@1", 8, "after a whole value"),
+        ("neg(@0)@1", 8, "after a complete value"),
         ("[@0,@1", 7, "'[' of column 1"),
         ("]", 1, "brackets"),
         ("add()", 5, "')'"),

@@ -121,7 +121,7 @@ def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) ->
             operator = read(text).operator("o")
             assert [*operator.inputs, *operator.outputs] == names
             continue
-        with pytest.raises(FileError, match=f"counts {counts}, {given_count} words follow"):
+        with pytest.raises(FileError, match=f"counts {counts}, but {given_count} names? follow"):
             read(text)
 
 
@@ -138,7 +138,7 @@ MALFORMED = {
     "one count": (changed("5 4", "5"), 2, "'5'"),
     "negative count": (changed("5 4", "-5 4"), 2, "'-5 4'"),
     "huge count": (changed("5 4", f"{'9' * 30} 4"), 2, "counts"),
-    "operand count": (changed("5 4", "5 3"), 2, "3 operands are counted, 4 are produced"),
+    "operand count": (changed("5 4", "5 3"), 2, "3 operands are counted, but 4 are produced"),
     "more operators": (changed("5 4", "4 4"), 7, "more than the 4"),
     "fewer operators": (changed("5 4", "9 4"), 7, "ends after 5 of 9"),
     "too few words": (changed("1 1 x.1 2", ""), 4, "'bias=True' as its number of inputs"),
@@ -160,8 +160,8 @@ MALFORMED = {
     "weight dtype null": (changed("@bias=(4)f32", "@bias=(4)null"), 4, "'bias'"),
     "weight shape": (changed("@bias=(4)f32", "@bias=(?)f32"), 4, "known shape"),
     "shape": (changed("#2=(?,4)f32", "#2=(?,4"), 4, "'(?,4'"),
-    "shape of another": (changed("#2=(?,4)f32", "#9=(?,4)f32"), 4, "speaks of operand '9'"),
-    "named input": (changed("$input=x.1", "$input=2"), 4, "speaks of operand '2'"),
+    "shape of another": (changed("#2=(?,4)f32", "#9=(?,4)f32"), 4, "refers to operand '9'"),
+    "named input": (changed("$input=x.1", "$input=2"), 4, "refers to operand '2'"),
     "two types": (changed("#2=(?,4)f32\npnnx.Out", "#2=(?,5)f32\npnnx.Out"), 6, "another on line 4"),
     "two arguments": (changed("mode=zeros", "bias=False"), 4, "'bias' twice"),
     "two weights": (changed("@bias=", "@weight="), 4, "'@weight' twice"),
@@ -191,7 +191,7 @@ def test_malformed_files_are_refused_by_file_line_and_rule(case: str) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused_by_line() -> None:
-    with pytest.raises(FileError, match="byte 0xff is no text") as error:
+    with pytest.raises(FileError, match="byte 0xff is not UTF-8 text") as error:
         parse(SMALL.encode() + b"\xff", path="m.param", name="m")
     assert error.value.line == 8
 

@@ -1,4 +1,4 @@
-"""Builders of the operator types of PNNX files; importing this package fills the table."""
+"""Builders of PNNX operator types; importing this package fills the table."""
 
 from explorer.formats.pnnx.operators import (
     attention,

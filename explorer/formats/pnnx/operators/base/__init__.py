@@ -1,1 +1,1 @@
-"""The table of PNNX operator types, and readers of their arguments."""
+"""The table of PNNX operator types, and types of common parameters."""

@@ -1,8 +1,7 @@
-"""Types of parameters that many operators of PNNX have, and what their values mean.
+"""Types of parameters that many PNNX operators share, and functions that interpret their values.
 
-pnnx lowers torch's graphs level by level. At level 2 an operator that it knows has named parameters (``dim=1``); at
-level 0 it is an aten operator with operands in the order of torch's signature. Positional parameters of a function
-serve both.
+pnnx converts torch graphs in several levels. At level 2, a known operator has named parameters (``dim=1``). At level 0,
+it is an aten operator with operands in the order of torch's signature. Positional parameters of a builder support both.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ _DTYPES = {
     "torch.char": "int8", "torch.int8": "int8", "torch.uint8": "uint8", "torch.byte": "uint8", "torch.bool": "bool",
     "torch.complex64": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
-"""torch's names of dtypes"""
+"""torch's name of a dtype → NumPy's"""
 _Number = TypeVar("_Number", int, float)
 Number = bool | int | float | complex
 Real = bool | int | float
 Value = Annotated[Any, "tensor, number or list"]
-"""what torch's graphs compute with: a tensor, a plain number, a list or None"""
+"""any value in a torch graph: a tensor, a Python number, a list or None"""
 InPlace = Unused
-"""without influence: pnnx writes a file without aliases, in which an operand is never overwritten"""
+"""ignored, since files have no aliases, so that an operator never overwrites its operand visibly"""
 StackLevel = Unused
-"""says whom torch warns"""
+"""ignored, since it only selects the caller that torch warns"""
 Placement = Annotated[Unused, Names("layout", "device", "pin_memory", "requires_grad", "memory_format")]
-"""say where a tensor is stored, and nothing of its elements"""
+"""ignored, since they determine how a tensor is stored, not its elements"""
 
 
 def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
-    """Return the dtype of torch's name for it, the default without one; raises OperandError for an unknown name."""
+    """Return the dtype with a torch name, or the default for None; raise OperandError for an unknown name."""
     if code is not None and code not in _DTYPES:
         raise OperandError(f"dtype={code!r}", rule=f"the dtype must be one of {', '.join(_DTYPES)}")
     dtype: np.dtype[Any] = np.dtype(default if code is None else _DTYPES[code])
@@ -46,14 +45,14 @@ def as_dtype(code: str | None, default: Any) -> np.dtype[Any]:
 
 
 def each_axis(name: str, lengths: tuple[_Number, ...], axes: int) -> tuple[_Number, ...]:
-    """Return an argument that is one number for all axes, or one for each; raises OperandError for more or fewer."""
+    """Return one number for each axis, repeating a single number; raise OperandError for any other count."""
     if len(lengths) == 1:
         return lengths * axes
     if len(lengths) != axes:
-        raise OperandError(f"{name}={lengths!r}", rule=f"{name} must be one number, or {axes}")
+        raise OperandError(f"{name}={lengths!r}", rule=f"{name} must be one number, or {axes} numbers")
     return lengths
 
 
 def in_dtype(x: Expr, code: str | None) -> Expr:
-    """Return a tensor in the dtype that a file names, or in its own."""
+    """Cast a tensor to the dtype with a torch name; return it unchanged for None."""
     return cast(x, as_dtype(code, x.dtype))

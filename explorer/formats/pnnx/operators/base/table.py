@@ -1,4 +1,4 @@
-"""The table of PNNX operator types, and how builders of this package enter it."""
+"""The table of PNNX operator types, and the decorator that adds builders to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ TABLE = OperatorTable("pnnx")
 
 
 def file_operator(*types: str) -> Callable[[_Function], _Function]:
-    """Decorate the function of operator types; it must have a parameter for all that the file says."""
+    """Decorate the builder of operator types; it must have a parameter for everything that the file states."""
     return TABLE.register(*types, ignored=())
 
 
 def layer_types() -> list[str]:
-    """The operator types of files that explorer can run, sorted; ``file_operator`` adds to them."""
+    """Return the sorted operator types that explorer can run; ``file_operator`` adds types."""
     return TABLE.types()
