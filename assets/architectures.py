@@ -1,4 +1,4 @@
-"""The architectures that models.py exports, written out in plain PyTorch, with the parts named as in torchvision."""
+"""Architectures that models.py exports, in plain PyTorch, with torchvision's names of submodules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 
 class BasicBlock(nn.Module):
-    """K. He et al. 2016, figure 2: two 3×3 convolutions around which the input is carried."""
+    """K. He et al. 2016, figure 2: two 3×3 convolutions with a skip connection."""
 
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def conv_norm(inner: int, outer: int, size: int, stride: int = 1, groups: int = 
 
 
 class InvertedResidual(nn.Module):
-    """M. Sandler et al. 2018, table 1: widened, filtered channel by channel, narrowed without a nonlinearity."""
+    """M. Sandler et al. 2018, table 1: expansion, depthwise convolution, linear projection."""
 
     def __init__(self, inner: int, outer: int, stride: int, widen: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class MobileNetV2(nn.Module):
 
 
 class Attention(nn.Module):
-    """A. Vaswani et al. 2017, section 3.2.2, written out: (N, T, C) → (N, T, C)."""
+    """Multi-head attention (A. Vaswani et al. 2017, section 3.2.2) in basic operations: (N, T, C) → (N, T, C)."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Attention(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and two linear maps, each normalised before and carried around."""
+    """Attention and two linear maps, each with normalisation before it and a skip connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """A transformer encoder of two layers: (N, 32) of tokens below 256 → (N, 10) scores."""
+    """Transformer encoder with two layers: (N, 32) tokens below 256 → (N, 10) scores."""
 
     def __init__(self, width: int = 64, length: int = 32) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Encoder(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Two LSTM layers: (N, T) of tokens below 100 → (N, 5) log probabilities."""
+    """Two LSTM layers: (N, T) tokens below 100 → (N, 5) log probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Recurrent(nn.Module):
 
 
 class ConvNorm(nn.Module):
-    """A convolution with its normalisation, squeezed and excited: (N, 3, 32, 32) → (N, 10) probabilities."""
+    """Convolution, normalisation, squeeze and excitation: (N, 3, 32, 32) → (N, 10) probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class ConvNorm(nn.Module):
 
 
 class Formula(nn.Module):
-    """A formula over its inputs, as a module."""
+    """Module that computes a formula."""
 
     def __init__(self, formula: Callable[..., Tensor]) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Write what PyTorch makes of two small nets with batch normalization in a few steps, as references for explorer's.
+"""Write reference values from PyTorch for a few training steps of two small nets with batch normalization.
 
-README.md beside this file says how to install what is imported here.
+README.md in this folder explains how to install the imported packages.
 """
 
 from __future__ import annotations

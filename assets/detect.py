@@ -1,4 +1,4 @@
-"""The head of a YOLOv5 network as its authors write it, in the module path by which files name it."""
+"""Head of a YOLOv5 network as written by its authors, in the module path that files contain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Detect(nn.Module):
-    """Boxes from feature maps: for each pixel and anchor the centre, the size, and how sure the classes are."""
+    """Boxes from feature maps: centre, size and class confidences for each pixel and anchor."""
 
     def __init__(self, classes: int, anchors: Tensor, strides: Tensor, channels: tuple[int, ...]) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Detect(nn.Module):
         return torch.cat(found, 1)
 
     def place(self, level: int, rows: int, columns: int) -> tuple[Tensor, Tensor]:
-        """Where the pixels lie and how large the anchors are: constants once a network has run."""
+        """Return pixel positions and anchor sizes, which are constant after the first run."""
         vertical, horizontal = torch.meshgrid(torch.arange(rows).float(), torch.arange(columns).float(), indexing="ij")
         shape = (1, self.count, rows, columns, 2)
         grid = torch.stack((horizontal, vertical), 2).expand(shape) - 0.5
@@ -42,7 +42,7 @@ Detect.__module__ = "models.yolo"
 
 
 class Detects(nn.Module):
-    """Three feature maps and the head."""
+    """Network of three feature maps and the head."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Train a small residual network on scikit-learn's handwritten digits and export it for the tests and notebooks.
 
-Everything is seeded and runs on one thread, so a second run on the same versions writes the same bytes.
-README.md beside this file says what each file holds and how to install what is imported here.
+Everything is seeded and runs on one thread, so a second run with the same versions writes the same bytes.
+README.md in this folder describes each file and explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PICTURED_DIGITS = (3, 5, 8)
 
 
 class Residual(nn.Module):
-    """Two convolutions around which the input is carried: (N, C, H, W) → (N, C, H, W)."""
+    """Two convolutions with a skip connection: (N, C, H, W) → (N, C, H, W)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class Residual(nn.Module):
 
 
 class DigitNet(nn.Module):
-    """Probabilities of the ten digits: (N, 1, 8, 8) in [0, 1] → (N, 10), rows sum to one."""
+    """Network for the probabilities of the ten digits: (N, 1, 8, 8) in [0, 1] → (N, 10), with rows that sum to one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class DigitNet(nn.Module):
         self.softmax = nn.Softmax(dim=1)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Scores before the softmax, on which training is stable: (N, 1, 8, 8) → (N, 10)."""
+        """Return the scores before the softmax, for stable training: (N, 1, 8, 8) → (N, 10)."""
         x = self.relu1(self.bn1(self.conv1(x)))
         x = self.pool(self.relu2(self.conv2(x)))
         x = torch.flatten(self.residual(x), 1)
@@ -78,7 +78,7 @@ class DigitNet(nn.Module):
 
 @dataclass(frozen=True)
 class Digits:
-    """Images (N, 1, 8, 8), float32 in [0, 1], with their labels (N,), int64."""
+    """Images (N, 1, 8, 8), float32 in [0, 1], with labels (N,), int64."""
 
     images: Tensor
     labels: Tensor
@@ -91,7 +91,7 @@ class Digits:
 
 
 def load() -> tuple[Digits, Digits]:
-    """The digits for training and, with the same share of each digit, those held out."""
+    """Return the training digits and a stratified held-out set."""
     pixels, labels = load_digits(return_X_y=True)
     digits = Digits(
         torch.from_numpy((pixels / PIXEL_LEVELS).astype(np.float32).reshape(-1, 1, 8, 8)),
@@ -104,7 +104,7 @@ def load() -> tuple[Digits, Digits]:
 
 
 def train(digits: Digits, epochs: int, batch_size: int = 64) -> DigitNet:
-    """A network trained with AdamW and one cosine cycle of the learning rate, in evaluation mode."""
+    """Return a network trained with AdamW and one cosine cycle of the learning rate, in evaluation mode."""
     model = DigitNet()
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=2e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
@@ -113,7 +113,7 @@ def train(digits: Digits, epochs: int, batch_size: int = 64) -> DigitNet:
         for index in torch.randperm(len(digits)).split(batch_size):
             batch = digits[index]
             optimizer.zero_grad()
-            # Smoothed labels keep the probabilities away from 0 and 1, so that comparing them says something.
+            # Label smoothing keeps probabilities away from 0 and 1, so that comparisons are meaningful.
             functional.cross_entropy(model.logits(batch.images), batch.labels, label_smoothing=0.1).backward()
             optimizer.step()
         schedule.step()
@@ -122,13 +122,13 @@ def train(digits: Digits, epochs: int, batch_size: int = 64) -> DigitNet:
 
 @torch.no_grad()
 def accuracy(model: DigitNet, digits: Digits) -> float:
-    """The share of digits named correctly, in [0, 1]."""
+    """Return the accuracy, in [0, 1]."""
     return (model(digits.images).argmax(1) == digits.labels).double().mean().item()
 
 
 @torch.no_grad()
 def select(model: DigitNet, held_out: Digits) -> Digits:
-    """Twelve held-out digits: of each kind the one nearest to its mean, then the two the network is least sure of."""
+    """Return twelve held-out digits: the one nearest to the mean of each class, then the two least confident ones."""
     typical = []
     for digit in range(10):
         (index,) = (held_out.labels == digit).nonzero(as_tuple=True)
@@ -139,9 +139,9 @@ def select(model: DigitNet, held_out: Digits) -> Digits:
 
 
 def export_pnnx(model: DigitNet, param: Path, level: int) -> None:
-    """Write ``param`` and the ``.bin`` beside it with the pnnx tool, the batch left open."""
+    """Write ``param`` and its ``.bin`` file with the pnnx tool and a dynamic batch size."""
     with tempfile.TemporaryDirectory() as scratch:
-        # pnnx writes more than is wanted; a second input of another size is how it learns that the batch is open.
+        # pnnx writes more files than needed. A second input of another size makes the batch size dynamic.
         traced = Path(scratch, "digits.pt")
         one, two = torch.zeros(1, 1, 8, 8), torch.zeros(2, 1, 8, 8)
         pnnx.export(model, str(traced), (one,), (two,), optlevel=level, fp16=False)
@@ -150,9 +150,9 @@ def export_pnnx(model: DigitNet, param: Path, level: int) -> None:
 
 
 def export_onnx(model: DigitNet, path: Path) -> None:
-    """Write ``path`` with the tracing exporter, the batch left open."""
+    """Write ``path`` with the tracing exporter and a dynamic batch size."""
     with warnings.catch_warnings():
-        # It announces its successor, which needs onnxscript as well.
+        # It warns about its successor, which also needs onnxscript.
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
             model,
@@ -168,7 +168,7 @@ def export_onnx(model: DigitNet, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Operator:
-    """One line of a ``.param`` file, as far as this script needs it."""
+    """Fields of a ``.param`` line that this script needs."""
 
     name: str
     inputs: tuple[str, ...]
@@ -177,7 +177,7 @@ class Operator:
 
 
 def read_operators(param: Path) -> list[Operator]:
-    """The operators of a ``.param`` file in the order of the file."""
+    """Return the operators of a ``.param`` file in file order."""
     operators = []
     for line in param.read_text().splitlines()[2:]:
         _, name, inputs, outputs, *rest = line.split()
@@ -195,9 +195,9 @@ def read_operators(param: Path) -> list[Operator]:
 
 
 def check_weights(param: Path) -> None:
-    """Raise unless the archive beside ``param`` holds exactly its ``@attributes``, float32 and stored.
+    """Raise unless the archive of ``param`` contains exactly its ``@attributes``, as uncompressed float32.
 
-    The pnnx module ignores how its tool ended, so a truncated export would otherwise pass.
+    The pnnx module ignores the exit status of its tool, so a truncated export would otherwise remain undetected.
     """
     expected = {}
     for operator in read_operators(param):
@@ -209,15 +209,15 @@ def check_weights(param: Path) -> None:
         entries = archive.infolist()
     found = {entry.filename: entry.file_size for entry in entries if entry.compress_type == zipfile.ZIP_STORED}
     if found != expected:
-        raise RuntimeError(f"{param.name} names {expected} but its archive stores {found}: run pnnx again")
+        raise RuntimeError(f"{param.name} declares {expected} but its archive contains {found}: run pnnx again")
 
 
 @torch.no_grad()
 def activations(model: DigitNet, images: Tensor, param: Path) -> dict[str, np.ndarray]:
-    """The value of every operand of a level 2 file, by its name there, as torch computes it."""
+    """Return the values that torch computes for all operands of a level 2 file, as a dict with their names."""
     modules = dict(model.named_modules())
     norms = [name for name, module in modules.items() if isinstance(module, nn.BatchNorm2d)]
-    # A convolution and its batch normalisation become one operator, whose output is that of the latter.
+    # A convolution and its batch normalisation become one operator with the output of the latter.
     sources = {f"convbn2d_{index}": name for index, name in enumerate(norms)}
     values: dict[str, np.ndarray] = {}
     hooks = []
@@ -228,7 +228,7 @@ def activations(model: DigitNet, images: Tensor, param: Path) -> dict[str, np.nd
 
         def record(module: nn.Module, inputs: tuple[Tensor], output: Tensor, operator: Operator = operator) -> None:
             values[operator.outputs[0]] = output.numpy()
-            # What no module computes, the sum and the flattening, is seen where the next module reads it.
+            # No module computes the sum and the flattening, so their values are inputs of the next modules.
             if not isinstance(module, nn.BatchNorm2d):
                 values.setdefault(operator.inputs[0], inputs[0].numpy())
 
@@ -240,7 +240,7 @@ def activations(model: DigitNet, images: Tensor, param: Path) -> dict[str, np.nd
 
 
 def loss_and_gradients(model: DigitNet, digits: Digits) -> dict[str, np.ndarray]:
-    """The mean of -log(probability of the label) and its gradients by the two linear weights, computed in float64."""
+    """Return the mean of -log(probability of the label) and its gradients for both linear weights, in float64."""
     double = copy.deepcopy(model).double()
     loss = functional.nll_loss(torch.log(double(digits.images.double())), digits.labels)
     weights = {name: double.get_parameter(name) for name in ("fc1.weight", "fc2.weight")}
@@ -250,7 +250,7 @@ def loss_and_gradients(model: DigitNet, digits: Digits) -> dict[str, np.ndarray]
 
 
 def write_pictures(digits: Digits, folder: Path) -> None:
-    """Write some digits as grey PNG files, every pixel enlarged to a square: 0 is black, 1 is white."""
+    """Write some digits as greyscale PNG files with pixels enlarged to squares: 0 is black, 1 is white."""
     scale = PICTURE_SIDE // 8
     for digit in PICTURED_DIGITS:
         image = digits.images[digits.labels == digit][0, 0].numpy()

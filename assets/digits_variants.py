@@ -1,8 +1,8 @@
-"""Two more networks for the digits of ``digits.py``: its own one quantised, and a recurrent one; both as ONNX files.
+"""Write a quantised and a recurrent network for the digits of ``digits.py`` as ONNX files.
 
-Writes ``digits_int8.onnx``, which ONNX Runtime's tool makes of ``digits.onnx`` with ranges seen on training digits, and
-``digits_rows.onnx``, a GRU that reads a digit row by row. README.md beside this file says how to install what is
-imported.
+``digits_int8.onnx`` is ``digits.onnx``, quantised by ONNX Runtime's tool with ranges measured on training digits.
+``digits_rows.onnx`` is a GRU that reads a digit row by row. README.md in this folder explains how to install the
+imported packages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EPOCHS, UNITS, MEASURED = 40, 24, 200
 
 
 class Rows(nn.Module):
-    """Gated recurrent unit over the rows of a picture, and a linear map of its last state to ten probabilities."""
+    """Gated recurrent unit over the rows of an image, and a linear map from its last state to ten probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,26 +34,26 @@ class Rows(nn.Module):
         self.fc = nn.Linear(UNITS, 10)
 
     def forward(self, image: Tensor) -> Tensor:
-        """(N, 1, 8, 8) → (N, 10)."""
+        """Return probabilities: (N, 1, 8, 8) → (N, 10)."""
         states, _ = self.gru(image.reshape(-1, 8, 8))
         return torch.softmax(self.fc(states[:, -1]), dim=1)
 
 
 class Pictures(CalibrationDataReader):
-    """Digits whose values the quantiser measures, one at a time."""
+    """Digits with which the quantiser measures ranges, one at a time."""
 
     def __init__(self, images: Any) -> None:
         self._waiting: Iterator[Any] = iter(images)
 
     def get_next(self) -> Any:
-        """Return one more input, or None."""
+        """Return the next input, or None."""
         image = next(self._waiting, None)
         return None if image is None else {"image": image[None]}
 
 
 def quantise(images: Any) -> None:
-    """Write the network of ``digits.onnx`` in 8 bits, with a pair of QuantizeLinear and DequantizeLinear a value."""
-    newer = version_converter.convert_version(onnx.load(HERE / "digits.onnx"), 21)  # the first that has 4 bits, too
+    """Write ``digits.onnx`` in 8 bits, with a pair of QuantizeLinear and DequantizeLinear for each value."""
+    newer = version_converter.convert_version(onnx.load(HERE / "digits.onnx"), 21)  # the first opset with 4-bit types
     quantize_static(
         newer,
         HERE / "digits_int8.onnx",
@@ -66,7 +66,7 @@ def quantise(images: Any) -> None:
 
 
 def train(digits: Digits) -> nn.Module:
-    """Return the recurrent network, trained."""
+    """Return the trained recurrent network."""
     torch.manual_seed(SEED)
     module = Rows()
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
@@ -80,7 +80,7 @@ def train(digits: Digits) -> nn.Module:
 
 
 def export(module: nn.Module) -> None:
-    """Write the recurrent network, whose batch is open."""
+    """Write the recurrent network with a dynamic batch size."""
     torch.onnx.export(
         module,
         (torch.zeros(1, 1, 8, 8),),
@@ -94,7 +94,7 @@ def export(module: nn.Module) -> None:
 
 
 def main() -> None:
-    """Write both files, and say how many of the held-out digits each names correctly."""
+    """Write both files, and print their accuracy on the held-out digits."""
     torch.set_num_threads(1)
     trained_on, held_out = load()
     quantise(trained_on.images[:MEASURED].numpy())

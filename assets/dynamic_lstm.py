@@ -1,6 +1,6 @@
-"""Reference files of dynamically quantised LSTMs: dynamic_lstm.npz, from ONNX Runtime 1.32.0 on one thread.
+"""Write dynamic_lstm.npz: dynamically quantised LSTMs with results of ONNX Runtime 1.32.0 on one thread.
 
-``.venv-bench/bin/python assets/dynamic_lstm.py`` makes small LSTMs with random weights, quantises each by
+``.venv-bench/bin/python assets/dynamic_lstm.py`` makes small LSTMs with random weights, quantises each with
 ``onnxruntime.quantization.quantize_dynamic``, and stores the file with inputs and outputs.
 """
 
@@ -34,7 +34,7 @@ CASES: dict[str, dict[str, Any]] = {
 def lstm(
     random: np.random.Generator, options: dict[str, Any]
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray[Any, Any]]]:
-    """Return an LSTM of real numbers, and its inputs."""
+    """Return a floating-point LSTM and its inputs."""
 
     def real(*shape: int) -> np.ndarray[Any, Any]:
         return random.normal(0, 0.5, shape).astype(np.float32)

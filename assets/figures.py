@@ -1,7 +1,7 @@
 """Draw the figures of the notebooks, each from a real recording or layer: ``python assets/figures.py``.
 
-They are SVG with a ground of its own, in the colours that the reader's system asks for: legible in JupyterLab, on
-GitHub and on the pages of a site, light and dark.
+They are SVG images with their own background, in the light or dark colours of the reader's system. They are legible in
+JupyterLab, on GitHub and on the pages of a site.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STYLE = """
 
 
 class Leaky(layers.Layer):
-    """x where it is positive, a part of it elsewhere: the layer of notebook 04."""
+    """Leaky rectifier, the layer of notebook 04: x if positive, else a fraction of x."""
 
     slope: float = 0.1
 
@@ -45,7 +45,7 @@ class Leaky(layers.Layer):
 
 
 class Residual(layers.Composite):
-    """input + leaky(input @ weight + bias): the composite of notebook 04."""
+    """Composite of notebook 04: input + leaky(input @ weight + bias)."""
 
     topology = Topology(
         InConnect("input", "linear", "input"),
@@ -64,7 +64,7 @@ class Residual(layers.Composite):
 
 
 def main() -> None:
-    """Write what differs."""
+    """Write the figures that have changed."""
     FIGURES.mkdir(exist_ok=True)
     for name, text in figures().items():
         path = FIGURES / f"{name}.svg"
@@ -73,30 +73,30 @@ def main() -> None:
 
 
 def figures() -> dict[str, str]:
-    """Return each figure's text by its name."""
+    """Return a dict of names and SVG sources."""
     return {"chain": chain(), "arena": arena(), "ports": ports(), "gradient": gradient()}
 
 
 def chain() -> str:
-    """Draw blocks that go through a fused chain, above them the same operations apart."""
+    """Draw blocks in a fused chain, below the same operations as separate loops."""
     x = ex.tensor(np.linspace(-2, 2, 1_000_000).astype(np.float32), name="x")
     value = ex.tanh(x + 1) * 2
-    apart, fused = (_recording(value, without=without) for without in (["fuse"], []))
+    separate, fused = (_recording(value, without=without) for without in (["fuse"], []))
     (kernel,) = fused.schedule.kernels
     names = [fused.nodes.label[node] for node in kernel.nodes]
-    written = [sum(plan.nodes.bytes[k.nodes[-1]] for k in plan.schedule.kernels) for plan in (apart, fused)]
-    temporaries = [plan.nodes.bytes[k.nodes[-1]] for plan in (apart,) for k in plan.schedule.kernels][:-1]
-    parts = [_text(24, 34, f"apart: {len(names)} loops, {bytes_text(written[0])} written", "bold")]
+    written = [sum(plan.nodes.bytes[k.nodes[-1]] for k in plan.schedule.kernels) for plan in (separate, fused)]
+    temporaries = [plan.nodes.bytes[k.nodes[-1]] for plan in (separate,) for k in plan.schedule.kernels][:-1]
+    parts = [_text(24, 34, f"separate: {len(names)} loops, {bytes_text(written[0])} written", "bold")]
     parts += [_array(24, 52, "x"), _text(52, 120, "x", "small middle")]
     for place, name in enumerate(names):
         left = 130 + place * 180
         is_last = place == len(names) - 1
         parts += [_arrow(left - (20 if place else 46), 78, left - 4, 78), _box(left, 60, 76, 36, name)]
         parts += [_arrow(left + 80, 78, left + 98, 78), _array(left + 102, 52, "t" if not is_last else "y")]
-        said = "the result" if is_last else f"{bytes_text(temporaries[place])} written, read"
-        parts.append(_text(left + 130, 120, said, "small middle"))
+        label = "the result" if is_last else f"{bytes_text(temporaries[place])} written, read"
+        parts.append(_text(left + 130, 120, label, "small middle"))
     parts.append(_text(24, 168, f"one kernel: one loop over blocks, {bytes_text(written[1])} written", "bold"))
-    parts += [_array(24, 186, "x", lit=1), _arrow(84, 212, 146, 212)]
+    parts += [_array(24, 186, "x", highlighted=1), _arrow(84, 212, 146, 212)]
     parts.append(element("rect", x=150, y=180, width=420, height=64, rx=8, class_="cache"))
     for place, name in enumerate(names):
         left = 166 + place * 136
@@ -104,14 +104,14 @@ def chain() -> str:
         if place < len(names) - 1:
             parts += [_arrow(left + 80, 212, left + 132, 212)]
             parts.append(element("rect", x=left + 95, y=204, width=16, height=16, rx=2, class_="block"))
-    parts += [_arrow(574, 212, 608, 212), _array(612, 186, "y", lit=1)]
-    parts += [_text(360, 262, "one block at a time: between the operations it is in the cache", "small middle")]
+    parts += [_arrow(574, 212, 608, 212), _array(612, 186, "y", highlighted=1)]
+    parts += [_text(360, 262, "one block at a time, which stays in the cache between operations", "small middle")]
     parts += [_text(52, 262, "x, in blocks", "small middle"), _text(640, 262, "the result", "small middle")]
-    return _figure(740, 280, parts, f"{' → '.join(names)}: apart, and as one kernel over blocks")
+    return _figure(740, 280, parts, f"{' → '.join(names)}: as separate loops, and as one kernel over blocks")
 
 
 def arena() -> str:
-    """Draw live ranges of three values, and the two places in the arena that hold them."""
+    """Draw the live ranges of three values and their two positions in the arena."""
     matrix = ex.tensor(np.eye(64, dtype=np.float32), name="M")
     product = matrix
     for _ in range(4):
@@ -126,16 +126,16 @@ def arena() -> str:
     parts = [_text(left + step * (n + 0.5), 34, f"kernel {n + 1}", "small middle") for n in range(count)]
     parts.append(_text(24, 34, "live ranges", "bold"))
     for row, kernel in enumerate(schedule.kernels[:-1]):
-        y, until = 48 + row * 30, last[kernel.nodes[-1]]
-        width = step * (until - row + 1) - 12
+        y, last_reader = 48 + row * 30, last[kernel.nodes[-1]]
+        width = step * (last_reader - row + 1) - 12
         parts.append(_text(24, y + 16, f"{'abc'[row]}, {bytes_text(kernel.bytes)}", "small"))
         parts.append(element("rect", x=left + step * row + 6, y=y, width=width, height=22, rx=5, class_="cache"))
         parts.append(_text(left + step * row + 18, y + 16, "written", "small"))
-        parts.append(_text(left + step * (until + 1) - 48, y + 16, "read", "small"))
+        parts.append(_text(left + step * (last_reader + 1) - 48, y + 16, "read", "small"))
     parts.append(_text(24, 172, "the arena", "bold"))
     for place, size in enumerate(schedule.buffers):
         y = 186 + place * 42
-        parts.append(_text(24, y + 21, f"place {place}, {bytes_text(size)}", "small"))
+        parts.append(_text(24, y + 21, f"buffer {place}, {bytes_text(size)}", "small"))
         parts.append(element("rect", x=left, y=y, width=step * count, height=34, rx=5, class_="box"))
         for row, kernel in enumerate(schedule.kernels[:-1]):
             if kernel.buffer == place:
@@ -143,13 +143,13 @@ def arena() -> str:
                 x = left + step * row + 6
                 parts.append(element("rect", x=x, y=y + 5, width=width, height=24, rx=4, class_="faint"))
                 parts.append(_text(x + width / 2, y + 21, "abc"[row], "middle bold"))
-    end = "The last result is yours, and lies outside the arena."
+    end = "The last result is returned, and is outside the arena."
     parts.append(_text(left, 290, end, "small"))
-    return _figure(left + step * count + 24, 306, parts, "Live ranges of a, b and c, and the two places that hold them")
+    return _figure(left + step * count + 24, 306, parts, "Live ranges of a, b and c, and their two buffers")
 
 
 def ports() -> str:
-    """Draw a composite layer: its parts with their ports, and the clauses that connect them."""
+    """Draw a composite layer: its parts, their ports, and the clauses that connect them."""
     block = Residual("block")
     clauses = {type(clause).__name__: [] for clause in Residual.topology.clauses}
     for clause in Residual.topology.clauses:
@@ -172,7 +172,7 @@ def ports() -> str:
     parts += [_port(*target), _text(738, 168, "output", "small")]
     for clause in clauses["InConnect"]:
         x, y = inputs[clause.to, clause.to_port]
-        # a wire around the parts in between keeps apart from theirs
+        # a wire around the parts in between is separate from their wires
         path = f"M{source[0]} {source[1]}H{x}" if x < 250 else f"M{source[0]} {source[1]}h40v-52H{x - 26}V{y}H{x}"
         parts.append(element("path", d=path, class_="line"))
     for clause in clauses["InternalConnect"]:
@@ -183,13 +183,13 @@ def ports() -> str:
     for clause in clauses["OutConnect"]:
         x, y = places[clause.source]
         parts.append(element("path", d=f"M{x + width} {y + 38}H{target[0]}", class_="line"))
-    legend = "InConnect: from a port of the whole · InternalConnect: part to part · OutConnect: to a port of the whole"
+    legend = "InConnect: composite to part · InternalConnect: part to part · OutConnect: part to composite"
     parts.append(_text(410, 254, legend, "small middle"))
     return _figure(820, 270, parts, "The parts of a residual block, their ports, and the clauses that connect them")
 
 
 def gradient() -> str:
-    """Draw three nodes with their values and the gradients that come back to them."""
+    """Draw three nodes with their values and gradients."""
     at = ex.tensor(0.5, name="x")
     u = 3 * at
     h = ex.tanh(u)
@@ -197,7 +197,7 @@ def gradient() -> str:
     values = [float(ex.evaluate(node)) for node in (at, u, h, y)]
     slopes = [float(ex.evaluate(ex.grad(y, node))) for node in (at, u, h)] + [1.0]
     derivatives = [float(ex.evaluate(ex.grad(after, before))) for before, after in ((at, u), (u, h), (h, y))]
-    own = [f"× {text}{d:.4g}" for text, d in zip(("", "(1 − h²) = ", "2h = "), derivatives, strict=True)]
+    factors = [f"× {text}{d:.4g}" for text, d in zip(("", "(1 − h²) = ", "2h = "), derivatives, strict=True)]
     parts = []
     names = ("x", "u = 3x", "h = tanh u", "y = h²")
     for number, (name, value, slope) in enumerate(zip(names, values, slopes, strict=True)):
@@ -209,10 +209,10 @@ def gradient() -> str:
         if number < 3:
             parts.append(_arrow(left + 120, 84, left + 196, 84))
             parts.append(_arrow(left + 196, 124, left + 120, 124, "back"))
-            parts.append(_text(left + 158, 164, own[number], "middle small slope"))
-    parts.append(_text(24, 34, "forward: each node from the one before", "value"))
-    parts.append(_text(24, 192, "backward: dy/dy = 1, then times each node's own derivative", "slope"))
-    return _figure(764, 208, parts, "Three nodes forward with their values, and backward with their gradients")
+            parts.append(_text(left + 158, 164, factors[number], "middle small slope"))
+    parts.append(_text(24, 34, "forward: each node from the previous one", "value"))
+    parts.append(_text(24, 192, "backward: start with dy/dy = 1, then multiply by each node's derivative", "slope"))
+    return _figure(764, 208, parts, "Forward values and backward gradients of three nodes")
 
 
 def _recording(*values: ex.Expr, without: Iterable[str] = ()) -> ex.Recording:
@@ -222,8 +222,8 @@ def _recording(*values: ex.Expr, without: Iterable[str] = ()) -> ex.Recording:
     return plan.prepare().recording
 
 
-def _text(x: float, y: float, said: str, kind: str = "", anchor: str | None = None) -> Markup:
-    return element("text", said, x=f"{x:g}", y=f"{y:g}", class_=kind or None, text_anchor=anchor)
+def _text(x: float, y: float, label: str, kind: str = "", anchor: str | None = None) -> Markup:
+    return element("text", label, x=f"{x:g}", y=f"{y:g}", class_=kind or None, text_anchor=anchor)
 
 
 def _box(x: float, y: float, width: float, height: float, name: str) -> Markup:
@@ -231,10 +231,10 @@ def _box(x: float, y: float, width: float, height: float, name: str) -> Markup:
     return Markup(rect + _text(x + width / 2, y + height / 2 + 5, name, "middle"))
 
 
-def _array(x: float, y: float, name: str, lit: int = -1) -> Markup:
-    """Draw an array as four blocks, one of them lit."""
+def _array(x: float, y: float, name: str, highlighted: int = -1) -> Markup:
+    """Draw an array as four blocks, one of them highlighted."""
     blocks = [element("rect", x=x + 14 * n, y=y, width=13, height=52, rx=2,
-                      class_="block" if n == lit else "faint") for n in range(4)]  # fmt: skip
+                      class_="block" if n == highlighted else "faint") for n in range(4)]  # fmt: skip
     return Markup("".join(blocks))
 
 
@@ -250,8 +250,8 @@ def _arrow(x: float, y: float, to: float, end: float, kind: str = "line") -> Mar
 
 
 def _figure(width: float, height: float, parts: Iterable[Markup], title: str) -> str:
-    ground = element("rect", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=8, class_="ground")
-    inside = [element("title", title), element("style", Markup(STYLE)), ground, *parts]
+    background = element("rect", x=0.5, y=0.5, width=width - 1, height=height - 1, rx=8, class_="ground")
+    inside = [element("title", title), element("style", Markup(STYLE)), background, *parts]
     size = {"viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
     return element("svg", *inside, xmlns="http://www.w3.org/2000/svg", role="img", **size) + "\n"
 

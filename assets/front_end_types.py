@@ -1,4 +1,4 @@
-"""Write explorer/view/static/types.d.ts, the front end's types of its payload: ``python assets/front_end_types.py``."""
+"""Write explorer/view/static/types.d.ts, the payload's types: ``python assets/front_end_types.py``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def declarations() -> str:
-    """Return an interface for the payload and for each row in it, by name."""
+    """Return the TypeScript interfaces of the payload and its rows, sorted by name."""
     waiting, text = [PayloadTables], {}
     for row in waiting:
         waiting += [inner for hint in hints(row).values() for inner in rows_in(hint) if inner not in waiting]
@@ -42,7 +42,7 @@ def hints(row: type) -> dict[str, Any]:
 
 
 def rows_in(hint: Any) -> list[type]:
-    """Return the classes of rows that a type mentions."""
+    """Return the row classes in a type."""
     if is_dataclass(hint) or is_typeddict(hint):
         return [hint]
     return [row for inner in get_args(hint) if get_origin(hint) is not Literal for row in rows_in(inner)]
@@ -75,7 +75,7 @@ def written(hint: Any) -> str:
     if origin in (tuple, list):
         member = written(inner[0])
         return f"({member})[]" if " | " in member else f"{member}[]"
-    raise TypeError(f"{hint!r} has no form in TypeScript here: add it to written()")
+    raise TypeError(f"{hint!r} has no TypeScript form: add it to written()")
 
 
 if __name__ == "__main__":

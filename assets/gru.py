@@ -1,9 +1,9 @@
-"""Writes gru.npz: sequences through gated recurrent units, and their gradients, as PyTorch computes them.
+"""Write gru.npz: PyTorch's results and gradients for sequences through gated recurrent units.
 
-``after`` is ``torch.nn.GRU``; ``before``, which torch lacks, is written out with its operations. ``through`` keeps
-gradients through time, ``within`` detaches the state after each step. Weights are stored as (in, out), for update gates
-that weigh the candidate: torch's z weighs the old state, so its weights' signs are turned. ``gradients`` are those of
-x, h and the parameters in the order that they are stored in, one after the other. Run with PyTorch installed.
+``after`` is ``torch.nn.GRU``. ``before``, which torch lacks, is written with basic operations. ``through`` keeps
+gradients through time, and ``within`` detaches the state after each step. Weights are stored as (in, out). Explorer's
+update gate weights the candidate, whereas torch's z weights the old state, so the signs of its weights are inverted.
+``gradients`` contains the gradients of x, h and the parameters, in storage order. Requires PyTorch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 IN, OUT, BATCH, LENGTHS = 3, 4, 2, (1, 2, 7)
 GATES = ("reset", "update", "candidate")
-"""the order in which torch keeps them"""
+"""torch's order of gates"""
 
 
 def parameters(biases: bool) -> dict[str, torch.Tensor]:
@@ -25,17 +25,17 @@ def parameters(biases: bool) -> dict[str, torch.Tensor]:
     for gate in GATES:
         for side, features in (("input", IN), ("state", OUT)):
             for kind, shape in (("weight", (features, OUT)), ("bias", (OUT,))):
-                made = torch.randn(shape, generator=generator, dtype=torch.float64) * 0.7
+                array = torch.randn(shape, generator=generator, dtype=torch.float64) * 0.7
                 if kind == "weight" or biases:
-                    found[f"{gate}_{side}/{kind}"] = made.requires_grad_()
+                    found[f"{gate}_{side}/{kind}"] = array.requires_grad_()
     return found
 
 
-def torch_step(own: dict[str, torch.Tensor]) -> Any:
-    """torch's own cell, of our parameters."""
+def torch_step(weights_and_biases: dict[str, torch.Tensor]) -> Any:
+    """Return a step of torch's cell with the parameters of explorer."""
 
     def joined(side: str, kind: str) -> torch.Tensor:
-        parts = [own[f"{gate}_{side}/{kind}"] * (-1 if gate == "update" else 1) for gate in GATES]
+        parts = [weights_and_biases[f"{gate}_{side}/{kind}"] * (-1 if gate == "update" else 1) for gate in GATES]
         return torch.cat(parts, dim=-1)
 
     def step(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
@@ -45,25 +45,25 @@ def torch_step(own: dict[str, torch.Tensor]) -> Any:
     return step
 
 
-def torch_layer(own: dict[str, torch.Tensor], x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-    """``torch.nn.GRU`` with our parameters, which its gradients reach."""
+def torch_layer(weights_and_biases: dict[str, torch.Tensor], x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+    """Return the outputs of ``torch.nn.GRU``, differentiable with respect to explorer's parameters."""
     layer = torch.nn.GRU(IN, OUT, dtype=torch.float64)
     given = {}
     for side, name in (("input", "ih"), ("state", "hh")):
         for kind in ("weight", "bias"):
-            parts = [own[f"{gate}_{side}/{kind}"] * (-1 if gate == "update" else 1) for gate in GATES]
+            parts = [weights_and_biases[f"{gate}_{side}/{kind}"] * (-1 if gate == "update" else 1) for gate in GATES]
             joined = torch.cat(parts, dim=-1)
             given[f"{kind}_{name}_l0"] = joined.T if kind == "weight" else joined
     outputs, _ = torch.func.functional_call(layer, given, (x, h[None]))
     return outputs
 
 
-def before_step(own: dict[str, torch.Tensor]) -> Any:
-    """The original unit, without biases: the reset gate before the product with the state."""
+def before_step(weights_and_biases: dict[str, torch.Tensor]) -> Any:
+    """Return a step of the original unit without biases, with the reset gate before the product with the state."""
 
     def step(x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
         def gate(name: str, state: torch.Tensor) -> torch.Tensor:
-            return x @ own[f"{name}_input/weight"] + state @ own[f"{name}_state/weight"]
+            return x @ weights_and_biases[f"{name}_input/weight"] + state @ weights_and_biases[f"{name}_state/weight"]
 
         update, reset = torch.sigmoid(gate("update", h)), torch.sigmoid(gate("reset", h))
         candidate = torch.tanh(gate("candidate", reset * h))
@@ -86,17 +86,17 @@ def main() -> None:
     for reset in ("after", "before"):
         for mode in ("through", "within"):
             for length in LENGTHS:
-                own = parameters(biases=reset == "after")
+                weights_and_biases = parameters(biases=reset == "after")
                 generator = torch.Generator().manual_seed(length)
                 x, seed = [torch.randn(length, BATCH, n, generator=generator, dtype=torch.float64) for n in (IN, OUT)]
                 h = torch.randn(BATCH, OUT, generator=generator, dtype=torch.float64).requires_grad_()
                 x.requires_grad_()
                 if reset == "after" and mode == "through":
-                    outputs = torch_layer(own, x, h)
+                    outputs = torch_layer(weights_and_biases, x, h)
                 else:
-                    step = torch_step(own) if reset == "after" else before_step(own)
+                    step = torch_step(weights_and_biases) if reset == "after" else before_step(weights_and_biases)
                     outputs = looped(step, x, h, mode == "through")
-                leaves = {"x": x, "h": h, **own}
+                leaves = {"x": x, "h": h, **weights_and_biases}
                 gradients = torch.autograd.grad(outputs, list(leaves.values()), seed)
                 case = f"{reset}/{mode}/{length}"
                 found[f"{case}/output"], found[f"{case}/seed"] = outputs.detach().numpy(), seed.numpy()

@@ -1,7 +1,7 @@
-"""Write scikit-learn's handwritten digits as one small file, for the training of a net from scratch.
+"""Write scikit-learn's handwritten digits as one small file, from which nets are trained.
 
-1,797 grey pictures of 8 × 8 pixels with levels 0 to 16, and their labels (source: UCI, Optical Recognition of
-Handwritten Digits). README.md beside this file says how to install what is imported here.
+The file has 1,797 greyscale images of 8 × 8 pixels with levels 0 to 16, and their labels (source: UCI, Optical
+Recognition of Handwritten Digits). README.md in this folder explains how to install the imported packages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Write the losses that PyTorch computes, and their gradients, as references for explorer's losses of modules.
+"""Write reference values from PyTorch for losses and their gradients.
 
-README.md beside this file says how to install what is imported here. Arrays are indexed by the options in the order of
-the constants below; the last axes are those of a loss for each sample, or of the gradient.
+The leading axes of arrays correspond to the options, in the order of the constants below. The last axes belong to the
+losses of samples or to the gradient. README.md in this folder explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAMPLES = (3, 4)
 
 
 def both(loss, output, **options):
-    """Losses by reduction, the loss of each sample, and the gradients by reduction."""
+    """Return the losses for each reduction, the loss of each sample, and the gradients for each reduction."""
     values, gradients = [], []
     for reduction in REDUCTIONS:
         at = torch.tensor(output, requires_grad=True)
@@ -35,7 +35,7 @@ def both(loss, output, **options):
 
 
 def of_scores(scores, reduction, target, **options):
-    # torch's classes lie along axis 1.
+    # torch's classes are along axis 1.
     target = target.movedim(-1, 1) if target.is_floating_point() else target
     return functional.cross_entropy(scores.movedim(-1, 1), target, reduction=reduction, **options)
 

@@ -1,7 +1,7 @@
-"""Export the models that the tests run as real files, and compute with PyTorch what they must give.
+"""Export the models for tests with PNNX, and compute their expected results with PyTorch.
 
-Kept are the texts of the files and small reference values; weights are those of ``seeded.py``, for the tests too.
-README.md beside this file says what each file holds and how to install what is imported here.
+Only the ``.param`` files and small reference values are stored; ``seeded.py`` computes the weights, also for the tests.
+README.md in this folder describes each file and explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from torch import Tensor, nn
 
 SEED = 7
 PICKED = 8
-"""elements of each operand that are kept, evenly spread"""
+"""number of stored elements per operand, evenly spaced"""
 DEPARTURE = 1e-5
-"""by how much an export may give other values than the module it was made from, relative to the largest"""
+"""tolerance between an export and its module, relative to the largest value"""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is exported: the module, its inputs' shapes, and other shapes that leave sizes open."""
+    """Export: a module, the shapes of its inputs, and other shapes that make sizes dynamic."""
 
     make: Callable[[], nn.Module]
     shapes: tuple[tuple[int, ...], ...]
@@ -51,7 +51,7 @@ class Model:
     levels: tuple[int, ...] = (2,)
     tokens: int = 0
     run: tuple[tuple[int, ...], ...] = field(default=())
-    """shapes of the inputs of the reference, where not those of the export"""
+    """input shapes of the reference, if they differ from the export"""
 
     @property
     def dtype(self) -> str:
@@ -59,7 +59,7 @@ class Model:
         return "int64" if self.tokens else "float32"
 
     def inputs(self, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
-        """Inputs of these shapes, in order."""
+        """Return inputs of these shapes, in order."""
         return tuple(
             torch.from_numpy(seeded.given(f"input{index}", shape, self.dtype, self.tokens))
             for index, shape in enumerate(shapes)
@@ -82,19 +82,19 @@ MODELS = {
 
 
 def export(module: nn.Module, model: Model, param: Path, level: int) -> None:
-    """Write ``param``, and beside it the weights and PNNX's own translation of the file into PyTorch."""
+    """Write ``param``, its weights, and PNNX's translation of the file into PyTorch."""
     other = [model.inputs(model.other)] if model.other else []
     traced = param.with_name(param.name.replace(".pnnx.param", ".pt"))
     try:
         pnnx.export(module, str(traced), model.inputs(model.shapes), *other, optlevel=level, fp16=False)
     except SyntaxError:
-        # The module imports the translation at once, and at level 0 that is no Python yet: prim::Constant(value=-1).
+        # The pnnx module imports the translation, which is invalid Python at level 0: prim::Constant(value=-1).
         if level:
             raise
 
 
 def declared(param: Path) -> dict[str, tuple[int, ...]]:
-    """The shapes of a file's weights by ``operator.attribute``; all of them are float32."""
+    """Return a dict of ``operator.attribute`` and shape for the weights of a file, all of float32."""
     return {
         f"{line.split()[1]}.{attribute}": tuple(int(size) for size in shape.split(",") if size)
         for line in param.read_text().splitlines()[2:]
@@ -103,23 +103,23 @@ def declared(param: Path) -> dict[str, tuple[int, ...]]:
 
 
 def operands(param: Path) -> list[str]:
-    """The names of a file's operands, in the order of their producers."""
+    """Return the names of a file's operands, in the order of their producers."""
     found = []
     for line in param.read_text().splitlines()[2:]:
         words = line.split()
-        reads, writes = int(words[2]), int(words[3])
-        found += words[4 + reads : 4 + reads + writes]
+        input_count, output_count = int(words[2]), int(words[3])
+        found += words[4 + input_count : 4 + input_count + output_count]
     return found
 
 
-def translated(param: Path) -> nn.Module:
-    """PNNX's translation of a file, with the weights beside it, in float64; it returns every variable by its name."""
+def translated_module(param: Path) -> nn.Module:
+    """Return PNNX's translation of a file with its weights, in float64; it returns a dict of all variables."""
     path = param.with_name(param.name.replace(".pnnx.param", "_pnnx.py"))
     source = re.sub(r"^        return v_\w+$", "        return dict(locals())", path.read_text(), count=1, flags=re.M)
-    made = ModuleType(path.stem)
-    exec(compile(source, path, "exec"), made.__dict__)
-    module: nn.Module = made.Model().eval().double()
-    for name, value in vars(module).items():  # statistics of a normalisation are no parameters there
+    translation = ModuleType(path.stem)
+    exec(compile(source, path, "exec"), translation.__dict__)
+    module: nn.Module = translation.Model().eval().double()
+    for name, value in vars(module).items():  # statistics of a normalisation are buffers rather than parameters
         if isinstance(value, Tensor):
             setattr(module, name, value.double())
     return module
@@ -134,22 +134,22 @@ def variable(operand: str) -> str:
 
 
 def check(module: nn.Module, model: Model, param: Path) -> None:
-    """Raise unless the file as exported gives what its module gives."""
+    """Raise unless the exported file and its module give the same values."""
     inputs = double(model.inputs(model.run or model.shapes))
     expected = module.double()(*inputs)
-    found = translated(param)(*inputs)[variable(operands(param)[-1])]
+    found = translated_module(param)(*inputs)[variable(operands(param)[-1])]
     departure = ((found - expected).abs().max() / expected.abs().max()).item()
     if departure > DEPARTURE:
-        raise RuntimeError(f"{param.name} departs from its module by {departure:.3g}")
+        raise RuntimeError(f"{param.name} differs from its module by {departure:.3g}")
 
 
 def reference(model: Model, param: Path) -> dict[str, np.ndarray]:
-    """What a file gives with seeded weights, in float64: its output, and of every operand mean, deviation, samples."""
+    """Return the output of a file with seeded weights in float64, and statistics and samples of its operands."""
     with zipfile.ZipFile(param.with_suffix(".bin"), "w") as archive:
         for name, shape in declared(param).items():
             archive.writestr(name, seeded.weight(name, shape).tobytes())
     shapes = model.run or model.shapes
-    values = translated(param)(*double(model.inputs(shapes)))
+    values = translated_module(param)(*double(model.inputs(shapes)))
     names = [name for name in operands(param) if isinstance(values.get(variable(name)), Tensor)]
     arrays = [values[variable(name)].double().numpy() for name in names]
     given = [{"shape": shape, "dtype": model.dtype, "below": model.tokens} for shape in shapes]

@@ -1,7 +1,7 @@
-"""Export the models that the tests run as ONNX, with both of PyTorch's exporters, and compute what they must give.
+"""Export the models for tests as ONNX with both of PyTorch's exporters, and compute their expected results.
 
-Kept are the graphs, which say of each weight where it would stand in a file beside them, and small reference values;
-weights are those of ``seeded.py``, for the tests too. README.md beside this file says how to install what is imported.
+Only graphs and small reference values are stored. Each graph contains the offsets of weights in an external file, and
+``seeded.py`` computes the weights, also for the tests. README.md in this folder explains how to install the imports.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from onnx.reference import ReferenceEvaluator
 from torch import nn
 
 PICKED = 8
-"""elements of each operand that are kept, evenly spread"""
+"""number of stored elements per operand, evenly spaced"""
 DEPARTURE = 1e-5
-"""by how much two programs may differ in float32, relative to the largest element"""
+"""tolerance between two programs in float32, relative to the largest element"""
 SCOPES = "pkg.torch.onnx.name_scopes"
-"""the one of an exporter's notes that is kept; others quote the source that was exported"""
+"""the only metadata of the exporter that is kept; the rest quotes the exported source"""
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is exported: the module, the shape of its input, its axes that are left open, and for which opset."""
+    """Export: a module, the shape of its input, its dynamic axes, and the opset."""
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    opened: tuple[int, ...]
+    open_axes: tuple[int, ...]
     opset: int
     run: tuple[int, ...]
-    """the input's shape in the reference"""
+    """shape of the reference's input"""
     tokens: int = 0
     traced: bool = False
-    """by the exporter that traces TorchScript, and not by torch.export"""
+    """whether to use the exporter that traces TorchScript instead of torch.export"""
 
     @property
     def dtype(self) -> str:
@@ -51,7 +51,7 @@ class Model:
         return "int64" if self.tokens else "float32"
 
     def input(self, shape: tuple[int, ...]) -> np.ndarray:
-        """The input of a shape."""
+        """Return the input of a shape."""
         return seeded.given("input0", shape, self.dtype, self.tokens)
 
 
@@ -67,22 +67,22 @@ MODELS = {
 
 
 def export(module: nn.Module, model: Model) -> ModelProto:
-    """The module as its exporter writes it, but for notes that quote this machine's files."""
+    """Return the exporter's model without metadata that quotes files of this machine."""
     given = torch.from_numpy(model.input(model.shape))
     buffer = io.BytesIO()
     if model.traced:
-        axes = {"x": {axis: f"axis{axis}" for axis in model.opened}, "y": {0: "axis0"}}
+        axes = {"x": {axis: f"axis{axis}" for axis in model.open_axes}, "y": {0: "axis0"}}
         torch.onnx.export(
             module, (given,), buffer, dynamo=False, opset_version=model.opset,
             input_names=["x"], output_names=["y"], dynamic_axes=axes,
         )  # fmt: skip
     else:
-        opened = dict.fromkeys(model.opened, torch.export.Dim.DYNAMIC)
-        made = torch.onnx.export(
+        open_axes = dict.fromkeys(model.open_axes, torch.export.Dim.DYNAMIC)
+        exported = torch.onnx.export(
             module, (given,), dynamo=True, opset_version=model.opset, input_names=["x"], output_names=["y"],
-            dynamic_shapes=(opened,), verbose=False,
+            dynamic_shapes=(open_axes,), verbose=False,
         )  # fmt: skip
-        buffer.write(made.model_proto.SerializeToString())
+        buffer.write(exported.model_proto.SerializeToString())
     found = ModelProto.FromString(buffer.getvalue())
     for node in found.graph.node:
         kept = [entry for entry in node.metadata_props if entry.key == SCOPES]
@@ -97,7 +97,7 @@ def export(module: nn.Module, model: Model) -> ModelProto:
 
 
 def with_seeded_weights(module: nn.Module) -> nn.Module:
-    """The module with weights that differ from one another: exporters merge what is equal."""
+    """Return the module with distinct weights, because exporters merge equal ones."""
     state = module.state_dict()
     drawn = {name: torch.from_numpy(seeded.weight(name, value.shape)) for name, value in state.items() if value.ndim}
     module.load_state_dict({**state, **drawn})
@@ -105,23 +105,23 @@ def with_seeded_weights(module: nn.Module) -> nn.Module:
 
 
 def is_weight(tensor: TensorProto) -> bool:
-    """Whether a tensor's elements are drawn; numbers are a part of the graph."""
+    """Whether a tensor's elements are seeded; scalars belong to the graph."""
     return tensor.data_type == TensorProto.FLOAT and numpy_helper.to_array(tensor).size > 1
 
 
 def drawn(model: ModelProto) -> ModelProto:
-    """The model with the weights that the tests give it."""
-    made = ModelProto.FromString(model.SerializeToString())
-    for tensor in made.graph.initializer:
+    """Return the model with seeded weights, as in the tests."""
+    converted = ModelProto.FromString(model.SerializeToString())
+    for tensor in converted.graph.initializer:
         if is_weight(tensor):
             tensor.CopyFrom(numpy_helper.from_array(seeded.weight(tensor.name, tensor.dims), tensor.name))
-    return made
+    return converted
 
 
-def emptied(model: ModelProto, file: str) -> bytes:
-    """The model without weights: it says where in ``file`` each of them stands, one behind the other."""
-    made, offset = ModelProto.FromString(model.SerializeToString()), 0
-    for tensor in made.graph.initializer:
+def without_weights(model: ModelProto, file: str) -> bytes:
+    """Return the model without weights, but with consecutive offsets of the weights in ``file``."""
+    converted, offset = ModelProto.FromString(model.SerializeToString()), 0
+    for tensor in converted.graph.initializer:
         if is_weight(tensor):
             shape, name = tuple(tensor.dims), tensor.name
             length = 4 * int(np.prod(shape))
@@ -131,56 +131,56 @@ def emptied(model: ModelProto, file: str) -> bytes:
             for key, value in (("location", file), ("offset", offset), ("length", length)):
                 tensor.external_data.add(key=key, value=str(value))
             offset += length
-    return made.SerializeToString(deterministic=True)
+    return converted.SerializeToString(deterministic=True)
 
 
 def double(model: ModelProto) -> ModelProto:
-    """The model in float64."""
-    made = ModelProto.FromString(model.SerializeToString())
-    values = [attribute.t for node in made.graph.node for attribute in node.attribute if attribute.HasField("t")]
-    for tensor in (*made.graph.initializer, *values):
+    """Return the model in float64."""
+    converted = ModelProto.FromString(model.SerializeToString())
+    values = [attribute.t for node in converted.graph.node for attribute in node.attribute if attribute.HasField("t")]
+    for tensor in (*converted.graph.initializer, *values):
         if tensor.data_type == TensorProto.FLOAT:
             tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
-    for node in made.graph.node:
+    for node in converted.graph.node:
         for attribute in node.attribute:
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
                 attribute.i = TensorProto.DOUBLE
-    for value in (*made.graph.input, *made.graph.output, *made.graph.value_info):
+    for value in (*converted.graph.input, *converted.graph.output, *converted.graph.value_info):
         if value.type.tensor_type.elem_type == TensorProto.FLOAT:
             value.type.tensor_type.elem_type = TensorProto.DOUBLE
-    return made
+    return converted
 
 
 def departure(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, relative to the largest element."""
+    """Return the largest difference, relative to the largest element."""
     return float(np.abs(found - expected).max() / np.abs(expected).max())
 
 
 def by_runtime(model: ModelProto, given: np.ndarray) -> np.ndarray:
-    """What ONNX Runtime computes for one input."""
+    """Return ONNX Runtime's result for one input."""
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (result,) = session.run(None, {"x": given})
     return np.asarray(result)
 
 
-def check(name: str, what: str, found: np.ndarray, expected: np.ndarray) -> None:
-    """Raise where two programs differ."""
-    apart = departure(found, expected)
-    if apart > DEPARTURE:
-        raise RuntimeError(f"{name}: {what} by {apart:.3g}")
+def check(name: str, comparison: str, found: np.ndarray, expected: np.ndarray) -> None:
+    """Raise if two programs differ."""
+    difference = departure(found, expected)
+    if difference > DEPARTURE:
+        raise RuntimeError(f"{name}: {comparison} by {difference:.3g}")
 
 
 def is_constant(node: NodeProto, constants: Mapping[str, object]) -> bool:
-    """Whether a node only names a stored tensor."""
+    """Whether a node is only another name of a stored tensor."""
     return node.op_type == "Constant" or (node.op_type == "Identity" and node.input[0] in constants)
 
 
 def reference(name: str, model: Model, graph: ModelProto) -> dict[str, np.ndarray]:
-    """What a file gives with seeded weights, in float64: its output, and of every operand mean, deviation, samples."""
-    whole, given = drawn(graph), model.input(model.run)
+    """Return the output of a file with seeded weights in float64, and statistics and samples of its operands."""
+    seeded_model, given = drawn(graph), model.input(model.run)
     doubled = given.astype(np.float64) if given.dtype.kind == "f" else given
-    values = ReferenceEvaluator(double(whole)).run(None, {"x": doubled}, intermediate=True)
-    check(name, "the runtime departs from the standard's evaluator", by_runtime(whole, given), values["y"])
+    values = ReferenceEvaluator(double(seeded_model)).run(None, {"x": doubled}, intermediate=True)
+    check(name, "ONNX Runtime differs from the reference evaluator", by_runtime(seeded_model, given), values["y"])
     constants = {tensor.name for tensor in graph.graph.initializer}
     names = [
         output
@@ -207,7 +207,7 @@ def main() -> None:
     folder: Path = parser.parse_args().output
     folder.mkdir(exist_ok=True)
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # the exporter by tracing says that it is the older one
+    warnings.simplefilter("ignore")  # the tracing exporter warns that it is deprecated
     kept: dict[str, np.ndarray] = {}
     for name, model in MODELS.items():
         module = with_seeded_weights(model.make())
@@ -217,7 +217,7 @@ def main() -> None:
         check(
             name, "the file departs from its module", by_runtime(graph, given), module(torch.from_numpy(given)).numpy()
         )
-        (folder / f"{name}.onnx").write_bytes(emptied(graph, f"{name}.onnx.data"))
+        (folder / f"{name}.onnx").write_bytes(without_weights(graph, f"{name}.onnx.data"))
         kept |= {f"{name}/{key}": value for key, value in reference(name, model, graph).items()}
     np.savez_compressed(folder / "reference_onnx.npz", **kept)
 

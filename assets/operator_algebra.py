@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: products, norms, running values, quantiles and turned tensors."""
+"""Models of one function each, for operators.py: products, norms, cumulative values, quantiles and rotated tensors."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def running() -> Iterator[Case]:
     yield from cases(calls)
 
 
-def turned() -> Iterator[Case]:
+def rotations() -> Iterator[Case]:
     numbers = torch.tensor([2, 0, 3])
     calls: Functions = {
         "aten::fliplr": (torch.fliplr, (_X,)),
@@ -106,4 +106,4 @@ def turned() -> Iterator[Case]:
     yield from cases(calls)
 
 
-ALGEBRA = (products, reductions, running, turned)
+ALGEBRA = (products, reductions, running, rotations)

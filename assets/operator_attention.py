@@ -1,4 +1,4 @@
-"""Attention modules for operators.py, by their masks and shared operands."""
+"""Attention modules for operators.py, with various masks and shared operands."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from operator_layers import Case
 from torch import Tensor, inf, nn
 
-# pnnx.export takes no truths for inputs: whole numbers are made truths by the models
+# pnnx.export accepts no boolean inputs, so the models convert integers to booleans
 _HIDDEN = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1], [0, 0, 0, 1]])
-"""keys of three samples that are not seen; the second sample has no others"""
+"""masked keys of three samples; all keys of the second sample are masked"""
 _PAIRS = torch.tensor([[0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0]])
 
 
@@ -20,7 +20,7 @@ def _mask(x: Tensor) -> Tensor:
 
 
 class _Attends(nn.Module):
-    """Attention with queries, keys and values at places among the inputs, and masks behind them."""
+    """Attention with the given input positions of queries, keys and values, followed by masks."""
 
     def __init__(self, places: tuple[int, int, int], masks: tuple[str, ...], weights: bool, **options: Any) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Attends(nn.Module):
 
 
 class _Decodes(nn.Module):
-    """A layer of a decoder with three masks."""
+    """Decoder layer with three masks."""
 
     def __init__(self) -> None:
         super().__init__()

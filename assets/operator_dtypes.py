@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: results of other dtypes than their operands, and signs of NaN."""
+"""Models of one function each, for operators.py: results with other dtypes than operands, and signs of NaN."""
 
 from __future__ import annotations
 

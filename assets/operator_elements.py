@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: functions of each element, with NaN, infinities and whole numbers."""
+"""Models of one function each, for operators.py: elementwise functions with NaN, infinities and integers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def binary() -> Iterator[Case]:
 
 
 def modular() -> Iterator[Case]:
-    """Whole numbers beyond the tensor's dtype."""
+    """Integers outside the range of the tensor's dtype."""
     calls: dict[str, Callable[..., Any]] = {
         "add": lambda x: x + 300,
         "sub": lambda x: x - 300,
@@ -70,7 +70,7 @@ def modular() -> Iterator[Case]:
 
 
 def kept() -> Iterator[Case]:
-    """Whole numbers and truths whose dtype NumPy would change."""
+    """Integers and booleans whose dtype NumPy would change."""
     calls: Functions = {
         "torch.round_long": (torch.round, (_LONG,)),
         "torch.round_uint8": (torch.round, (_BYTES,)),
@@ -94,7 +94,7 @@ def special() -> Iterator[Case]:
     }  # fmt: skip
     finite = torch.clamp(torch.nan_to_num(_REAL, 0.75, 9.5, 8.0), max=60)
     for name, function in functions.items():
-        # torch's i0 is NaN at infinity, and infinite in single precision from 89 on, where it is 2e37
+        # torch's i0 is NaN at infinity, and in single precision infinite from 89 on, instead of 2e37
         x = finite if "i0" in name else _REAL
         for kind, value in {"": x, "_long": _LONG, "_double": x.double()}.items():
             yield Case(f"{name}{kind}", Calls(function), (value,))

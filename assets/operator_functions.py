@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: products, choices, reductions, creations."""
+"""Models of one function each, for operators.py: products, selections, reductions, creation."""
 
 from __future__ import annotations
 

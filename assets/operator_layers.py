@@ -14,7 +14,7 @@ Functions = dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]]
 
 
 class Case(NamedTuple):
-    """A model of one operator and its inputs."""
+    """Model with one operator, and its inputs."""
 
     name: str
     model: nn.Module
@@ -22,7 +22,7 @@ class Case(NamedTuple):
 
 
 class Calls(nn.Module):
-    """A model that calls a function."""
+    """Model that calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Calls(nn.Module):
 
 
 class Holds(nn.Module):
-    """A model that holds one module, so that the module has a name."""
+    """Model that contains one module, so that the module has a name."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ def normal(*sizes: int) -> Tensor:
 
 
 def normal_by_seed(*sizes: int, seed: int = 0) -> Tensor:
-    """Draw numbers that do not depend on the cases before."""
+    """Return random numbers that do not depend on previous cases."""
     return torch.randn(sizes, generator=torch.Generator().manual_seed(seed))
 
 
 def cases(calls: Functions) -> Iterator[Case]:
-    """Give a case for each function and its inputs, by name."""
+    """Yield a case for each named function with its inputs."""
     for name, (call, inputs) in calls.items():
         yield Case(name, Calls(call), inputs)
 

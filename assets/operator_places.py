@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: places, likenesses, diagonals, grids and joined tensors."""
+"""Models of one function each, for operators.py: indices, similarities, diagonals, grids, concatenation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 def poolings() -> Iterator[Case]:
     image, line, volume = normal_by_seed(2, 3, 7, 8), normal_by_seed(2, 3, 11), normal_by_seed(1, 2, 5, 6, 7)
-    # equal elements, −∞ everywhere in a window, and several NaN
+    # equal elements, a window of only −∞, and several NaN
     equal = torch.round(image)
     least = torch.where(image > -0.5, -inf, image)
     absent = torch.where(image > 0.8, nan, image)
@@ -23,7 +23,7 @@ def poolings() -> Iterator[Case]:
         adaptive = nn.AdaptiveMaxPool2d((3, 5), return_indices=True)
         yield Case(f"F.adaptive_max_pool2d_places{kind}", Calls(adaptive), (x,))
     calls: Functions = {
-        # a window that is computed is an operand
+        # a computed window is an operand
         "aten::avg_pool2d": (
             lambda x: functional.avg_pool2d(x.abs() ** 3.0, (x.size(-2), x.size(-1))) ** 0.5,
             (image,),
@@ -43,7 +43,7 @@ def searches() -> Iterator[Case]:
     row = torch.tensor([-1.5, -0.5, -0.5, 0.0, 0.25, 1.0, inf])
     x = torch.tensor([[nan, inf, -inf, 0.0, -0.0], [-0.5, 0.25, 0.3, 5.0, -2.0]])
     rows, order = torch.sort(normal_by_seed(3, 6))[0], torch.tensor([5, 4, 3, 2, 1, 0])
-    whole = torch.tensor([1, 3, 3, 8])
+    integers = torch.tensor([1, 3, 3, 8])
     calls: Functions = {
         "aten::searchsorted": (torch.searchsorted, (row, x)),
         "aten::searchsorted_right": (lambda s, x: torch.searchsorted(s, x, right=True), (row, x)),
@@ -54,14 +54,14 @@ def searches() -> Iterator[Case]:
         "aten::searchsorted_none": (torch.searchsorted, (row[:0], x)),
         "aten::bucketize": (torch.bucketize, (x, row)),
         "aten::bucketize_right": (lambda x, s: torch.bucketize(x, s, right=True), (x, row)),
-        "aten::bucketize_short": (lambda x, s: torch.bucketize(x, s, out_int32=True), (whole * 2 - 3, whole)),
-        "aten::isin": (lambda x: torch.isin(x, torch.tensor([1, 8])), (whole,)),
+        "aten::bucketize_short": (lambda x, s: torch.bucketize(x, s, out_int32=True), (integers * 2 - 3, integers)),
+        "aten::isin": (lambda x: torch.isin(x, torch.tensor([1, 8])), (integers,)),
         "aten::isin_inverted": (lambda x, y: torch.isin(x, y, invert=True), (x, row)),
     }
     yield from cases(calls)
 
 
-def likenesses() -> Iterator[Case]:
+def similarities() -> Iterator[Case]:
     x, y = normal_by_seed(3, 4, 5), normal_by_seed(3, 4, 5, seed=1)
     empty = torch.where(torch.arange(3).reshape(3, 1, 1) == 1, 0.0, x)
     calls: Functions = {
@@ -115,4 +115,4 @@ def joined() -> Iterator[Case]:
     yield from cases(calls)
 
 
-PLACES = (poolings, searches, likenesses, diagonals, joined)
+PLACES = (poolings, searches, similarities, diagonals, joined)

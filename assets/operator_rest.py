@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: what pnnx leaves under torch's inner names, and samplings."""
+"""Models of one function each, for operators.py: functions with torch's internal names in pnnx, and sampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 _OFFSETS = {"bilinear": "border", "nearest": "zeros", "bicubic": "reflection"}
-"""mode → the padding that it is sampled with"""
+"""interpolation mode → padding mode"""
 
 
 def elements() -> Iterator[Case]:

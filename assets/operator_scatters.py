@@ -1,4 +1,4 @@
-"""Models of one function each, for operators.py: elements written at places, chosen by masks, and bits."""
+"""Models of one function each, for operators.py: scatters, masked selections, bit operations."""
 
 from __future__ import annotations
 

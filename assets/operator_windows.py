@@ -1,4 +1,4 @@
-"""Models of one operator each, for operators.py: windows over volumes, folds, norms of windows, bags of rows."""
+"""Models of one operator each, for operators.py: windows in volumes, folds, norms of windows, embedding bags."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def bags() -> Iterator[Case]:
         yield Case(f"nn.EmbeddingBag_{mode}", Holds(nn.EmbeddingBag(10, 3, mode=mode)), (numbers,))
 
     class Cut(nn.Module):
-        """Bags that begin at places of its own."""
+        """Embedding bags with constant offsets."""
 
         def __init__(self, mode: str) -> None:
             super().__init__()

@@ -1,8 +1,8 @@
-"""Write operators.npz: small PNNX files, one for each operator type, as pnnx writes them, and what torch computes.
+"""Write operators.npz: a small PNNX file from pnnx for each operator type, with torch's results.
 
-A case ``c`` is stored under ``c/param`` (the text of the file), ``c/bin`` (the bytes of the archive), ``c/input0`` and
-so on, and ``c/output0`` and so on. Most numbers are float32. The cases are seeded. pnnx may
-replace an operator by others, so a case is named by what the model calls.
+A case ``c`` is stored under ``c/param`` (the text of the file), ``c/bin`` (the bytes of the archive), ``c/input0``, …,
+and ``c/output0``, …. Most arrays are float32. The cases are seeded. The name of a case is the function that the model
+calls, because pnnx may replace an operator by others.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ FAMILIES = (*LAYERS, *FUNCTIONS, *WINDOWS, *SCATTERS, *REST, *DTYPES, *ELEMENTS,
 
 
 def export(case: Case) -> dict[str, np.ndarray]:
-    """The arrays of one case by their names in the file."""
+    """Return the arrays of one case as a dict with their names in the file."""
     model = case.model.eval()
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         outputs = model(*case.inputs)
-        with contextlib.suppress(Exception):  # it reads its own Python back, which fails for some after the files exist
+        # pnnx imports its generated Python, which fails for some cases after the files have been written.
+        with contextlib.suppress(Exception):
             pnnx.export(model, str(Path(folder) / "model.pt"), case.inputs, moduleop="models.yolo.Detect")
         text = (Path(folder) / "model.pnnx.param").read_text()
         weights = (Path(folder) / "model.pnnx.bin").read_bytes()
@@ -53,14 +54,15 @@ def main() -> None:
     path: Path = parser.parse_args().output
 
     torch.set_num_threads(1)
-    torch.backends.mha.set_fastpath_enabled(False)  # its one operator for a whole encoder layer is in no file of use
+    # Real models do not contain the single operator for an encoder layer.
+    torch.backends.mha.set_fastpath_enabled(False)
     torch.manual_seed(SEED)
     arrays: dict[str, np.ndarray] = {}
     count = 0
     for case in chain.from_iterable(family() for family in FAMILIES):
         computed = export(case)
         if arrays.keys() & computed.keys():
-            raise ValueError(f"two cases are called {case.name}: give one of them another name")
+            raise ValueError(f"two cases are named {case.name}: rename one of them")
         arrays |= computed
         count += 1
     np.savez_compressed(path, **arrays)

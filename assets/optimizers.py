@@ -1,6 +1,6 @@
-"""Write the parameters that PyTorch's optimizers reach from fixed gradients, as references for explorer's update rules.
+"""Write the parameters after steps of PyTorch's optimizers with fixed gradients, as references for update rules.
 
-README.md beside this file says how to install what is imported here.
+README.md in this folder explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPTIMIZERS = {
 }
 CLIPPED_NORM = 2.0
 FIRST = 3
-"""elements of the first of two parameters"""
+"""number of elements of the first of two parameters"""
 GROUPED = {
     "grouped": lambda p, q: torch.optim.AdamW(
         [{"params": [p], "lr": 0.01, "weight_decay": 0.0}, {"params": [q]}], lr=0.1, weight_decay=0.3

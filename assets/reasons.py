@@ -1,4 +1,4 @@
-"""Write reasons.md: every reason of a decision, from the catalogue: ``python assets/reasons.py``."""
+"""Write reasons.md, which lists every reason in the catalogue: ``python assets/reasons.py``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def page() -> str:
-    """The page as text."""
+    """Return the text of the page."""
     lines = [HEAD]
     for title, purpose, owners in _sections():
         found = [(owner, reason) for owner in owners for reason in CATALOGUE.values() if reason.owner is owner]
@@ -47,7 +47,7 @@ def page() -> str:
 
 
 def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
-    """Title, purpose, and the classes whose reasons stand below it, each class once."""
+    """Yield the title, purpose and classes of each section; each class occurs once."""
     seen: set[type] = set()
 
     def new(kind: type) -> tuple[type, ...]:
@@ -55,7 +55,7 @@ def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
         seen.update(owners)
         return owners
 
-    # What decides shapes is computed before the passes of every plan.
+    # Values that determine shapes are computed before the passes of every plan.
     for kind in dict.fromkeys([ShapeValues, *[type(pass_of(step)) for step in PIPELINE]]):
         infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo) and value is not kind.info]
         names = "".join([f"\n- `{info.name}`: {info.purpose}" for info in infos])
@@ -89,7 +89,7 @@ def _entry(reason: Reason) -> Iterator[str]:
 
 
 def _example(reason: Reason) -> str:
-    """The program that tests keep for a reason, where it is a line, and the decision in words."""
+    """Return the example program of a reason, if it is one line, and the decision's sentence."""
     recording = build(occasion(reason).plan, "", {})
     decisions = [decision for decision in recording.decisions if decision.reason == reason.sentence]
     program = OCCASIONS[reason]

@@ -1,8 +1,8 @@
-"""Write reference.npz: what torch computes, forward and backward, for small cases of the operations of neural networks.
+"""Write reference.npz: torch's results and gradients for small cases of neural network operations.
 
 A case ``c`` is stored under ``c/arguments`` (JSON: ``operation`` and its keyword arguments), ``c/input0`` and so on
-in torch's order, ``c/output``, ``c/upstream`` (the gradient by the output) and ``c/grad0`` and so on, for those inputs
-that have one. All is float64, except for labels, which are int64. The cases are seeded.
+in torch's order, ``c/output``, ``c/upstream`` (the gradient with respect to the output), and ``c/grad0`` and so on for
+differentiable inputs. All arrays are float64, except int64 labels and indices. The cases are seeded.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ SEED = 11
 GRID = 2**7
 
 Normal = Callable[..., Tensor]
-"""Draws a float64 tensor of the given sizes from N(0, 1), rounded to multiples of 1 / GRID.
+"""function that returns a float64 tensor of the given sizes from N(0, 1), rounded to multiples of 1 / GRID
 
-So sums of products are exact in any order, and the file compresses well.
+Sums of products are then exact in any order, and the file compresses well.
 """
 
 
 @dataclass(frozen=True)
 class Case:
-    """One call of an operation: ``function(*inputs, **arguments)``; ``constants`` are inputs without a gradient."""
+    """Call of an operation, ``function(*inputs, **arguments)``; ``constants`` are inputs without gradients."""
 
     name: str
     operation: str
@@ -62,17 +62,17 @@ def layer_norm(
     normalized_shape: list[int],
     eps: float = 1e-5,
 ) -> Tensor:
-    """torch's layer_norm with the tensors first, as in every other operation."""
+    """Call torch's layer_norm with tensors as the first arguments, as in other operations."""
     return functional.layer_norm(x, normalized_shape, weight, bias, eps)
 
 
 def rms_norm(x: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float | None = None) -> Tensor:
-    """torch's rms_norm with the tensors first, as in every other operation."""
+    """Call torch's rms_norm with tensors as the first arguments, as in other operations."""
     return functional.rms_norm(x, normalized_shape, weight, eps)
 
 
 def group_norm(x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int) -> Tensor:
-    """torch's group_norm with the tensors first, as in every other operation."""
+    """Call torch's group_norm with tensors as the first arguments, as in other operations."""
     return functional.group_norm(x, num_groups, weight, bias)
 
 
@@ -107,13 +107,13 @@ def poolings(normal: Normal) -> Iterator[Case]:
         "kernel2_ceil": {"kernel_size": 2, "ceil_mode": True},
         "kernel3_stride2_padding1_ceil": {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
         "unequal_sides": {"kernel_size": [3, 2], "stride": [2, 1], "padding": [1, 0]},
-        # A window that would start in the padding beyond the far edge is left out: 4 rows, not 5.
+        # A window that would start in the padding after the last row is omitted, so there are 4 rows instead of 5.
         "ceil_drops_last_window": {"kernel_size": 2, "stride": 2, "padding": 1, "ceil_mode": True},
     }
     for name, window in windows.items():
         yield Case(f"max_pool2d_{name}", "max_pool2d", (x,), window)
     yield Case("max_pool2d_dilation2", "max_pool2d", (x,), {"kernel_size": 2, "stride": 1, "dilation": 2})
-    # Padding counts as minus infinity, not as zero.
+    # Padding counts as minus infinity instead of zero.
     yield Case("max_pool2d_negative", "max_pool2d", (x - 10,), {"kernel_size": 3, "stride": 2, "padding": 1})
     for name, window in windows.items():
         for counted in (True, False) if "padding" in window else (True,):
@@ -172,7 +172,7 @@ def losses(normal: Normal) -> Iterator[Case]:
 
 
 def activations(normal: Normal) -> Iterator[Case]:
-    # Wide enough that both flat sides of the hard functions are met.
+    # Wide enough to reach both constant parts of the hard functions.
     x = 3 * normal(4, 6)
     yield Case("gelu_erf", "gelu", (x,), {"approximate": "none"})
     yield Case("gelu_tanh", "gelu", (x,), {"approximate": "tanh"})
@@ -233,9 +233,9 @@ def other_normalisations(normal: Normal) -> Iterator[Case]:
 
 
 def rectifiers(normal: Normal) -> Iterator[Case]:
-    # A multiple of 1/128 meets the edges of the piecewise ones, where a gradient is torch's choice.
+    # Multiples of 1/128 include boundaries of piecewise functions, where torch selects one of several gradients.
     x = torch.cat((3 * normal(5, 4), torch.tensor([[0.0, 0.5, -0.5, 1.0]], dtype=torch.float64)))
-    for operation in ("elu", "celu"):  # torch takes 1 / alpha of celu in single precision
+    for operation in ("elu", "celu"):  # torch computes 1 / alpha of celu in single precision
         yield Case(operation, operation, (x,), {"alpha": 0.5})
     for operation in ("selu", "mish", "softsign", "logsigmoid", "tanhshrink", "softshrink", "hardshrink"):
         yield Case(operation, operation, (x,))
@@ -267,7 +267,7 @@ def choices(normal: Normal) -> Iterator[Case]:
 
 
 def samplings(normal: Normal) -> Iterator[Case]:
-    """Points inside and far outside of images, and of a volume."""
+    """Cases with points inside and far outside images and a volume."""
     x, grid = normal(2, 2, 3, 4), normal(2, 5, 3, 2).mul(1.5)
     for mode in ("bilinear", "nearest", "bicubic"):
         for padding in ("zeros", "border", "reflection"):
@@ -281,7 +281,7 @@ def samplings(normal: Normal) -> Iterator[Case]:
 
 
 def compute(case: Case, normal: Normal) -> dict[str, np.ndarray]:
-    """The arrays of one case by their names in the file."""
+    """Return the arrays of one case as a dict with their names in the file."""
     inputs = [
         value.detach().clone().requires_grad_(index not in case.constants) for index, value in enumerate(case.inputs)
     ]
@@ -320,7 +320,7 @@ def main() -> None:
     for case in cases:
         computed = compute(case, normal)
         if arrays.keys() & computed.keys():
-            raise ValueError(f"two cases are called {case.name}: give one of them another name")
+            raise ValueError(f"two cases are named {case.name}: rename one of them")
         arrays |= computed
     np.savez_compressed(path, **arrays)
     print(f"{len(cases)} cases, {path.stat().st_size} bytes")

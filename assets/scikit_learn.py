@@ -1,7 +1,7 @@
-"""Export pipelines of scikit-learn, LightGBM and XGBoost as ONNX, and keep what ONNX Runtime gives for them.
+"""Export small pipelines of scikit-learn, LightGBM and XGBoost as ONNX, and store ONNX Runtime's results for them.
 
-The files are as a user's exporter writes them, of models that are small; the inputs and results stand in one file
-beside them. README.md beside this file says how to install what is imported.
+The files are unmodified output of exporters. Inputs and results are in one file of the parent folder. README.md in this
+folder explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from sklearn.svm import SVC, SVR, LinearSVC, OneClassSVM
 from sklearn.tree import DecisionTreeClassifier
 
 ROWS, OPSETS = 12, {"": 18, "ai.onnx.ml": 3}
-"""rows of each input that are kept, and what the files are written for"""
+"""number of stored rows of each input, and the opsets of the files"""
 random = np.random.default_rng(0)
 IRIS, number = load_iris(return_X_y=True)
 IRIS = (IRIS + random.normal(scale=0.02, size=IRIS.shape)).astype(np.float32)
@@ -84,19 +84,19 @@ BUYS = np.where(AGES[:, 0] > 50, "yes", "no")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A model, what it is fitted to, and the names and values of its inputs."""
+    """Model with its training data, and the names and values of its inputs."""
 
     model: Any
     x: Any
     y: Any = None
     inputs: dict[str, Any] = field(default_factory=dict)
-    """inputs by name, if they are not x alone"""
+    """dict of inputs, if there are more than x"""
     zipped: bool = False
-    """probabilities are written as one map a row"""
+    """whether probabilities are written as one map per row"""
 
 
 def columns() -> Pipeline:
-    """Numbers and texts of a table, each column with its own preparation."""
+    """Return a pipeline for a table of numbers and strings with preprocessing per column."""
     table = np.concatenate([AGES.astype(object), CITIES, GRADES], 1)
     ages = make_pipeline(SimpleImputer(), StandardScaler())
     cities = make_pipeline(
@@ -108,7 +108,7 @@ def columns() -> Pipeline:
 
 
 def few(kind: Any, **options: Any) -> Any:
-    """A model of few small trees."""
+    """Return a model with few small trees."""
     return kind(random_state=0, max_depth=3, **options)
 
 
@@ -166,13 +166,13 @@ BOOSTERS = {
 
 
 def tensor_type(array: Any) -> Any:
-    """The exporter's type of an input."""
+    """Return the exporter's type of an input."""
     types = {"f": FloatTensorType, "i": Int64TensorType}
     return types.get(array.dtype.kind, StringTensorType)([None, *array.shape[1:]])
 
 
 def exported(pipeline: Pipeline) -> tuple[ModelProto, dict[str, Any]]:
-    """The model as its exporter writes it, and its inputs."""
+    """Return the exported model and its inputs."""
     model = pipeline.model
     model.fit(pipeline.x) if pipeline.y is None else model.fit(pipeline.x, pipeline.y)
     inputs = {name: array[:ROWS] for name, array in (pipeline.inputs or {"X": pipeline.x}).items()}
@@ -183,7 +183,7 @@ def exported(pipeline: Pipeline) -> tuple[ModelProto, dict[str, Any]]:
 
 
 def boosted(model: Any, x: Any, y: Any) -> tuple[ModelProto, dict[str, Any]]:
-    """The same for a model of another library."""
+    """Return the exported model of another library and its inputs."""
     model.fit(x, y)
     convert = onnxmltools.convert_lightgbm if "LGBM" in type(model).__name__ else onnxmltools.convert_xgboost
     types = [("X", FloatsOfTools([None, x.shape[1]]))]
@@ -191,7 +191,7 @@ def boosted(model: Any, x: Any, y: Any) -> tuple[ModelProto, dict[str, Any]]:
 
 
 def array_of(value: Any) -> Any:
-    """A result as an array: of maps, one a row, the values in the order of the labels; texts as such."""
+    """Return a result as an array; for one map per row, the values in the order of labels."""
     if isinstance(value, list):
         value = [list(row.values()) for row in value]
     array = np.asarray(value)
@@ -207,7 +207,7 @@ def main() -> None:
     models = {name: exported(pipeline) for name, pipeline in PIPELINES.items()}
     models |= {name: boosted(*booster) for name, booster in BOOSTERS.items()}
     for name, (model, inputs) in models.items():
-        model.graph.name = name  # the exporter draws one
+        model.graph.name = name  # the exporter generates a random one
         path = folder / "sklearn" / f"{name}.onnx"
         path.write_bytes(model.SerializeToString(deterministic=True))
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -1,6 +1,6 @@
-"""Take the pictures in assets/screenshots: a small program and a model's file, light and dark, in headless Chromium.
+"""Make assets/screenshots: views of a small program and a model, light and dark, in headless Chromium.
 
-The small program is also stepped through, as an animated WebP: each decision that was applied, and each kernel's run.
+An animated WebP steps through the small program, with each applied decision and each kernel run.
 
     python assets/screenshots.py
 
@@ -27,14 +27,14 @@ from explorer.view.replay.steps import stage_ends, stage_kernels
 ASSETS = Path(__file__).parent
 PICTURES = ASSETS / "screenshots"
 UNFOCUSED = "document.activeElement.blur()"
-"""a page takes the focus when it opens, and rings the first node"""
+"""script that removes the focus ring, because an opened page focuses the first node"""
 _DECISION_MS, _KERNEL_MS, _LAST_MS = 1600, 500, 4000
-"""how long a frame stays; a decision's sentence has to be read"""
+"""duration of a frame in ms, long enough to read a decision's sentence"""
 BROWSERS = ("chromium", "google-chrome", "chromium-browser")
 
 
 def program() -> Recording:
-    """A product written twice, a bias, an activation, and the likelihood of a softmax, with its gradients."""
+    """Return a program with a repeated product, a bias, an activation, a softmax likelihood and gradients."""
     rng = np.random.default_rng(0)
     x = ex.tensor(rng.normal(size=(32, 64)).astype(np.float32))
     W = ex.tensor(rng.normal(size=(64, 48)).astype(np.float32))  # noqa: N806
@@ -48,7 +48,7 @@ def program() -> Recording:
 
 
 def model() -> Recording:
-    """ResNet-18 as PNNX exports it, planned for one picture."""
+    """Return ResNet-18 from its PNNX file, planned for one image."""
     net = ex.open(ASSETS / "models" / "resnet18.pnnx.param")
     for operator in net.operators.values():
         for name, declared in operator.weights.items():
@@ -56,8 +56,8 @@ def model() -> Recording:
     return net.plan((1, 3, 224, 224)).recording
 
 
-def story(recording: Recording) -> list[tuple[int, int]]:
-    """Return the steps of the animation, each with the ms that it stays: applied decisions, kernels that ran."""
+def animation_steps(recording: Recording) -> list[tuple[int, int]]:
+    """Return the positions of the animation (applied decisions, kernel runs), each with its duration in ms."""
     frames = [(0, _DECISION_MS)]
     for stage, kernels, end in zip(recording.stages, stage_kernels(recording), stage_ends(recording), strict=True):
         first = end - len(kernels) - (stage.last - stage.first)
@@ -72,19 +72,19 @@ def story(recording: Recording) -> list[tuple[int, int]]:
 
 
 def animate(page: Page, recording: Recording, path: Path) -> None:
-    """Write the story of a recording whose page is open."""
+    """Write the animation of a recording from its open page."""
     frames = []
     page.evaluate(UNFOCUSED)
-    for step, _ in story(recording):
+    for step, _ in animation_steps(recording):
         page.evaluate("step => location.replace('#' + new URLSearchParams({ step }))", str(step))
         page.wait_for_function("step => document.querySelector('input[type=range]').value === step", arg=str(step))
         frames.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
-    stay = [duration for _, duration in story(recording)]
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=stay, loop=0, quality=70, method=5)
+    durations = [duration for _, duration in animation_steps(recording)]
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=70, method=5)
 
 
 def main() -> None:
-    """Write explorer, as a picture and stepping, and model, each light and dark."""
+    """Write the pictures and animations, light and dark."""
     PICTURES.mkdir(exist_ok=True)
     small = program()
     fused = next(n for n, d in enumerate(small.decisions, 1) if d.code == "reduction" and d.verdict == "applied")
@@ -102,9 +102,11 @@ def main() -> None:
                 page.screenshot(path=PICTURES / f"{name}-{theme}.png", full_page=True)
             if name == "explorer":
                 for theme in ("light", "dark"):
-                    still = browser.new_page(viewport={"width": 1040, "height": 640}, reduced_motion="reduce")
-                    still.goto((Path(folder) / f"{name}-{theme}.html").as_uri())
-                    animate(still, recording, PICTURES / f"stepping-{theme}.webp")
+                    page_without_motion = browser.new_page(
+                        viewport={"width": 1040, "height": 640}, reduced_motion="reduce"
+                    )
+                    page_without_motion.goto((Path(folder) / f"{name}-{theme}.html").as_uri())
+                    animate(page_without_motion, recording, PICTURES / f"stepping-{theme}.webp")
         browser.close()
 
 

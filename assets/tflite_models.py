@@ -1,4 +1,4 @@
-"""Small TensorFlow Lite files, written with the package ``tflite``: graphs by names, and cases of one operator each."""
+"""Small TensorFlow Lite files, written with the package ``tflite``: named graphs, and cases of one operator each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Array = np.ndarray[Any, Any]
 SEED = 17
 GRID = 128
 _VERSIONS = {"BROADCAST_TO": 2}
-"""versions of operators of which the interpreter has no first one"""
+"""versions of operators whose version 1 the interpreter does not support"""
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a file: a constant where it has ``data``."""
+    """Tensor of a file; a constant if it has ``data``."""
 
     shape: Sequence[int] = ()
     dtype: str = "float32"
@@ -32,12 +32,12 @@ class Tensor:
     is_variable: bool = False
     has_rank: bool = False
     sparsity: tuple[Sequence[int], Sequence[int], Sequence[Any]] | None = None
-    """order of axes, axes of blocks, and levels: a length, or starts and coordinates of children"""
+    """order of axes, axes of blocks, and levels: a length, or starts and coordinates of nonzero children"""
 
 
 @dataclass(frozen=True)
 class Node:
-    """An operator: its type, operands and results by name, and options by the package's names."""
+    """Operator: type, names of operands and results, and options with the package's names."""
 
     type: str
     inputs: Sequence[str | None]
@@ -49,7 +49,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph of a file."""
+    """Graph of a file."""
 
     tensors: Mapping[str, Tensor]
     nodes: Sequence[Node]
@@ -57,17 +57,17 @@ class Graph:
     outputs: Sequence[str]
     name: str = ""
     repeats: int = 1
-    """how often the list of operators leads to the same tables"""
+    """number of references in the list of operators to the same tables"""
 
 
 def constant(array: Any, dtype: str | None = None, **options: Any) -> Tensor:
     """Return a constant of an array's shape and dtype."""
-    made = np.asarray(array, dtype)
-    return Tensor(made.shape, made.dtype.name, made, **options)
+    elements = np.asarray(array, dtype)
+    return Tensor(elements.shape, elements.dtype.name, elements, **options)
 
 
 class Writer:
-    """Writer of one file."""
+    """Writer of a file."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
@@ -75,11 +75,11 @@ class Writer:
         self.codes: list[tuple[str, str]] = []
 
     def file(self, graphs: Sequence[Graph], signatures: Sequence[tuple[str, int, Any, Any]] = ()) -> bytes:
-        """Return the bytes of a file; signatures are (key, graph, inputs, outputs), both tensors' numbers by name."""
+        """Return the bytes of a file; signatures are (key, graph, inputs, outputs), with dicts of names and indices."""
         b = self.builder
         self.buffers.append(self.table("Buffer", {}))  # the first buffer is empty, by convention
         parts = [self.graph(graph) for graph in graphs]
-        noted = [self.signature(*signature) for signature in signatures]
+        signature_offsets = [self.signature(*signature) for signature in signatures]
         codes = [self.code(*code) for code in self.codes]
         fields = {
             "Version": 3,
@@ -87,7 +87,7 @@ class Writer:
             "Subgraphs": self.offsets(parts),
             "Description": b.CreateString("a test of Explorer"),
             "Buffers": self.offsets(self.buffers),
-            **({"SignatureDefs": self.offsets(noted)} if noted else {}),
+            **({"SignatureDefs": self.offsets(signature_offsets)} if signature_offsets else {}),
         }
         b.Finish(self.table("Model", fields), b"TFL3")
         return bytes(b.Output())
@@ -112,20 +112,20 @@ class Writer:
 
     def graph(self, graph: Graph) -> int:
         """Write a graph."""
-        places = {name: place for place, name in enumerate(graph.tensors)}
+        indices_by_name = {name: place for place, name in enumerate(graph.tensors)}
         tensors = [self.tensor(name, tensor) for name, tensor in graph.tensors.items()]
-        nodes = [self.node(node, places) for node in graph.nodes]
+        nodes = [self.node(node, indices_by_name) for node in graph.nodes]
         fields = {
             "Tensors": self.offsets(tensors),
-            "Inputs": self.numbers([places[name] for name in graph.inputs]),
-            "Outputs": self.numbers([places[name] for name in graph.outputs]),
+            "Inputs": self.numbers([indices_by_name[name] for name in graph.inputs]),
+            "Outputs": self.numbers([indices_by_name[name] for name in graph.outputs]),
             "Operators": self.offsets(nodes * graph.repeats),
             "Name": self.builder.CreateString(graph.name),
         }
         return self.table("SubGraph", fields)
 
     def tensor(self, name: str, tensor: Tensor) -> int:
-        """Write a tensor, and its buffer."""
+        """Write a tensor and its buffer."""
         buffer = 0
         if tensor.data is not None:
             raw = tensor.data if isinstance(tensor.data, bytes) else np.ascontiguousarray(tensor.data).tobytes()
@@ -173,15 +173,15 @@ class Writer:
         }
         return self.table("DimensionMetadata", fields)
 
-    def node(self, node: Node, places: Mapping[str, int]) -> int:
+    def node(self, node: Node, indices_by_name: Mapping[str, int]) -> int:
         """Write an operator."""
         code = node.type, node.custom
         if code not in self.codes:
             self.codes.append(code)
         fields: dict[str, Any] = {
             "OpcodeIndex": self.codes.index(code),
-            "Inputs": self.numbers([-1 if name is None else places[name] for name in node.inputs]),
-            "Outputs": self.numbers([places[name] for name in node.outputs]),
+            "Inputs": self.numbers([-1 if name is None else indices_by_name[name] for name in node.inputs]),
+            "Outputs": self.numbers([indices_by_name[name] for name in node.outputs]),
         }
         if node.options:
             values = {
@@ -216,13 +216,13 @@ class Writer:
 
 
 def file(*graphs: Graph, signatures: Sequence[tuple[str, int, Any, Any]] = ()) -> bytes:
-    """Return the bytes of a file of these graphs."""
+    """Return the bytes of a file with these graphs."""
     return Writer().file(graphs, signatures)
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of its own type, and its array."""
+    """Input with its own type, and its array."""
 
     tensor: Tensor
     array: Array
@@ -230,7 +230,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Case:
-    """A file of one operator: ``operands`` are shapes of inputs, arrays of inputs, or constants."""
+    """File with one operator; ``operands`` are shapes of inputs, arrays of inputs, or constants."""
 
     type: str
     operands: Sequence[tuple[int, ...] | Array | Input | Tensor | None]
@@ -239,7 +239,7 @@ class Case:
     results: Sequence[Tensor] = (Tensor(),)
 
     def inputs(self) -> list[Array]:
-        """Return the arrays of the inputs: multiples of 1 / GRID where a shape stands for one."""
+        """Return the arrays of the inputs; an input given as a shape has random multiples of 1 / GRID."""
         rng = np.random.default_rng(SEED)
         arrays = []
         for operand in self.operands:
@@ -274,7 +274,7 @@ class Case:
 
 
 def _grid(*shape: int, seed: int = 1) -> Tensor:
-    """Return a constant of multiples of 1 / GRID."""
+    """Return a constant with random multiples of 1 / GRID."""
     return constant(np.random.default_rng(seed).integers(-GRID, GRID, shape) / GRID, "float32")
 
 
@@ -337,10 +337,10 @@ def _elementwise() -> dict[str, Case]:
     cases |= {type: Case(type, [(3, 5)]) for type in unary}
     positive = np.linspace(0.25, 9, 15, dtype=np.float32).reshape(3, 5)
     cases |= {type: Case(type, [positive]) for type in ("LOG", "SQRT", "RSQRT")}
-    truths = Tensor(dtype="bool")
+    boolean = Tensor(dtype="bool")
     for type in ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL"):
         x = np.array([[1, 2, 3], [3, 2, 1]], np.float32)
-        cases[type] = Case(type, [x, np.array([1, 2, 2], np.float32)], results=[truths])
+        cases[type] = Case(type, [x, np.array([1, 2, 2], np.float32)], results=[boolean])
     for type in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD"):
         cases[type] = Case(type, [(2, 3, 4), np.array([[0.5], [-1.25], [3]], np.float32)])
     tenths = np.array([1, 0.3, -0.7, 2.1], np.float32)
@@ -352,8 +352,8 @@ def _elementwise() -> dict[str, Case]:
     cases["a number"] = Case("MUL", [(2, 3), constant(np.float32(0.75))])
     bools = np.array([[True, False], [False, True]])
     for type in ("LOGICAL_AND", "LOGICAL_OR"):
-        cases[type] = Case(type, [bools, np.array([True, False])], results=[truths])
-    cases["LOGICAL_NOT"] = Case("LOGICAL_NOT", [bools], results=[truths])
+        cases[type] = Case(type, [bools, np.array([True, False])], results=[boolean])
+    cases["LOGICAL_NOT"] = Case("LOGICAL_NOT", [bools], results=[boolean])
     cases["SELECT_V2"] = Case("SELECT_V2", [bools, (2, 2), (2,)])
     cases["SELECT"] = Case("SELECT", [bools, (2, 2), (2, 2)])
     cases["ADD_N"] = Case("ADD_N", [(2, 3)] * 3)
@@ -514,7 +514,7 @@ def _quantized() -> dict[str, Case]:
                 "FULLY_CONNECTED", [Input(matrix, bytes_(3, 9)), constant(bytes_(4, 9), **own), bias(4)],
                 "FullyConnectedOptions", activation, [result],
             )  # fmt: skip
-    # enough elements for some that a second rounding would move
+    # enough elements that a second rounding would change some of them
     many = tuple(rng.uniform(1e-4, 0.02, 16).tolist())
     for type, options, form in (
         ("FULLY_CONNECTED", "FullyConnectedOptions", ()), ("CONV_2D", "Conv2DOptions", (1, 1)),
@@ -571,7 +571,7 @@ def _quantized() -> dict[str, Case]:
 
 
 def _bytes() -> dict[str, Case]:
-    """Functions, products and means of 8 bits, of both signs; and parts by rows of indices, and one-hot rows."""
+    """Functions, products and means of 8-bit integers, signed and unsigned; slices by index rows; one-hot rows."""
     rng = np.random.default_rng(SEED + 2)
     cases: dict[str, Case] = {}
     for dtype, shift in (("int8", 0), ("uint8", 128)):
@@ -608,7 +608,7 @@ def _bytes() -> dict[str, Case]:
                     "MEAN", [image, _ints(*axes)], "ReducerOptions", {"KeepDims": keep}, [one((), scale, zero)]
                 )
         cases[f"GATHER_ND {dtype}"] = Case("GATHER_ND", [image, _ints([3, 0], [0, 6])], results=[one((), 0.047, 5)])
-    # of uint8 the weights have a zero point, too
+    # uint8 weights also have a zero point
     unsigned: dict[str, Any] = {"scale": (0.0213,), "zero_point": (117,)}
     own = {"scale": (0.047 * 0.0213,), "zero_point": (0,)}
 
@@ -646,4 +646,4 @@ def _bytes() -> dict[str, Case]:
 
 
 CASES: dict[str, Case] = {**_windows(), **_elementwise(), **_shapes(), **_sums(), **_quantized(), **_bytes()}
-"""by name"""
+"""name → case"""

@@ -1,4 +1,4 @@
-"""Cases of quantised operators in TensorFlow Lite files: numbers of 8 bits of both signs, and of 16."""
+"""Cases of quantised operators in TensorFlow Lite files: int8, uint8 and int16."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _TABLES = {
     "uint8": ("GELU", "GELU by tanh", "RELU_0_TO_1"),
     "int16": ("ABS", "EXP", "SQRT", "GELU", "GELU by tanh", "LOGISTIC", "TANH", "RELU", "RELU6"),
 }
-_ABOVE = {"LOG": 1, "RSQRT": 1, "SQRT": 0}
-"""functions → the least number less its zero point that they are given"""
+_MINIMUM = {"LOG": 1, "RSQRT": 1, "SQRT": 0}
+"""function → minimum of an input minus its zero point"""
 
 
-class _Drawn:
-    """Operands of one dtype, drawn from a seed; scales of int16 are 256 times finer."""
+class _Random:
+    """Seeded operands of one dtype; scales of int16 are 256 times finer."""
 
     def __init__(self, dtype: str, seed: int) -> None:
         self.dtype, self.info, self.zeros = dtype, np.iinfo(dtype), _ZERO[dtype]
@@ -35,22 +35,22 @@ class _Drawn:
         self.random = np.random.default_rng(seed)
 
     def tensor(self, scale: float, second: bool = False, shape: Sequence[int] = ()) -> Tensor:
-        """A tensor of a scale, and of the first or the second zero point."""
+        """Return a tensor with a scale and the first or second zero point."""
         return Tensor(shape, self.dtype, scale=(scale * self.unit,), zero_point=(self.zeros[second],))
 
     def array(self, *shape: int) -> Array:
-        """Any numbers of the dtype."""
+        """Return random numbers of the dtype."""
         return self.random.integers(self.info.min, self.info.max + 1, shape).astype(self.dtype)
 
     def input(self, scale: float, *shape: int, second: bool = False) -> Input:
-        """An input of any numbers."""
+        """Return an input with random numbers."""
         return Input(self.tensor(scale, second, shape), self.array(*shape))
 
-    def every(self, scale: float, least: int | None = None) -> Input:
-        """An input of all numbers of 8 bits, or of many of 16; none below the zero point and ``least``."""
+    def every(self, scale: float, minimum: int | None = None) -> Input:
+        """Return an input with all 8-bit or many 16-bit numbers that are at least the zero point plus ``minimum``."""
         numbers = self.array(1024) if self.dtype == "int16" else np.arange(self.info.min, self.info.max + 1)
-        if least is not None:
-            numbers = np.maximum(numbers, self.zeros[0] + least)
+        if minimum is not None:
+            numbers = np.maximum(numbers, self.zeros[0] + minimum)
         array = numbers.astype(self.dtype).reshape(16, -1)
         return Input(self.tensor(scale, shape=array.shape), array)
 
@@ -59,24 +59,24 @@ def _activation(word: str) -> dict[str, Any]:
     return {"FusedActivationFunction": getattr(tflite.ActivationFunctionType, word)}
 
 
-def _pairs(drawn: _Drawn) -> dict[str, Case]:
-    """Arithmetic and comparisons of broadcast operands."""
+def _pairs(drawn: _Random) -> dict[str, Case]:
+    """Add cases of arithmetic and comparisons with broadcast operands."""
     dtype, cases = drawn.dtype, {}
     types = [type for type in _PAIRS if dtype == "int8" or type != "SQUARED_DIFFERENCE"]
     for type in types:
         for word in ("NONE", "RELU6") if _PAIRS[type] else ("NONE",):
             x, y = drawn.input(0.047, 16, 1, 16), drawn.input(0.0213, 8, 16, second=True)
             if type == "DIV":
-                # the interpreter shifts by too many bits where a dividend is small, and refuses a divisor of zero
-                near = np.abs(x.array.astype(int) - drawn.zeros[0]) < 8
-                x.array[near] = drawn.zeros[0] + 9
+                # the interpreter shifts by too many bits for small dividends, and rejects a divisor of zero
+                small_dividends = np.abs(x.array.astype(int) - drawn.zeros[0]) < 8
+                x.array[small_dividends] = drawn.zeros[0] + 9
                 y.array[y.array == drawn.zeros[1]] += 1
             cases[f"{type} {dtype} {word}"] = Case(
                 type, [x, y], _PAIRS[type], _activation(word) if _PAIRS[type] else {}, [drawn.tensor(0.061, True)]
             )
-    own = _Drawn(dtype, 77)
+    own = _Random(dtype, 77)
     for type in ("ADD", "SUB") if dtype == "int16" else ():
-        # scales that are powers of two: the finer operand is rounded alone, and without the option the sum is
+        # scales that are powers of two: only the finer operand is rounded, or without the option only the sum
         for bits, other, is_shifted in ((8, 10, True), (12, 8, True), (8, 8, True), (8, 10, False)):
             pair = [own.input(2.0 ** (8 - bits), 64, 16), own.input(2.0 ** (8 - other), 64, 16, second=True)]
             values = {"PotScaleInt16": is_shifted, **_activation("RELU6" if bits == other else "NONE")}
@@ -86,7 +86,7 @@ def _pairs(drawn: _Drawn) -> dict[str, Case]:
         pair = [drawn.input(0.047, 16, 1, 16), drawn.input(0.047, 8, 16)]
         cases[f"{type} {dtype}"] = Case(type, pair, results=[drawn.tensor(0.047)])
     for type in _ORDERS:
-        # numbers of 16 bits are compared as they are stored
+        # 16-bit numbers are compared as stored, without scales
         other = drawn.input(0.047 if dtype == "int16" else 0.0213, 8, 16, second=True)
         pair = [drawn.input(0.047, 16, 1, 16), other]
         if dtype == "int16":
@@ -95,8 +95,8 @@ def _pairs(drawn: _Drawn) -> dict[str, Case]:
     return cases
 
 
-def _functions(drawn: _Drawn) -> dict[str, Case]:
-    """Functions of single elements, softmax, and numbers in other scales."""
+def _functions(drawn: _Random) -> dict[str, Case]:
+    """Add cases of elementwise functions, softmax, and changes of scale."""
     dtype, cases = drawn.dtype, {}
     for name in _TABLES[dtype]:
         type, _, by_tanh = name.partition(" ")
@@ -105,7 +105,7 @@ def _functions(drawn: _Drawn) -> dict[str, Case]:
             result = drawn.tensor(own, second=True)
             cases[f"{name} {dtype} {scale}"] = Case(
                 type,
-                [drawn.every(scale, _ABOVE.get(type))],
+                [drawn.every(scale, _MINIMUM.get(type))],
                 "GeluOptions" if type == "GELU" else "",
                 {"Approximate": bool(by_tanh)} if type == "GELU" else {},
                 [result],
@@ -135,8 +135,8 @@ def _functions(drawn: _Drawn) -> dict[str, Case]:
             rows = drawn.input(0.05, 90, length)
             rows.array[0] = drawn.zeros[0]
             cases[f"L2_NORMALIZATION {dtype} {length}"] = Case("L2_NORMALIZATION", [rows], "L2NormOptions", {}, [parts])
-    # of an input of int16 the slopes are of int8
-    slopes = _Drawn("int8", 7).input(0.01, 16, second=True) if dtype == "int16" else drawn.input(0.01, 16, second=True)
+    # with an int16 input, slopes are int8
+    slopes = _Random("int8", 7).input(0.01, 16, second=True) if dtype == "int16" else drawn.input(0.01, 16, second=True)
     if dtype == "int16":
         slopes = Input(replace(slopes.tensor, zero_point=(0,)), slopes.array)
     cases[f"PRELU {dtype}"] = Case(
@@ -149,8 +149,8 @@ def _functions(drawn: _Drawn) -> dict[str, Case]:
     return cases
 
 
-def _reductions(drawn: _Drawn) -> dict[str, Case]:
-    """Sums, means, extremes and their places."""
+def _reductions(drawn: _Random) -> dict[str, Case]:
+    """Add cases of sums, means, and extremes with their indices."""
     dtype, cases, image = drawn.dtype, {}, drawn.input(0.047, 4, 7, 6, 5)
     for type in ("SUM", "MEAN") if dtype == "int16" else ("SUM",):
         for axes, keep in (((1, 2), True), ((3,), False)):
@@ -178,8 +178,8 @@ def _reductions(drawn: _Drawn) -> dict[str, Case]:
     return cases
 
 
-def _images(drawn: _Drawn) -> dict[str, Case]:
-    """Images of another size, windows behind activations, blocks, and parts with scales of their own."""
+def _images(drawn: _Random) -> dict[str, Case]:
+    """Add cases of image resizing, pooling with activations, blocks, and parts with different scales."""
     dtype, cases, image = drawn.dtype, {}, drawn.input(0.047, 4, 7, 6, 5)
     same = [drawn.tensor(0.047)]
     for size in ((9, 13), (3, 4), (1, 1)):
@@ -201,8 +201,8 @@ def _images(drawn: _Drawn) -> dict[str, Case]:
     return cases
 
 
-def _products(drawn: _Drawn) -> dict[str, Case]:
-    """Convolutions, their adjoints and products of matrices; inputs of int16 have weights of int8, biases of int64."""
+def _products(drawn: _Random) -> dict[str, Case]:
+    """Add convolutions, transposed convolutions and matrix products; int16 inputs have int8 weights, int64 biases."""
     dtype, cases, random = drawn.dtype, {}, drawn.random
     result = [drawn.tensor(0.083, True)]
     kind = "uint8" if dtype == "uint8" else "int8"
@@ -214,8 +214,8 @@ def _products(drawn: _Drawn) -> dict[str, Case]:
         limits = np.iinfo(kind)
         return constant(random.integers(limits.min, limits.max + 1, shape), kind, axis=axis, **form)
 
-    reach, wide = (900000, "int64") if dtype == "int16" else (900, "int32")
-    bias = constant(random.integers(-reach, reach, 4), wide, scale=(0.001,), zero_point=(0,))
+    limit, wide = (900000, "int64") if dtype == "int16" else (900, "int32")
+    bias = constant(random.integers(-limit, limit, 4), wide, scale=(0.001,), zero_point=(0,))
     for padding in (SAME, VALID):
         count = 4 if padding == SAME else 3
         for name, own in (("", [bias]), (" without bias", [])):
@@ -251,6 +251,6 @@ CASES: dict[str, Case] = {
     name: case
     for seed, dtype in enumerate(_ZERO)
     for part in (_pairs, _functions, _reductions, _images, _products)
-    for name, case in part(_Drawn(dtype, seed + 40)).items()
+    for name, case in part(_Random(dtype, seed + 40)).items()
 }
-"""by name"""
+"""name → case"""

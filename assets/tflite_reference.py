@@ -1,6 +1,6 @@
-"""Write tflite.npz: what LiteRT's interpreter computes, by its plain kernels, for files of one operator each.
+"""Write tflite.npz: results of the reference kernels of LiteRT's interpreter for files with one operator each.
 
-The results of a case ``c`` of tflite_models.py, or of tflite_quantized.py, are stored under ``c/0`` and so on. Needs
+The results of a case ``c`` from tflite_models.py or tflite_quantized.py are stored under ``c/0`` and so on. Requires
 ai-edge-litert.
 """
 
@@ -17,15 +17,16 @@ from assets.tflite_models import Case, Input
 from assets.tflite_quantized import CASES as QUANTIZED
 
 CASES = REAL | QUANTIZED
-_FAST_ALONE = ("CEIL", "ROUND", "ELU", "BROADCAST_TO")
-"""types that have no plain kernel"""
+_WITHOUT_REFERENCE = ("CEIL", "ROUND", "ELU", "BROADCAST_TO")
+"""operator types without a reference kernel"""
 
 
 def results(case: Case) -> list[np.ndarray]:
-    """What the interpreter makes of a case's inputs."""
+    """Return the interpreter's results for the inputs of a case."""
     kernels = OpResolverType.BUILTIN_REF
-    is_quantized_sum = case.type == "SUM" and isinstance(case.operands[0], Input)  # the plain kernel's numbers wrap
-    if case.type in _FAST_ALONE or is_quantized_sum:
+    # Integers of the reference kernel for quantised sums overflow.
+    is_quantized_sum = case.type == "SUM" and isinstance(case.operands[0], Input)
+    if case.type in _WITHOUT_REFERENCE or is_quantized_sum:
         kernels = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_content=case.file(), experimental_op_resolver_type=kernels, num_threads=1)
     interpreter.allocate_tensors()

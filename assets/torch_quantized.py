@@ -1,7 +1,7 @@
-"""Write torch_quantized.npz: quantised torch programs as ONNX files, with inputs and what torch computes for them.
+"""Write torch_quantized.npz: quantised torch programs as ONNX files, with inputs and torch's results.
 
-Cases are single operators of ``quantized_decomposed``, and nets that torchao quantises. A case ``c`` has its file under
-``c/file``, inputs under ``c/x0``, … and results under ``c/y0``, … Needs torch, onnxscript and torchao.
+Cases are single operators of ``quantized_decomposed`` and nets quantised by torchao. A case ``c`` has its file under
+``c/file``, inputs under ``c/x0``, … and results under ``c/y0``, …. Requires torch, onnxscript and torchao.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INT8, UINT8 = torch.int8, torch.uint8
 
 
 class Function(nn.Module):
-    """A function as a module."""
+    """Module that calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Pictures(nn.Module):
 
 
 def quantised(module: nn.Module, x: Tensor, dynamic: bool) -> nn.Module:
-    """What torchao makes of a module: its weights, and the activations by an example or by each input."""
+    """Return a module quantised by torchao, with static or dynamic ranges of activations."""
     config = get_default_x86_inductor_quantization_config(is_dynamic=dynamic)
     prepared = prepare_pt2e(torch.export.export(module, (x,)).module(), X86InductorQuantizer().set_global(config))
     prepared(x)
@@ -63,7 +63,7 @@ def quantised(module: nn.Module, x: Tensor, dynamic: bool) -> nn.Module:
 
 
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
-    """Modules with their inputs, by name."""
+    """Return a dict of names, and modules with their inputs."""
     torch.manual_seed(3)
     x, scale, zero = torch.randn(4, 6, 50) * 3, torch.tensor([0.0317], dtype=torch.float64), torch.tensor([-11])
     scales, zeros = torch.rand(6, dtype=torch.float64) / 20 + 0.01, torch.randint(-50, 50, (6,))
@@ -137,7 +137,7 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         for type in ("choose_qparams_per_token", "choose_qparams_per_token_asymmetric"):
             choose = getattr(OPS, type).default
             functions[f"{type}{name}"] = (lambda x, f=choose: f(x, INT8), (values,))
-    made: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
+    cases_by_name: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         name: (Function(function), operands) for name, (function, operands) in functions.items()
     }
     pictures = torch.randn(2, 3, 6, 6)
@@ -145,15 +145,15 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     rows = torch.randn(20, 16)
     for dynamic in (False, True):
         word = "dynamic" if dynamic else "static"
-        made[f"pictures {word}"] = quantised(Pictures().eval(), pictures, dynamic), (pictures,)
-        made[f"layers {word}"] = quantised(layers, rows, dynamic), (rows,)
+        cases_by_name[f"pictures {word}"] = quantised(Pictures().eval(), pictures, dynamic), (pictures,)
+        cases_by_name[f"layers {word}"] = quantised(layers, rows, dynamic), (rows,)
     quantize_(layers, Int8DynamicActivationInt8WeightConfig())
-    made["layers of torchao"] = layers, (rows,)
-    return made
+    cases_by_name["layers of torchao"] = layers, (rows,)
+    return cases_by_name
 
 
 def written(module: nn.Module, operands: tuple[Tensor, ...]) -> bytes:
-    """The bytes of the ONNX file of a module, without notes."""
+    """Return the ONNX file of a module as bytes, without metadata."""
     program = torch.onnx.export(
         module,
         operands,

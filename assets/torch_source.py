@@ -1,7 +1,7 @@
-"""Export a small torch module as ONNX with the notes of its exporter: the lines and modules that nodes come from.
+"""Export a small torch module as ONNX with the exporter's metadata: the source line and module of each node.
 
-Writes ``residual_notes.onnx``, which tests open without torch. Paths are cut to the files' names.
-README.md beside this file says how to install what is imported.
+Writes ``residual_notes.onnx``, which tests open without torch. Paths are shortened to file names.
+README.md in this folder explains how to install the imported packages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 KEPT = ("pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy")
-"""the notes that are kept"""
+"""kept metadata keys"""
 TARGET = Path(__file__).parent / "residual_notes.onnx"
 
 
@@ -60,7 +60,7 @@ def main() -> None:
         notes = {entry.key: entry.value for entry in node.metadata_props if entry.key in KEPT}
         del node.metadata_props[:]
         for key, value in notes.items():
-            # torch's own folders stay, as they tell its lines from the user's
+            # torch's own folders stay, because they distinguish its lines from the user's
             short = re.sub(r'File "[^"]*?((?:site-packages/torch/[^"]*)|[^"/]*)"', r'File "/\1"', value)
             node.metadata_props.add(key=key, value=short)
     for value in (
