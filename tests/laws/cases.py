@@ -1,4 +1,4 @@
-"""Every registered operation with each of its examples: what the laws range over, new operations included."""
+"""Examples of every registered operation, as pytest parameters; newly registered operations are included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import explorer.formats.onnx.operators  # formats, nets and training declare operations
+import explorer.formats.onnx.operators  # formats, nets and training register operations
 import explorer.formats.pnnx.operators  # as above
 import explorer.formats.tflite.operators  # as above
 import explorer.train  # as above
@@ -17,12 +17,12 @@ from explorer.testing.laws.cases import Case, cases_of
 
 FAMILIES = "explorer."
 EXERCISES = {"explorer.course.chapters.notebook_15_own", "explorer.course.chapters.notebook_18_passes"}
-"""modules that declare operations and passes as a reader would"""
+"""modules that register operations and passes, as user code would"""
 
 
 def operations() -> list[type[Operation]]:
-    """The operations of the package itself, by name; those that tests declare are left out."""
-    explorer.formats.onnx.operators.TABLE.types()  # it imports the operators of all domains
+    """Return the package's own operations by name, without those that tests register."""
+    explorer.formats.onnx.operators.TABLE.types()  # imports the operators of all domains
     result = registry.operations
     modules = {name: result[name].__module__ for name in sorted(result)}
     return [result[name] for name, module in modules.items() if module.startswith(FAMILIES) and module not in EXERCISES]
@@ -33,7 +33,7 @@ def every_case() -> list[Case]:
 
 
 def parameters(cases: Iterable[Case]) -> list[Any]:
-    """What pytest runs a test over, named by operation and number of the example."""
+    """Return the pytest parameters of all examples, with IDs of the operation's name and the example's number."""
     counts: dict[str, int] = {}
     results = []
     for case in cases:

@@ -1,4 +1,4 @@
-"""For every reason of the catalogue a small program in which a plan gives it, with the plan's options."""
+"""One small program for every reason in the catalogue, in which a plan gives that reason, with the plan's options."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Build = Callable[[], Any]
 
 
 def given(*shape: int, dtype: str = "float64") -> Any:
-    """A value that is given at the run."""
+    """Return a parameter, whose value is given at each run."""
     return Parameter(ex.TensorType(shape, np.dtype(dtype)), "asked")()
 
 
@@ -96,7 +96,7 @@ def filters(*shape: int) -> Any:
 
 
 class Aloud(ex.Elementwise):
-    """x, and something beside it."""
+    """Return x; the operation has a side effect."""
 
     pure = False
     nondifferentiable = "a test"
@@ -108,7 +108,7 @@ class Aloud(ex.Elementwise):
 
 
 class Ranked(ex.Elementwise):
-    """x, in single precision where it is a vector."""
+    """Return x, in single precision if it is a vector."""
 
     monotone = defined_everywhere = True
     nondifferentiable = "a test"
@@ -132,19 +132,19 @@ def constant(value: float, *shape: int, dtype: str = "float64") -> Any:
 
 
 def wide(dtype: str, *shape: int) -> Any:
-    """A value larger than a cache, of which one number is stored."""
+    """Return a value that is larger than a cache but stores only one number."""
     return ex.broadcast_to(ex.tensor(np.ones(1, dtype)), shape)
 
 
 class Planned(NamedTuple):
-    """A plan that is made otherwise than of roots and options, and what the program held of its values."""
+    """Plan that is not made from roots and options only, and the values that its program keeps."""
 
     plan: Plan
     held: ReusableValues | None = None
 
 
 def held(equal: bool = False) -> Planned:
-    """A plan of a program of which a value is held, its own or that of an equal expression."""
+    """Return a plan of a program with a kept value, its own or one of an equal expression."""
     below = x @ w
     root = ex.tanh(below)
     values = ReusableValues({root.uid: ex.tensor(np.tanh(x.array))}, frozenset({root.uid} if equal else ()))
@@ -155,7 +155,7 @@ p, q, square_ = given(5, 6), given(5, 6), given(6, 6)
 
 
 def updated(*pairs: tuple[Any, Any], beside: Any = None) -> Callable[[], Planned]:
-    """A plan that updates parameters, and computes a value beside their new ones."""
+    """Return a function that plans an update of parameters, and another value if ``beside`` is given."""
 
     def build() -> Planned:
         roots = [new for _, new in pairs] + ([] if beside is None else [beside])
@@ -168,7 +168,7 @@ halved = p * 0.5
 
 
 def computed_first() -> Planned:
-    """A plan in front of which two lengths were computed; the result of one is not in it."""
+    """Return a plan before which two lengths were computed; the result of one is not part of the plan."""
     rows = x[:2]
     values = (ComputedFirst("Slice_1", "ends", "2", 4, (rows.uid,)), ComputedFirst("Range_2", "limit", "5", 0))
     return Planned(prepared(rows, passes=(ShapeValues(values), *PIPELINE)).planned)
@@ -195,7 +195,7 @@ def gate(a: Any, b: Any) -> Any:
 
 
 def gradients() -> list[Any]:
-    """Gradients of calls whose values are asked for too."""
+    """Return gradients of calls whose values are requested, too."""
     h, losses = x, []
     for _ in range(3):
         h, other = pair(h @ w, h)
@@ -204,7 +204,7 @@ def gradients() -> list[Any]:
 
 
 def residual() -> list[Any]:
-    """Blocks in which a product's epilogue reads two other values, of which each is as large as its block."""
+    """Return blocks in which a product's epilogue reads two other values, each as large as the block."""
     h = x
     for _ in range(3):
         h = h + ex.relu(((h - h.mean(axis=1, keepdims=True)) / (ex.square(h).mean(axis=1, keepdims=True) + 1)) @ w)
@@ -212,7 +212,7 @@ def residual() -> list[Any]:
 
 
 def steps() -> list[Any]:
-    """Products of different sizes, one after the other."""
+    """Return a chain of products of different sizes."""
     sizes = [6, 40, 8, 30, 4, 50, 6]
     value, results = x, []
     for before, after in itertools.pairwise(sizes):
@@ -470,7 +470,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
 
 
 def occasion(reason: Reason) -> Planned:
-    """The plan of the program that is kept for a reason."""
+    """Return the plan of a reason's program."""
     program = OCCASIONS[reason]
     build, options = program if isinstance(program, tuple) else (program, {})
     net = build()

@@ -1,4 +1,4 @@
-"""Arguments that are no operands, of every function that records: numbers and tuples of them, truth values, names."""
+"""Arguments that are not operands of all recording functions: numbers, tuples, booleans and strings."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
     "softmax_gradient": (real(2, 3), real(2, 3)),
     "where": (ex.tensor([True, False]), real(2), real(2)),
 }
-"""function → its operands, where they are not one matrix"""
+"""function → its operands, unless it is one matrix"""
 NO_OPERANDS = {"as_expr", "dynamic", "einsum", "getitem", "grad", "tensor"}
-"""functions whose first argument is something else, or that are tested apart"""
+"""functions whose first argument is not an operand, or that other tests cover"""
 
 
 def recording() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
-    """Each function with operands, and the names of its arguments that are numbers or tuples."""
+    """Yield each function with its operands and the names of its number and tuple arguments."""
     words = ("int", "tuple", "Pair", "Padding", "Shape")
     return functions(lambda annotation: any(word in annotation for word in words))
 
 
 def functions(wanted: Callable[[str], bool]) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
-    """Each function with operands, and the names of its arguments of some annotations."""
+    """Yield each function with its operands and the names of its arguments with the given annotations."""
     results = {}
     for name, call in sorted(registry.functions.items()):
         if not inspect.isfunction(call) or not call.__module__.startswith("explorer.ops") or name in NO_OPERANDS:
@@ -92,8 +92,8 @@ RECORDING = recording()
 
 @pytest.mark.spec("M-O2")
 @pytest.mark.parametrize("name", RECORDING)
-def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
-    """Whatever stands for a number or a tuple, the call records or raises an ExplorerError: nothing foreign escapes."""
+def test_a_call_with_a_wrong_argument_records_or_raises_an_explorer_error(name: str) -> None:
+    """Pass wrong values for numbers and tuples: no foreign exception escapes."""
     call, operands, others = RECORDING[name]
     required = [key for key, value in inspect.signature(call).parameters.items() if value.default is value.empty]
     lacking = required[len(operands) :]
@@ -116,15 +116,15 @@ NONSENSE: dict[str, tuple[Any, ...]] = {
     "str": (np.ones(2), (1, 2), None, 1, b"x", object(), str),
     "Items": (np.ones(2), "nonsense", None, 1, ex.layers.PUpdate, {"a": 1}, object()),
 }
-"""annotation → values that no argument so annotated takes"""
+"""annotation → values that arguments with this annotation reject"""
 VARIABLE = inspect.Parameter.VAR_POSITIONAL
 PLAINLY = functions(PLAIN.__contains__)
 
 
 @pytest.mark.spec("M-O2")
 @pytest.mark.parametrize("name", PLAINLY)
-def test_a_plain_argument_of_another_type_is_refused_by_name(name: str) -> None:
-    """Numbers, truth values, strings and policies: an OperandError names the function, the argument, rule and fix."""
+def test_an_argument_of_another_type_raises_an_error_with_function_argument_rule_and_fix(name: str) -> None:
+    """Check numbers, booleans, strings and policies."""
     call, operands, keys = PLAINLY[name]
     parameters = inspect.signature(call).parameters
     behind = [parameter for parameter in [*parameters.values()][len(operands) :] if parameter.kind is not VARIABLE]
@@ -139,8 +139,8 @@ def test_a_plain_argument_of_another_type_is_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.spec("M-O2")
-def test_plain_arguments_are_refused_by_place_too() -> None:
-    """What NumPy takes for a truth value or a number is taken: its own types, 0 and 1."""
+def test_positional_arguments_of_another_type_raise_an_error_too() -> None:
+    """NumPy's own scalar types, 0 and 1 are accepted where NumPy accepts them as numbers or booleans."""
     with pytest.raises(OperandError, match="keepdims"):
         ex.sum(real(2, 3), 0, "yes")
     with pytest.raises(OperandError, match="alpha"):
@@ -150,8 +150,8 @@ def test_plain_arguments_are_refused_by_place_too() -> None:
 
 
 @pytest.mark.spec("M-O2", "I-6")
-def test_one_number_stands_for_every_axis() -> None:
-    """strides=1, padding=1 of every convolution and pool is what one number for each axis is."""
+def test_an_integer_option_applies_to_every_axis() -> None:
+    """strides=1 and padding=1 equal a tuple of ones in every convolution and pooling function."""
     for name, key, rank in (
         *[("conv3d", key, 3) for key in ("strides", "padding", "dilation")],
         *[("conv2d", key, 2) for key in ("strides", "padding", "dilation")],
@@ -191,8 +191,8 @@ COMPOSITIONS: dict[str, Any] = {
     ],
     ids=["conv1d", "conv2d", "conv3d"],
 )
-def test_policies_reach_the_convolutions_that_read_them(write: Any) -> None:
-    """Also those in one and in three dimensions, which are convolutions in two."""
+def test_policies_reach_convolutions(write: Any) -> None:
+    """One- and three-dimensional convolutions, which are recorded as two-dimensional ones, are included."""
     x = ex.tensor(np.random.default_rng(0).normal(size=(2, 2, 3, 3)))
     given = write(x, policies=[ex.ConvolutionPolicy.algorithm("direct")])
     assert {node.operation.name for node in reachable([given]) if isinstance(node.operation, Adjusted)} == {"conv2d"}
@@ -200,8 +200,8 @@ def test_policies_reach_the_convolutions_that_read_them(write: Any) -> None:
 
 
 @pytest.mark.spec("M-L11")
-def test_all_compositions_of_operations_that_take_policies_take_them_too() -> None:
-    """A public function that is written with such operations has ``policies=``: else they reach it by a scope only."""
+def test_compositions_of_operations_with_policies_have_a_policies_argument() -> None:
+    """Otherwise policies would reach them only through a scope."""
     lacking = {
         name
         for name, function in registry.functions.items()
@@ -213,7 +213,7 @@ def test_all_compositions_of_operations_that_take_policies_take_them_too() -> No
 
 
 def _with_policies(function: Any) -> bool:
-    """Whether a function of ours calls one that takes policies, itself or through others that take none."""
+    """Return whether one of our functions calls one with policies, directly or through functions without policies."""
     pending, seen = [function], set[Any]()
     while pending:
         code, names = pending[-1].__code__, pending.pop().__globals__
@@ -247,7 +247,7 @@ def _names_in(code: CodeType) -> set[str]:
     ids=["x.sum", "x.mean", "tensordot", "dot", *COMPOSITIONS],
 )
 def test_policies_reach_the_operation_that_reads_them(write: Any, plain: Any) -> None:
-    """As in the scope around the call: accumulated in float64, which single precision alone is not."""
+    """The result equals a call inside a policies scope: accumulated in float64, which the default does not do."""
     policy = ex.PAccumulateIn("float64")
     x = ex.tensor(np.array([[1e8, 1.0, -1e8], [3.0, 1e-3, 7.0]], np.float32))
     with ex.policies(policy):

@@ -1,4 +1,4 @@
-"""Batched equals loop: the batching rule of every operation, for every choice of batched operands."""
+"""Batched equals loop: the batching rule of every operation, for every combination of batched operands."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CASES = [case for case in every_case() if not case.operation.unbatchable and cas
 @pytest.mark.parametrize("size", [3, 1])
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_batched_equals_loop(case: Case, size: int) -> None:
-    """An operation over operands with a leading axis of members gives what a loop over the members gives."""
+    """An operation on operands with a leading batch axis equals a loop over the batch elements."""
     assert batched_equals_loop(case, size) or not case.operation.compute(*case.arrays()).size
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_batching_twice_equals_a_loop_in_a_loop(case: Case) -> None:
-    """Members of members: the batched form is itself made of operations that can be batched."""
+    """The batched form consists of operations that can themselves be batched."""
     count = len(case.example.operands)
     batched = (True,) * count
 

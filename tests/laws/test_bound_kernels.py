@@ -1,4 +1,4 @@
-"""Law of bound kernels: bound to arrays that stay where they are, a kernel gives the bits that it gives by itself."""
+"""A kernel bound to fixed arrays gives the same bits as the unbound kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BOUND = [
     for case in every_case()
     if type(case.operation).bind_kernel is not Operation.bind_kernel and not case.operation.view
 ]
-"""operations that bind their kernel in a way of their own"""
+"""operations that bind their kernel themselves"""
 DTYPES = ("float32", "float64")
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0)
 
 
 def filled(case: Case, dtype: str, seed: int, is_special: bool) -> list[Any]:
-    """The operands of a case, some of whose elements are no ordinary numbers."""
+    """Return the operands of a case with some special values among their elements."""
     arrays = case.arrays(dtype, seed)
     for array in arrays if is_special else ():
         if array.dtype.kind == "f":
@@ -33,14 +33,14 @@ def filled(case: Case, dtype: str, seed: int, is_special: bool) -> list[Any]:
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two arrays have the same numbers, zeros of the same sign; all that are not a number are alike."""
+    """Return whether two arrays have the same numbers and signs of zeros; any two NaNs are equal."""
     if a.dtype.kind not in "fc":
         return (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
     unlike = (a.view(f"V{a.itemsize}") != b.view(f"V{b.itemsize}")) & ~(np.isnan(a) & np.isnan(b))
     return (a.shape, a.dtype) == (b.shape, b.dtype) and not unlike.any()
 
 
-def test_there_are_bound_kernels() -> None:
+def test_some_operations_have_bound_kernels() -> None:
     assert {"relu", "where", "one_hot", "log_softmax", "sum"} <= {case.operation.name for case in BOUND}
 
 
@@ -48,8 +48,8 @@ def test_there_are_bound_kernels() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", parameters(BOUND))
 @np.errstate(all="ignore")
-def test_a_bound_kernel_gives_the_bits_of_the_kernel(case: Case, dtype: str, is_special: bool) -> None:
-    """Twice, with other elements in the same arrays; what the result's memory held before does not matter."""
+def test_a_bound_kernel_gives_the_bits_of_the_unbound_kernel(case: Case, dtype: str, is_special: bool) -> None:
+    """Run it twice with other elements in the same arrays and garbage in the result's memory."""
     operands = filled(case, dtype, 0, is_special)
     shape = case.operation.compute(*operands)
     out = np.ndarray(shape.shape, shape.dtype, buffer=bytearray(b"\xa5" * shape.nbytes))

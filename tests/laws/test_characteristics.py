@@ -1,4 +1,4 @@
-"""Declared characteristics hold: planning relies on them, so that a wrong one would give wrong numbers."""
+"""Declared characteristics hold; a wrong declaration would make plans compute wrong numbers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def declared(law: Law) -> list[Any]:
     ],
 )
 def test_declared_characteristics_hold(law: Law, case: Case) -> None:
-    """Each law of a characteristic, on each example of the operations that declare it."""
+    """Check each law of a characteristic on each example of the operations that declare it."""
     law.check(case)
 
 
 @pytest.mark.parametrize("law", CHARACTERISTICS, ids=lambda law: law.name.replace(" ", "_"))
-def test_every_characteristic_is_declared_by_an_operation(law: Law) -> None:
-    """No law is empty, and each compares values."""
+def test_every_characteristic_is_declared_by_an_operation_and_compares_values(law: Law) -> None:
     assert sum(law.check(parameter.values[0]) for parameter in declared(law)) > 0

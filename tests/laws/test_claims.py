@@ -1,4 +1,4 @@
-"""Every decision is true: what its reason and its facts claim holds of the graph, the schedule and the values."""
+"""Every decision is true: its reason and its facts hold for the graph, the schedule and the values."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ MODULES = (
     batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, updates,
     weights,
 )  # fmt: skip
-"""they enter the checks"""
+"""importing them registers the checks"""
 
 
 def check(planned: Plan, held: ReusableValues | None = None) -> None:
-    """Check each decision of a plan by its reason, and what is live at the end."""
+    """Check each decision of a plan by its reason, and the final live nodes."""
     graph = planned.graph
     for number, decision in enumerate(graph.decisions):
         try:
@@ -78,8 +78,8 @@ def test_every_decision_about_a_random_program_is_true(roots: Any, limit: int, l
 
 
 @pytest.mark.spec("P-15", "P-17")
-def test_a_reshape_of_the_result_of_a_call_is_a_copy_as_claimed() -> None:
-    """A call leaves its results in row-major order; what lies below them is in another plan."""
+def test_a_reshape_of_a_transposed_call_result_is_a_copy() -> None:
+    """A call returns its results in row-major order; the nodes below them belong to another plan."""
     flat = ex.reshape(ex.transpose(pair(x, y)[0]), (-1,))
     planned = prepared(flat.sum(), inline=Inline(0)).planned
     assert Buffers.copied in [decision.reason for decision in planned.graph.decisions]
@@ -95,14 +95,14 @@ def test_every_decision_about_a_golden_program_is_true(name: str) -> None:
 
 @pytest.mark.spec("P-15", "P-17")
 @pytest.mark.parametrize("reason", OCCASIONS, ids=lambda reason: reason.anchor)
-def test_each_claim_is_true_where_it_is_made(reason: Reason) -> None:
+def test_each_reason_is_true_in_its_occasion(reason: Reason) -> None:
     planned, held = occasion(reason)
     check(planned, held)
     assert reason in [decision.reason for decision in planned.graph.decisions]
 
 
 def counted_once() -> list[Any]:
-    """A constant that is read by one that is folded, and by a view that goes while the sweep lasts."""
+    """Return a program with a constant that a folded node and a view read; the sweep removes the view later."""
     inner = ex.tanh(zero)
     part = ex.concatenate([ex.tanh(inner), x])[1:6]
     joined = ex.concatenate([inner[:1], part])
@@ -111,21 +111,21 @@ def counted_once() -> list[Any]:
 
 @pytest.mark.spec("P-15", "P-17")
 @pytest.mark.parametrize("build", [lambda: [ex.tanh(zero * 1.0)], counted_once], ids=["replaced", "read_by_a_view"])
-def test_what_folding_saves_is_counted_once(build: Callable[[], list[Any]]) -> None:
-    """An operation that was replaced before, or told of before, is not saved again by folding."""
+def test_folded_operations_are_counted_once(build: Callable[[], list[Any]]) -> None:
+    """Operations that an earlier decision replaced or reported are not counted again."""
     check(prepared(*build()).planned)
 
 
 @functools.cache
 def is_applied(reason: Reason) -> bool:
-    """Whether a reason is one for doing something."""
+    """Return whether a reason is one for an applied decision."""
     decisions = occasion(reason).plan.graph.decisions
     (applied,) = {decision.applied for decision in decisions if decision.reason is reason}
     return applied
 
 
-def lies(decision: PlanDecision, nodes: list[ex.Expr]) -> Iterator[tuple[str, PlanDecision]]:
-    """A decision with one fact changed, left out, or with two facts of one kind in each other's place."""
+def altered_decisions(decision: PlanDecision, nodes: list[ex.Expr]) -> Iterator[tuple[str, PlanDecision]]:
+    """Yield copies of a decision with one fact changed or removed, or two facts of one kind exchanged."""
     for name, value in decision.facts.items():
         for changed in _changed(value, nodes):
             yield f"{name}: {changed!r}", replace(decision, facts={**decision.facts, name: changed})
@@ -155,14 +155,14 @@ def _changed(value: Any, nodes: list[ex.Expr]) -> Iterator[Any]:
         raise AssertionError(f"a fact of the kind {type(value).__name__}, of which no lie is known")
 
 
-def unnoticed(planned: Plan, held: ReusableValues | None, reason: Reason) -> Iterator[str]:
-    """The lies about decisions for a reason that their check does not notice."""
+def undetected(planned: Plan, held: ReusableValues | None, reason: Reason) -> Iterator[str]:
+    """Return the altered decisions of a reason that its check accepts."""
     graph = planned.graph
     nodes = [*graph.recorded, *[node for _, node in graph.added]]
     for number, decision in enumerate(graph.decisions):
         if decision.reason is not reason:
             continue
-        for text, lie in lies(decision, nodes):
+        for text, lie in altered_decisions(decision, nodes):
             claim = Claim(planned, number, held)
             claim.choice = lie
             try:
@@ -174,15 +174,15 @@ def unnoticed(planned: Plan, held: ReusableValues | None, reason: Reason) -> Ite
 
 @pytest.mark.spec("P-15", "P-17")
 @pytest.mark.parametrize("reason", OCCASIONS, ids=lambda reason: reason.anchor)
-def test_a_lie_in_any_fact_is_noticed(reason: Reason) -> None:
-    """Each number one more and one less, each name and node another, two facts exchanged: the check fails."""
-    assert not [*unnoticed(*occasion(reason), reason)]
+def test_a_check_fails_for_any_altered_fact(reason: Reason) -> None:
+    """Change each number by one, each name and each node, and exchange pairs of facts."""
+    assert not [*undetected(*occasion(reason), reason)]
 
 
 @pytest.mark.spec("P-15")
 @pytest.mark.parametrize("reason", OCCASIONS, ids=lambda reason: reason.anchor)
-def test_another_reason_of_the_same_rule_is_noticed(reason: Reason) -> None:
-    """A decision for another reason of its rule or pass than the one that holds is noticed."""
+def test_a_check_fails_for_another_reason_of_the_same_rule(reason: Reason) -> None:
+    """Replace the reason of a decision with another reason of its rule or pass."""
     planned, held = occasion(reason)
     number = next(n for n, decision in enumerate(planned.graph.decisions) if decision.reason is reason)
     decision = planned.graph.decisions[number]
@@ -193,7 +193,7 @@ def test_another_reason_of_the_same_rule_is_noticed(reason: Reason) -> None:
             claim.choice = replace(decision, reason=other)
             try:
                 verify(claim)
-            except Exception:  # a check of another reason may not find what it looks for
+            except Exception:  # the check of another reason may not find the nodes that it expects
                 continue
             mistaken.append(other.anchor)
     assert not mistaken
@@ -216,7 +216,7 @@ def test_bytes_saved_are_those_of_temporaries_that_exist_only_without_fusion(roo
 
 @pytest.mark.spec("P-15")
 def test_every_reason_has_a_check_and_an_occasion() -> None:
-    """A rule or pass that gains a reason brings the check of its claim, and a program in which it is given."""
+    """A new reason needs a check in claims/ and a program in occasions.py."""
     assert len(OWN) > 100
     assert not [reason.anchor for reason in OWN if reason not in CHECKS]
     assert not [reason.anchor for reason in OWN if reason not in OCCASIONS]

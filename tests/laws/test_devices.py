@@ -1,4 +1,4 @@
-"""Laws of devices: every operation that says so runs on memory that is not NumPy's, and gives what it gives on cpu."""
+"""Every operation that declares device support gives the same result on device memory as on the CPU."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ BOUND = {
     "non_max_suppression", "roi_align",
     "over_norm", "unique_places",
 }  # fmt: skip
-"""operations whose kernels need arrays of NumPy beside their operands, or a library of their own"""
+"""operations whose kernels need NumPy arrays in addition to their operands, or another library"""
 
 
-def test_operations_that_are_bound_to_numpys_memory_are_these() -> None:
-    assert onnx_operators.TABLE  # which registers its own
+def test_operations_that_need_numpy_memory_are_listed() -> None:
+    assert onnx_operators.TABLE  # a test may register its own
     assert {operation_class.name for operation_class in operations() if not operation_class.portable} == BOUND
 
 
 @pytest.mark.spec("C-1", "C-18")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_an_operation_gives_on_a_device_what_it_gives_on_cpu(case: Case, device: str) -> None:
-    """Or it is refused there, by its name, with what to do."""
+def test_an_operation_gives_its_cpu_result_on_a_device(case: Case, device: str) -> None:
+    """Otherwise an error names the operation and the fix."""
     place = ex.device(device)
     arrays = case.arrays()
     if not runs_on(case.operation, place):
@@ -62,8 +62,8 @@ def test_an_operation_gives_on_a_device_what_it_gives_on_cpu(case: Case, device:
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.portable]))
-def test_an_operation_gives_on_a_gpu_what_it_gives_on_cpu_in_lower_precision(case: Case, dtype: str) -> None:
-    """Or both refuse the dtype."""
+def test_an_operation_in_lower_precision_gives_its_cpu_result_on_a_gpu(case: Case, dtype: str) -> None:
+    """Otherwise both reject the dtype."""
     arrays = case.arrays(dtype)
     results = []
     for place in (ex.cpu, ex.device("cuda")):
@@ -82,7 +82,7 @@ def test_an_operation_gives_on_a_gpu_what_it_gives_on_cpu_in_lower_precision(cas
 
 
 def _value(case: Case, operands: list[Any]) -> list[Any]:
-    # Rules may replace an operation by one that runs there: the law is about its own kernel.
+    # Rules may replace an operation with one that runs there, but this test is about its own kernel.
     plan = ex.EvalPlan(without=("simplify", "algorithms"))
     result = case.operation(*operands)
     parts = [result[index] for index in range(len(result.type.parts))] if hasattr(result.type, "parts") else [result]

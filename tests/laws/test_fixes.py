@@ -1,4 +1,4 @@
-"""Law of fixes: an error about a user's own input says what to type instead; one about a file names its operator."""
+"""Every error about user input contains a fix; every error about a file names its operator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import explorer
 ROOT = Path(explorer.__file__).parent
 ERRORS = {"OperandError", "DeclarationError", "StateError"}
 OF_FILES = {"formats", "net"}
-"""packages whose errors are about a net's definition: what to change there is the rule itself, at the place named"""
+"""packages whose errors are about a net's definition, where the rule itself is the fix"""
 
 
 def without_fix() -> Iterator[str]:
-    """Yield the places of errors without a fix."""
+    """Yield the locations of errors without a fix."""
     for path in sorted(ROOT.rglob("*.py")):
         if path.relative_to(ROOT).parts[0] not in OF_FILES:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -25,5 +25,5 @@ def without_fix() -> Iterator[str]:
                             yield f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
-def test_errors_about_a_users_input_say_what_to_type() -> None:
+def test_errors_about_user_input_contain_a_fix() -> None:
     assert [*without_fix()] == []

@@ -1,4 +1,4 @@
-"""Gradient equals finite difference: every operation, every floating operand, in float64."""
+"""Gradients equal finite differences for every operation and every floating operand, in float64."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_gradient_equals_finite_difference(case: Case) -> None:
 
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradients_keep_the_operands_dtype(case: Case) -> None:
-    """float32 operands have float32 gradients, close to those in float64."""
+    """Gradients of float32 operands are float32 and close to the float64 ones."""
     weights = weights_of(case)
     places = floating(case.example)
     results = {}
@@ -44,8 +44,8 @@ def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> No
 
 
 @pytest.mark.parametrize("case", parameters([c for c in every_case() if c.operation.nondifferentiable]))
-def test_operations_without_a_gradient_say_why(case: Case) -> None:
-    """A step is constant wherever it has a derivative: its gradient is zero, or asking for it is refused by name."""
+def test_a_nondifferentiable_operation_has_a_zero_gradient_or_raises_an_error(case: Case) -> None:
+    """A step function has a zero gradient or an error that names the operation."""
     places = floating(case.example)
     reason = case.operation.nondifferentiable
     assert len(reason.split()) >= 4

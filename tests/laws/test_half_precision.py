@@ -1,4 +1,4 @@
-"""float16 and bfloat16: what adds elements up is computed in float32 and rounded once, with its gradients."""
+"""float16 and bfloat16: operations that add elements accumulate in float32 and round once, and so do gradients."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ BARE = ("algorithms", "batch", "constants", "dedup", "fuse", "join", "simplify")
 
 
 def ulps(found: Array, exact: Array) -> float:
-    """Return the largest error in units of the last digit of the found dtype; ∞ where only one of both is finite."""
+    """Return the largest error in units in the last place, or ∞ if only one of two values is finite."""
     limits: Any = ml_dtypes.finfo(found.dtype)  # type: ignore[no-untyped-call]  # the package has no types
     wide, exact = found.astype(np.float64), np.asarray(exact, np.float64)
     fits = np.abs(exact) < float(limits.max)
-    # beyond the range ±∞ is right
+    # ±∞ is correct beyond the dtype's range
     error = np.where(fits, wide - exact, np.where(wide == np.copysign(np.inf, exact), 0, np.inf))
     spacing = np.maximum(np.abs(exact), float(limits.tiny)) * float(limits.eps)
     return float(np.max(np.abs(error) / np.where(fits, spacing, 1), initial=0))
@@ -63,13 +63,13 @@ def test_an_operation_rounds_once(case: Case, half: np.dtype[Any]) -> None:
             exact = case.operation.compute(*wide)
             found = ex.evaluate(case.operation(*map(ex.tensor, arrays)))
         if found.dtype == half and np.isfinite(exact).all():
-            # probabilities that are not in 0 … 1, and matrices near singular ones, cancel
+            # errors cancel badly for probabilities outside 0 … 1 and for nearly singular matrices
             assert ulps(found, exact) <= 0.6, (case.operation, scale)
 
 
 @pytest.mark.spec("U-6")
-def test_what_combines_elements_accumulates() -> None:
-    """Reductions other than choices of an element declare that they accumulate, and so do sums along windows."""
+def test_reductions_and_cumulative_operations_declare_accumulation() -> None:
+    """Reductions that select an element are exempt."""
     exempt = {"max", "min", "all", "any", "argmax", "argmin", "argsort", "accumulated_in"}
     for operation_class in operations():
         for case in (each for each in CASES if type(each.operation) is operation_class):
@@ -90,7 +90,7 @@ def volume(x: Any) -> Any:
 
 
 FILTERS = np.random.default_rng(1).integers(-4, 5, (3, 2, 3, 3, 3)) / 2
-"""numbers that all dtypes hold"""
+"""values that all dtypes can represent"""
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "layer_norm": lambda x: ex.layer_norm(rows(x), epsilon=1e-12),
     "rms_norm": lambda x: ex.rms_norm(rows(x), epsilon=1e-12),
@@ -139,10 +139,8 @@ POINTS = {
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_composition_rounds_once(name: str, point: str, half: np.dtype[Any]) -> None:
-    """Norms, statistics, pools and products of large, small and many elements have the values of float64, rounded.
-
-    So have their gradients, which a fused plan computes to the same bits as one without fusion.
-    """
+    """Norms, statistics, pools and products equal the rounded float64 values; fusion changes no bit of their
+    gradients."""
     narrow = POINTS[point](half).astype(half)
     results = []
     for x in (ex.tensor(narrow), ex.tensor(narrow.astype(np.float64))):
@@ -158,7 +156,7 @@ def test_a_composition_rounds_once(name: str, point: str, half: np.dtype[Any]) -
     for array, wanted, digits in zip(found, exact, (1, 4), strict=True):
         scale = np.abs(wanted).max(initial=0)
         if scale < float(limits.max):
-            # what cancels has the error of float32
+            # cancelling sums have float32's error
             spacing = digits * float(limits.eps) * (scale if digits > 1 else np.abs(wanted))
             error = np.abs(array.astype(np.float64) - wanted)
             assert (error <= spacing + float(limits.smallest_subnormal) + 1e-6 * scale).all(), (array, wanted)
@@ -168,8 +166,7 @@ def test_a_composition_rounds_once(name: str, point: str, half: np.dtype[Any]) -
 
 @pytest.mark.spec("U-6")
 @pytest.mark.parametrize("half", HALVES, ids=str)
-def test_a_hundred_thousand_elements(half: np.dtype[Any]) -> None:
-    """The softmax of a hundred thousand zeros is 1e-5 each, and the mean of as many ones is 1."""
+def test_softmax_and_mean_of_a_hundred_thousand_elements(half: np.dtype[Any]) -> None:
     zeros, ones = ex.tensor(np.zeros(100_000, half)), ex.tensor(np.ones(100_000, half))
     spread, mean, gradient = ex.evaluate([ex.softmax(zeros), ones.mean(), ex.grad(ones.mean(), ones)])
     np.testing.assert_array_equal(spread, np.full(100_000, 1e-5).astype(half))
@@ -178,7 +175,7 @@ def test_a_hundred_thousand_elements(half: np.dtype[Any]) -> None:
 
 
 def test_narrow_floats_accumulate_in_float32() -> None:
-    """Floats of one byte add up in float32, too; integers of other packages are no floats."""
+    """One-byte floats are included; integer types of other packages are not treated as floats."""
     for name in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"):
         assert accumulator_dtype(np.dtype(getattr(ml_dtypes, name, name))) == np.float32
     for other in (np.dtype(ml_dtypes.int4), np.dtype(np.int8), np.dtype(np.float64), np.dtype(np.bool_)):
@@ -187,15 +184,15 @@ def test_narrow_floats_accumulate_in_float32() -> None:
 
 @pytest.mark.parametrize("record", [ex.matmul, lambda a, b: ex.where(a > 0, a, b), lambda a, b: ex.stack([a, b])])
 @pytest.mark.parametrize("other", [np.float16, np.int64])
-def test_dtypes_without_a_common_one_are_refused(record: Callable[..., Any], other: Any) -> None:
-    """NumPy promotes bfloat16 with neither float16 nor int64: an operation of both is refused by its name."""
+def test_dtypes_without_a_common_dtype_raise_an_error(record: Callable[..., Any], other: Any) -> None:
+    """NumPy promotes bfloat16 with neither float16 nor int64; the error names the operation."""
     a, b = ex.tensor(np.ones((2, 2), ml_dtypes.bfloat16)), ex.tensor(np.ones((2, 2), other))
     with refused(ex.OperandError, "common"):
         record(a, b)
 
 
-def test_numbers_are_weak_next_to_bfloat16() -> None:
-    """Python's numbers and limits keep bfloat16, as in NumPy's ufuncs, and its gradients are bfloat16."""
+def test_python_numbers_are_weak_next_to_bfloat16() -> None:
+    """Python numbers and clip limits keep bfloat16, as in NumPy's ufuncs, and gradients are bfloat16."""
     x = ex.tensor(np.array([-1.0, 2.0, 3.0], ml_dtypes.bfloat16))
     for y in (x * 1.05, 0.3 + x, ex.clip(x, 0.1, 2.5), ex.relu6(x), ex.leaky_relu(x, 0.3), ex.selu(x), ex.mean(x)):
         value, gradient = ex.evaluate([y, ex.grad(y.sum(), x)])
@@ -204,8 +201,8 @@ def test_numbers_are_weak_next_to_bfloat16() -> None:
 
 @pytest.mark.spec("U-6", "C-1")
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.accumulates]))
-def test_an_operation_of_halves_on_a_device_is_that_on_cpu(case: Case) -> None:
-    """A device whose arrays follow NumPy's protocols adds halves up in float32, too."""
+def test_a_half_precision_operation_gives_its_cpu_result_on_a_device(case: Case) -> None:
+    """A device with NumPy-compatible arrays accumulates in float32, too."""
     arrays = drawn(case, HALVES[0], 1.0)
     there, here = (case.operation(*[ex.tensor(a, device=place) for a in arrays]) for place in (accelerator, ex.cpu))
     np.testing.assert_allclose(*(ex.evaluate([there, here], without=BARE)), rtol=2e-3, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Laws of types and kernels, over every operation."""
+"""Laws about types and kernels of every operation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DTYPES = ("float64", "float32")
 
 
 def test_examples_cover_every_operation() -> None:
-    """Calls and what takes their several outputs have no operands of their own to draw; all others have examples."""
+    """Calls and items of their outputs are exempt, since they cannot draw operands; all others have examples."""
     without = [operation_class for operation_class in operations() if not operation_class.examples]
     assert {"call", "item"} <= {operation_class.name for operation_class in without}
     assert all(operation_class.takes_tuples for operation_class in without)
@@ -37,14 +37,12 @@ def test_examples_cover_every_operation() -> None:
 @pytest.mark.spec("M-O1", "M-O6", "C-18")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_inferred_type_is_the_kernels_type(case: Case, dtype: str) -> None:
-    """The type that is known when an expression is written is the type of the value that its kernel computes."""
+def test_the_inferred_type_is_the_type_of_the_computed_value(case: Case, dtype: str) -> None:
     inferred_type_is_the_kernels(case, dtype)
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_the_kernel_alone_decides_what_it_returns(case: Case) -> None:
-    """Computed without an array to write into, the kernel's own choice of dtype and shape is what was inferred."""
+def test_a_kernel_without_out_returns_the_inferred_type(case: Case) -> None:
     arrays = case.arrays()
     value = ex.evaluate(case.operation(*arrays)) if arrays else ex.evaluate(case.operation())
     type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
@@ -54,13 +52,13 @@ def test_the_kernel_alone_decides_what_it_returns(case: Case) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", parameters(COMPUTED))
-def test_what_memory_held_before_does_not_matter(case: Case, dtype: str) -> None:
+def test_a_result_does_not_depend_on_previous_memory_contents(case: Case, dtype: str) -> None:
     """A result written over garbage equals one in fresh memory."""
     garbage_does_not_matter(case, dtype)
 
 
 @pytest.mark.parametrize("case", parameters(COMPUTED))
-def test_kernels_leave_their_operands_alone(case: Case) -> None:
+def test_kernels_do_not_change_their_operands(case: Case) -> None:
     operands_stay(case)
     arrays = case.arrays()
     for array in arrays:
@@ -70,7 +68,7 @@ def test_kernels_leave_their_operands_alone(case: Case) -> None:
 
 @pytest.mark.parametrize("case", parameters(COMPUTED))
 def test_kernels_read_operands_in_any_memory_order(case: Case) -> None:
-    """Transposed, reversed and broadcast operands give the values that dense ones give, up to rounding."""
+    """Transposed, reversed and broadcast operands give the values of contiguous ones, up to rounding."""
     arrays = case.arrays()
     expected = case.operation.compute(*arrays)
     reordered = [array.copy(order="F") for array in arrays]
@@ -80,14 +78,14 @@ def test_kernels_read_operands_in_any_memory_order(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", parameters(case for case in CASES if case.operation.reuses_operand))
-def test_operations_that_reuse_an_operand_may_write_over_it(case: Case) -> None:
+def test_an_operation_that_reuses_an_operand_can_overwrite_it(case: Case) -> None:
     operands_may_be_overwritten(case)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", parameters(COMPUTED))
-def test_a_bound_kernel_computes_what_the_kernel_does(case: Case, dtype: str) -> None:
-    """Each time from what the arrays that it was bound to hold then, bit for bit."""
+def test_a_bound_kernel_gives_the_bits_of_the_unbound_kernel(case: Case, dtype: str) -> None:
+    """Each run reads the current contents of the bound arrays."""
     arrays = case.arrays(dtype)
     out = np.empty_like(case.operation.compute(*arrays))
     bound = case.operation.bind_kernel(out, *arrays)
@@ -100,7 +98,7 @@ def test_a_bound_kernel_computes_what_the_kernel_does(case: Case, dtype: str) ->
 
 
 @pytest.mark.parametrize("other", [0.0, -0.0, 2.0])
-def test_a_bound_choice_reads_its_number_each_time(other: float) -> None:
+def test_a_bound_choice_reads_its_index_at_each_run(other: float) -> None:
     condition, a, b = np.array([True, False]), np.array([np.nan, np.inf], np.float32), np.zeros((), np.float32)
     out = np.empty(2, np.float32)
     bound = ex.where(condition, a, b).operation.bind_kernel(out, condition, a, b)
@@ -111,8 +109,8 @@ def test_a_bound_choice_reads_its_number_each_time(other: float) -> None:
 
 
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.view]))
-def test_views_own_no_memory(case: Case) -> None:
-    """A view shares its first operand's memory, or is a constant of a few bytes: one number, or those it lists."""
+def test_views_allocate_no_memory(case: Case) -> None:
+    """A view shares its first operand's memory, or is a constant of a few bytes."""
     arrays = case.arrays()
     value = case.operation.compute(*arrays)
     if arrays:
@@ -132,7 +130,7 @@ def test_flops_are_counted(case: Case) -> None:
 
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_operations_are_interned_and_rebuilt(case: Case) -> None:
-    """Equal attributes give one object, also through pickle and through its text."""
+    """Equal attributes give one object, also after pickling and from the operation's string form."""
     operation: Operation = case.operation
     assert type(operation)(**case.example.attributes) is operation
     assert pickle.loads(pickle.dumps(operation)) is operation

@@ -1,4 +1,4 @@
-"""An illegal call fails when it is written: an OperandError that names the operation and the operands' types."""
+"""An illegal call fails when it is written: an OperandError names the operation and the operand types."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ COMPUTED = [case for case in CASES if case.example.operands]
 ONE_EACH = list({case.operation.name: case for case in CASES}.values())
 DTYPES = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 NUMBERED = ("take", "take_gradient", "take_along", "take_along_gradient", "put_along", "max_roi_pool")
-"""Operations whose whole numbers must name rows that there are, which no type can vouch for."""
+"""operations whose integer operands must be valid row indices, which types cannot guarantee"""
 INVERTED = ("inverse",)
-"""Operations whose matrices must be invertible, which no type can vouch for, either."""
+"""operations whose matrices must be invertible, which types cannot guarantee"""
 shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 types = st.builds(lambda shape, dtype: TensorType(shape, np.dtype(dtype)), shapes, st.sampled_from(DTYPES))
 
 
 def outcome(case: Case, operands: list[TensorType]) -> Any:
-    """The inferred type, or None where the operands are refused as they must be."""
+    """Return the inferred type, or None if the operands are rejected with an OperandError."""
     try:
         return case.operation.type_of(tuple(operands))
     except ex.OperandError:
@@ -56,8 +56,8 @@ def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> No
 
 @pytest.mark.soak
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_many_illegal_operands_are_refused_and_many_that_are_accepted_computed(case: Case) -> None:
-    """The two laws above with ten times their examples."""
+def test_illegal_and_accepted_operands_with_ten_times_the_examples(case: Case) -> None:
+    """Run the two tests above with ten times their examples."""
 
     @settings(max_examples=50)
     @given(data=st.data())
@@ -91,7 +91,7 @@ def computes_what_it_accepts(case: Case, data: st.DataObject) -> None:
     if case.operation.name in NUMBERED and not arrays[0].size:
         return
     if case.operation.name == "max_roi_pool":
-        arrays[1][...] = 0  # each region is of the first image
+        arrays[1][...] = 0  # each region belongs to the first image
     if case.operation.name in INVERTED:
         arrays = [np.broadcast_to(np.eye(each.shape[-1], dtype=each.dtype), each.shape) for each in arrays]
     with np.errstate(all="ignore"):
@@ -101,8 +101,7 @@ def computes_what_it_accepts(case: Case, data: st.DataObject) -> None:
 
 @pytest.mark.spec("M-O2")
 @pytest.mark.parametrize("case", parameters(ONE_EACH))
-def test_the_error_names_the_operation_and_the_types(case: Case) -> None:
-    """An illegal call names the operation, the operands' types and the rule."""
+def test_the_error_names_the_operation_the_types_and_the_rule(case: Case) -> None:
     pair = TupleType((TensorType((2,)), TensorType((3,))))
     wrong = (pair,) if case.operation.takes_tuples else (pair, TensorType((7, 5, 1, 3, 2), np.dtype("int8")))
     with pytest.raises(ex.OperandError) as caught:
@@ -114,7 +113,7 @@ def test_the_error_names_the_operation_and_the_types(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", parameters(case for case in ONE_EACH if case.operation._operand_count is not None))
-def test_a_wrong_number_of_operands_is_refused(case: Case) -> None:
+def test_a_wrong_number_of_operands_raises_an_error(case: Case) -> None:
     count = case.operation._operand_count
     assert count is not None
     with pytest.raises(ex.OperandError, match=f"must have {count} operand"):
@@ -122,8 +121,8 @@ def test_a_wrong_number_of_operands_is_refused(case: Case) -> None:
 
 
 @pytest.mark.spec("M-O2")
-def test_numbers_alone_never_enter() -> None:
-    """number + number is Python's own arithmetic: an operation needs a tensor or an expression."""
+def test_an_operation_on_numbers_only_raises_an_error() -> None:
+    """``number + number`` is Python arithmetic; an operation needs a tensor or an expression."""
     for attempt in (lambda: ex.add(1, 2), lambda: ex.exp(1.0), lambda: ex.softmax(3)):
         with pytest.raises(ex.OperandError, match="without any tensor"):
             attempt()

@@ -1,4 +1,4 @@
-"""Operations that move elements, at ranks 0 to 4, sizes 0 and 1 too: NumPy's elements, and adjoint gradients."""
+"""Operations that move elements, at ranks 0 to 4 and with sizes 0 and 1: NumPy's elements and adjoint gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import explorer as ex
 SHAPES = [(), (3,), (1,), (0,), (2, 3), (1, 3), (3, 0), (2, 1, 3), (2, 0, 3), (2, 3, 1, 2), (1, 1, 1, 1), (2, 0, 1, 3)]
 DTYPES = ["float32", "float64", "int32", "bool"]
 Move = Callable[[Any, Any], Any]
-"""(the module, explorer or NumPy, and a value) → the moved value"""
+"""(explorer or NumPy, value) → the moved value"""
 
 
 def halves(x: Any) -> Any:
@@ -44,8 +44,8 @@ MOVES: dict[str, Move] = {
 @pytest.mark.spec("M-O3", "M-D8")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", MOVES)
-def test_moved_elements_are_numpys_and_gradients_are_adjoint(name: str, shape: tuple[int, ...]) -> None:
-    """Every operation that moves elements moves NumPy's, at any rank and of any dtype; ⟨g, M x⟩ = ⟨Mᵀ g, x⟩."""
+def test_moved_elements_equal_numpys_and_gradients_are_adjoint(name: str, shape: tuple[int, ...]) -> None:
+    """Test any rank and dtype; adjoint means ⟨g, M x⟩ = ⟨Mᵀ g, x⟩."""
     move = MOVES[name]
     random = np.random.default_rng(zlib.crc32(f"{name} {shape}".encode()))
     for dtype in DTYPES:

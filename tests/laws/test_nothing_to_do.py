@@ -1,4 +1,4 @@
-"""A call with nothing to do is its operand, and the plan says so: functions with the arguments that ask for nothing."""
+"""A call with no effect is replaced by its operand with a decision, for all functions and such arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explorer.plan.rewrite.rules.identities import NoOp
 from tests.plan.rewrite.rules.asking import applied, simplified
 
 X = ex.tensor(np.array([[-7.5, 8.0, -0.0], [math.inf, math.nan, 2.5]]))
-"""what rounding, a sign or an order would change"""
+"""an operand that rounding, a sign change or sorting would change"""
 WHOLE = ex.tensor(np.array([[-3, 8, 0], [5, -9, 2]]))
 TRUTH = ex.tensor(np.array([[True, False, True], [False, False, True]]))
 IMAGES = ex.tensor(np.array([[[[-7.5, -0.0], [math.inf, 2.5], [math.nan, 1.0]]]]))
@@ -74,12 +74,12 @@ NEUTRAL: dict[str, list[tuple[ex.Expr, Callable[[ex.Expr], ex.Expr]]]] = {
     "add_n": [(X, lambda x: ex.add_n(x))],
     "einsum": [(X, lambda x: ex.einsum("ij->ij", x))],
 }
-"""function → (operand, the call that asks for nothing)"""
+"""function → (operand, call that has no effect)"""
 CODES = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "power"), "neutral"),
     "add_n": "single_term",
 }
-"""function → the code of its decision, where it is not nothing_to_do"""
+"""function → the code of its decision, if not nothing_to_do"""
 CASES = [
     pytest.param(name, operand, call, id=f"{name}-{number}")
     for name, calls in NEUTRAL.items()
@@ -89,8 +89,8 @@ CASES = [
 
 @pytest.mark.spec("M-O5")
 @pytest.mark.parametrize(("name", "operand", "call"), CASES)
-def test_a_call_with_nothing_to_do_is_its_operand(name: str, operand: ex.Expr, call: Any) -> None:
-    """It is recorded; the plan puts the operand in its place, tells so once, and computes nothing."""
+def test_a_call_with_no_effect_is_replaced_by_its_operand(name: str, operand: ex.Expr, call: Any) -> None:
+    """The call is recorded; the plan replaces it with one decision and computes nothing."""
     written = call(operand)
     assert written is not operand
     graph = simplified(written)
@@ -104,8 +104,8 @@ def test_a_call_with_nothing_to_do_is_its_operand(name: str, operand: ex.Expr, c
 
 
 @pytest.mark.spec("M-O5")
-def test_every_root_of_the_rule_is_tried() -> None:
-    """An operation that the rule looks at is reached by a call of the table, where it is found to do nothing."""
+def test_every_root_of_the_rule_has_a_call_in_the_table() -> None:
+    """Each operation that the rule matches occurs in a call of the table with no effect."""
     reached = {type(call(operand).operation) for calls in NEUTRAL.values() for operand, call in calls}
     assert set(NoOp.roots) <= reached
 
@@ -118,8 +118,8 @@ MOVED_NOTHING = (
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 3, 3, 3)])
-def test_a_composition_records_no_step_that_does_nothing(shape: tuple[int, ...]) -> None:
-    """What a function is made of is asked for only where there is work: a graph shows what was written."""
+def test_a_composition_records_no_step_without_effect(shape: tuple[int, ...]) -> None:
+    """The graph contains only what the call requires."""
     for call in MOVED_NOTHING:
         graph = simplified(call(ex.tensor(np.ones(shape))))
         assert "nothing_to_do" not in applied(graph), call

@@ -1,7 +1,7 @@
-"""The numerical contract: each rule does to numbers what it declares, on operands that are hard to compute with.
+"""Numerical contract: each rule changes numbers only as it declares, on numerically difficult operands.
 
-Each rule is tried in the programs that are kept for its reasons (tests/laws/occasions.py), with other numbers at their
-leaves: cancelling, huge, subnormal, ±0, ±∞, NaN, and the limits of integers.
+Each rule is tried in its reasons' programs (tests/laws/occasions.py) with other leaf values: cancelling, huge,
+subnormal, ±0, ±∞, NaN, and the integer limits.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from tests.support.interpreter import reference
 
 Array = np.ndarray[Any, Any]
 OPTIONAL = tuple([name for name in PASSES if name not in ("inline", "order", "buffers")])
-"""passes that a bare plan leaves out"""
+"""passes that the baseline plan omits"""
 ROUNDS = 6
 TERMS = 64
-"""terms that a sum of a program of these tests has at most"""
+"""maximum number of terms of a sum in these programs"""
 FINITE = (0.0, -0.0, 1.0, -1.0, 0.1, 1e4, -1e4, 30.0, -745.0, 1e8, -1e8, 0.3, 1e30, 1e-30, 1 + 2**-20, 5e-324, 3e38)
 ALGEBRAS_ZERO = (
     symbolic_constants.ProductWithZero,
     symbolic_constants.SumWithZero,
     symbolic_constants.ZeroThroughView,
 )
-"""rules about ZeroTensor, which is the zero of algebra by definition: 0 · ∞ is 0 (assets/decisions/0010)"""
+"""rules about ZeroTensor, an algebraic zero by definition: 0 · ∞ is 0 (assets/decisions/0010)"""
 SPECIAL = (*FINITE, np.inf, -np.inf, np.nan)
 
 
 def rules(*classes: str) -> list[Any]:
-    """The reasons of rules that apply, and are declared of some classes, each with a program."""
+    """Yield applied reasons of rules with declared numerical classes, each with a program."""
     return [
         pytest.param(reason, id=reason.anchor)
         for reason in OCCASIONS
@@ -57,7 +57,7 @@ def rules(*classes: str) -> list[Any]:
 
 
 def hard(leaf: ex.Expr, numbers: tuple[float, ...], random: np.random.Generator) -> Array:
-    """An array of a leaf's type that is hard to compute with; labels and shapes stay what they are."""
+    """Return a numerically difficult array of a leaf's type; labels and shapes are unchanged."""
     dtype = leaf.dtype
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
@@ -73,7 +73,7 @@ def hard(leaf: ex.Expr, numbers: tuple[float, ...], random: np.random.Generator)
 
 
 def with_numbers(plan: Plan, numbers: tuple[float, ...], seed: int) -> tuple[list[ex.Expr], dict[ex.Expr, Array]]:
-    """The recorded roots over other tensors, and values of the parameters."""
+    """Return the recorded roots with other leaf tensors, and the parameters' values."""
     random = np.random.default_rng(seed)
     nodes = reachable(plan.graph.recorded_roots)
     images: dict[int, ex.Expr] = {}
@@ -88,7 +88,7 @@ def with_numbers(plan: Plan, numbers: tuple[float, ...], seed: int) -> tuple[lis
 
 
 def values(roots: list[ex.Expr], given: dict[ex.Expr, Array], **options: Any) -> tuple[list[Array], set[Reason]]:
-    """The values of expressions in a plan, and the reasons of what was applied."""
+    """Return the values of expressions under a plan, and the applied reasons."""
     plan = ex.EvalPlan(record="off", **options)
     handles = [plan.register(root) for root in roots]
     with np.errstate(all="ignore"):
@@ -107,7 +107,7 @@ def seeds(reason: Reason) -> range:
     return range(start, start + ROUNDS)
 
 
-def test_every_rule_declares_what_it_does_to_numbers() -> None:
+def test_every_rule_declares_its_effect_on_numbers() -> None:
     for rule in Rule.rules:
         assert rule.numerics in CLASSES
     owned = [
@@ -157,7 +157,7 @@ def test_rules_that_round_stay_within_their_bound(reason: Reason) -> None:
         except (NotImplementedError, ArithmeticError, ValueError, KeyError, AttributeError, ex.StateError):
             right = reference(roots, fixed)
         noisy = [reference(roots, fixed, np.random.default_rng(number)) for number in range(4)]
-        # Σ|terms| of sums and products: the same program of absolute values.
+        # Σ|terms| of sums and products comes from the same program of absolute values.
         positive = {leaf.uid: abs(leaf.array) for leaf in reachable(roots) if isinstance(leaf, Tensor)}
         positive |= {uid: abs(array) for uid, array in fixed.items()}
         terms = reference(roots, positive) if reason.effect == "reordering" else [np.zeros(1)] * len(roots)
@@ -202,8 +202,9 @@ def test_a_plan_is_safe_unless_it_is_asked_to_be_fast() -> None:
 @pytest.mark.spec("U-2")
 @pytest.mark.parametrize("start", [None, 0, 0.0, -0.0, 2.5])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_a_sum_that_a_loop_writes_keeps_its_order_and_is_one_kernel(start: Any, dtype: str) -> None:
-    """A thousand losses are one cumulative sum: the bits of Python's loop, with infinities and signs of zero."""
+def test_a_sum_written_as_a_loop_keeps_its_order_in_one_kernel(start: Any, dtype: str) -> None:
+    """A thousand losses become one cumulative sum with the bits of a Python loop, including infinities and signed
+    zeros."""
     random = np.random.default_rng(3)
     for numbers in ([1e8, -1e8, 0.3], [3e38, -3e38, 1.0], [-0.0], [1e-40, 0.1]):
         array = random.choice(np.array(numbers), (200,)).astype(dtype)

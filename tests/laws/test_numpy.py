@@ -1,4 +1,4 @@
-"""Names that NumPy and the registry share mean the same, or the NumPy call is refused: over every one of them."""
+"""Names shared by NumPy and the registry mean the same, or the NumPy call raises an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OWN = "explorer."
 
 
 def drawn(shape: tuple[int, ...], dtype: str, turn: int = 0) -> Array:
-    """Elements of which every few are zeros of either sign, infinite, not a number, or at the ends of their dtype."""
+    """Return elements that include signed zeros, infinities, NaN and the limits of the dtype."""
     kind, size = np.dtype(dtype), int(np.prod(shape))
     if kind.kind in "fc":
         values: Any = np.roll(SPECIAL, -turn)
@@ -42,14 +42,14 @@ def drawn(shape: tuple[int, ...], dtype: str, turn: int = 0) -> Array:
 def outcome(call: Callable[..., Any], *operands: Any) -> Any:
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
+            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of an empty array
             return call(*operands)
     except Exception as error:
         return error
 
 
 def assert_alike(found: Any, expected: Any, signs: bool = True) -> None:
-    """One shape, one dtype, equal values up to rounding; zeros have one sign, and NaN is at the same places."""
+    """Assert equal shape, dtype, zero signs and NaN positions, and equal values up to rounding."""
     found, expected = np.asarray(found), np.asarray(expected)
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     if expected.dtype.kind not in "fc":
@@ -63,10 +63,10 @@ def assert_alike(found: Any, expected: Any, signs: bool = True) -> None:
 
 
 def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str, of_nothing: bool = False) -> set[str]:
-    """Compare a call on expressions with the call on arrays; the dtypes of operands that are refused here alone.
+    """Compare a call on expressions with the call on arrays; return the operand dtypes that only Explorer rejects.
 
-    ``of_nothing``: where no axis is reduced the result is the operand. NumPy starts from 0.0, which −0.0 becomes, and
-    divides complex numbers by 1, which makes NaN of an infinite one.
+    ``of_nothing``: where no axis is reduced, the result is the operand. NumPy starts from 0.0, which changes −0.0, and
+    divides complex numbers by 1, which turns infinities into NaN.
     """
     accepted: list[tuple[Any, Any, tuple[Any, ...], bool]] = []
     refused: set[str] = set()
@@ -100,7 +100,7 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
 
 
 def ufuncs() -> dict[str, np.ufunc]:
-    """The ufuncs of NumPy that record, by the name of the ufunc."""
+    """Return the recording NumPy ufuncs by name."""
     results = {value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}
     own = {name for name, operation_class in registry.operations.items() if operation_class.__module__.startswith(OWN)}
     declared = {name for name in own if getattr(registry.operations[name], "ufunc", None) is results.get(name)}
@@ -112,8 +112,8 @@ UFUNCS_RECORDED = ufuncs()
 
 @pytest.mark.spec("M-O1", "M-O6")
 @pytest.mark.parametrize("name", UFUNCS_RECORDED)
-def test_a_ufunc_of_an_expression_is_numpys(name: str) -> None:
-    """Every ufunc that records, over dtypes, ranks, broadcasting, weak numbers, ±0, ±∞, NaN, and nothing."""
+def test_a_ufunc_of_an_expression_equals_numpys(name: str) -> None:
+    """Test dtypes, ranks, broadcasting, weak numbers, ±0, ±∞, NaN and empty arrays."""
     ufunc = UFUNCS_RECORDED[name]
     operands: list[tuple[Any, ...]] = []
     for dtype in DTYPES:
@@ -131,7 +131,7 @@ def test_a_ufunc_of_an_expression_is_numpys(name: str) -> None:
 
 
 def _axes(call: Callable[..., Any], *more: Any) -> list[Callable[[Array], Any]]:
-    """A function of NumPy's along all axes, each one, and several at once; with axes kept."""
+    """Return calls of a NumPy function along all axes, each axis, and several axes, with and without keepdims."""
     axes = (None, 0, -1, 1, (), (0, 1), *more)
     return [
         *[lambda a, axis=axis: call(a, axis=axis) for axis in axes],
@@ -207,17 +207,17 @@ CALLS: dict[str, list[Callable[[Any], Any]]] = {
     "triu": [np.triu, lambda a: np.triu(a, 1), lambda a: np.triu(m=a, k=-1)],
     "where": [lambda a: np.where(a, a, 1), lambda a: np.where(a > 0, a, a + a), lambda a: np.where(a != 0, 2, a)],
 }
-"""NumPy's function → calls of it, each of one operand"""
+"""NumPy function → calls with one operand"""
 CONTRACTIONS = ("dot", "einsum", "tensordot")
-"""functions whose sums of products have no order of their own: they are compared on whole numbers"""
+"""functions whose sums of products have no fixed order, compared on integers"""
 ORDERED = ("argmax", "argmin", "sort", "argsort")
-"""functions that refuse complex numbers, which have no order"""
+"""functions that reject complex numbers, because those have no order"""
 
 
 @pytest.mark.spec("M-O1", "M-O6")
 @pytest.mark.parametrize("name", CALLS)
-def test_a_function_of_an_expression_is_numpys_or_refused(name: str) -> None:
-    """Every function that records, and every one whose name alone is shared, over dtypes, ranks and special values."""
+def test_a_function_of_an_expression_equals_numpys_or_raises_an_error(name: str) -> None:
+    """Test recording functions and functions that share only a name, over dtypes, ranks and special values."""
     operands = [(drawn(shape, dtype, turn),) for dtype in DTYPES for shape in (*SHAPES, (2, 2, 3)) for turn in (0, 4)]
     if name in CONTRACTIONS:
         operands = [(np.arange(1, 1 + array.size).reshape(array.shape).astype(array.dtype),) for (array,) in operands]
@@ -234,15 +234,15 @@ def test_a_function_of_an_expression_is_numpys_or_refused(name: str) -> None:
 
 
 def shared() -> set[str]:
-    """Names of the registry that are functions or ufuncs of NumPy's, too; those that tests declare are left out."""
+    """Return registry names that are also NumPy functions or ufuncs, without those that tests register."""
     own = {name for name, value in registry.functions.items() if value.__module__.startswith(OWN)}
     own |= {*dir(ex)} - {*registry.functions}
     return {name for name in own if callable(getattr(np, name, None))}
 
 
 @pytest.mark.spec("M-O1")
-def test_no_name_is_shared_by_chance() -> None:
-    """A name that NumPy has, too, means the same and is tested here, or is refused with a reason; none slips in."""
+def test_every_name_shared_with_numpy_is_tested_or_rejected() -> None:
+    """A shared name has the same meaning and is tested here, or raises an error with a reason."""
     tested = {*UFUNCS_RECORDED, *CALLS}
     assert shared() - tested - {*REFUSED} == set(), (
         "explorer/core/array_api/numpy_functions.py must list them, and CALLS have calls of them"
@@ -256,8 +256,8 @@ def test_no_name_is_shared_by_chance() -> None:
 
 @pytest.mark.spec("M-O1")
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_a_ufuncs_reduce_is_numpys(name: str) -> None:
-    """np.add.reduce and its like, along every axis."""
+def test_the_reduce_method_of_a_ufunc_equals_numpys(name: str) -> None:
+    """Test np.add.reduce and others along every axis."""
     ufunc = getattr(np, name)
     calls: list[Callable[[Any], Any]] = [ufunc.reduce, *_axes(ufunc.reduce)[:-3]]
     for call in calls:
@@ -269,11 +269,11 @@ def test_a_ufuncs_reduce_is_numpys(name: str) -> None:
         )
 
 
-def test_an_operation_of_a_ufuncs_name_alone_is_not_recorded_for_it() -> None:
-    """A user's operation called as a ufunc is recorded for it only where it declares the ufunc as its own."""
+def test_a_custom_operation_records_a_ufunc_only_if_it_declares_it() -> None:
+    """A custom operation with a ufunc's name is not recorded for the ufunc unless it declares the ufunc."""
 
     class Nextafter(ex.Elementwise):
-        """Another function under the name of np.nextafter."""
+        """A different function with the name of np.nextafter."""
 
         examples = (ex.Example(ex.real(3), ex.real(3)),)
         nondifferentiable = "it is a test"

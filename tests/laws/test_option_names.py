@@ -1,4 +1,4 @@
-"""Law of options: each public function and method refuses a misspelt option, and names the valid ones near it."""
+"""Each public function and method rejects a misspelt option and names similar valid ones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from explorer.view.widget.widget import GraphView
 
 MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}
 RETURNED = (ExpressionView, ExplorableComparison, WhatIf, Exercise, Card, Verdict)
-"""classes that users get from functions, beside those with a public name"""
+"""classes without a public name that functions return"""
 PLAIN_DATA = {ex.Recording, ex.Decision, ex.Progress, ex.View, ex.ComparedPlans}
-"""what explorer makes and users read, and the types of what has been tested with its class"""
+"""classes that explorer creates and users only read, and types tested together with their class"""
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """Yield the public names, and what they are."""
+    """Yield the public names and their objects."""
     for module_name, module in MODULES.items():
         for name in dir(module):
             if name[0] != "_" and "explorer" in str(getattr(value := getattr(module, name), "__module__", "")):
@@ -39,12 +39,12 @@ def public() -> Iterator[tuple[str, Any]]:
 
 
 def closed() -> dict[str, Callable[..., Any]]:
-    """Return public functions, and constructors and methods, whose signatures hold all their options."""
+    """Return public functions, constructors and methods without ``**kwargs``."""
     return {name: call for name, call in calls().items() if has_options(call) and not _is_open(call)}
 
 
 def calls() -> dict[str, Callable[..., Any]]:
-    """Return what users call: functions, and the constructors and methods of classes, by qualified name."""
+    """Return functions, constructors and methods that users call, by qualified name."""
     results: dict[str, Callable[..., Any]] = {}
     classes = list(RETURNED)
     for _, value in public():
@@ -61,7 +61,7 @@ def calls() -> dict[str, Callable[..., Any]]:
 
 
 def _methods(cls: type) -> dict[str, Any]:
-    """Return what the classes of explorer among a class's bases declare, as the class has it."""
+    """Return the methods that explorer's classes in the MRO declare, as the class overrides them."""
     own = [base for base in reversed(cls.__mro__) if base.__module__.partition(".")[0] == "explorer"]
     return {name: method for base in own for name, method in vars(base).items()}
 
@@ -71,7 +71,7 @@ def _is_open(call: Callable[..., Any]) -> bool:
 
 
 def misspelt(call: Callable[..., Any]) -> tuple[str, str]:
-    """Return the longest option of a function with one letter too many, and as it should be."""
+    """Return the longest option of a function with one additional letter, and the correct name."""
     options = [
         name
         for name, each in inspect.signature(call).parameters.items()
@@ -123,11 +123,11 @@ OPEN: dict[str, tuple[Callable[..., Any], str]] = {
     "Layer.__init__": (lambda **options: ex.layers.Linear("l", 2, 3, **options), "policies"),
     "Layer.feed_forward": (lambda **options: ex.layers.Linear("l", 2, 3).feed_forward(**options), "input"),
 }
-"""functions that pass options on: a call of each, and one of their options"""
+"""functions that pass options on → a call and one of the options"""
 
 
 @pytest.mark.parametrize("name", sorted(OPEN))
-def test_misspelt_options_that_are_passed_on_are_refused(name: str) -> None:
+def test_misspelt_options_are_refused_after_they_are_passed_on(name: str) -> None:
     call, right = OPEN[name]
     wrong = right[:-1] + "x" + right[-1]
     with pytest.raises(ExplorerError) as refusal:
@@ -144,13 +144,13 @@ VARYING = {
     "Tensor.at", "Tensor.index", "Workspace.fetch_blob", "cond", "evaluate", "fold_trees", "grad",
     "map", "scan", "try_cast", "while_loop",
 }  # fmt: skip
-"""functions whose results are containers as they were given, or as a user's function or a file has them"""
+"""functions that return containers as given, or as a user's function or a file defines them"""
 ENGINE = {"Constant", "Container", "Composite", "Device", "Filler", "Gaussian", "Layer", "Operation", "PolicyClass"}
 ENGINE |= {"Recurrent", "Uniform", "VarScale"}
-"""classes with methods that the engine calls, with arrays of any device"""
+"""classes with methods that the engine calls with arrays of any device"""
 
 
-def test_what_users_get_back_has_a_type() -> None:
+def test_public_functions_declare_their_result_types() -> None:
     untyped = {name for name, call in calls().items() if inspect.signature(call).return_annotation in ("Any", Any)}
     assert {name for name in untyped - VARYING if name.partition(".")[0] not in ENGINE} == set()
 
@@ -175,13 +175,13 @@ def test_types_of_results_are_public_names(name: str, returned: str) -> None:
     assert inspect.isclass(getattr(ex, returned.partition(" | ")[0]))
 
 
-def test_a_plan_of_expressions_says_that_they_are_registered() -> None:
+def test_a_plan_of_expressions_is_typed_with_expressions() -> None:
     with pytest.raises(ex.OperandError, match=r"expressions must be registered[\s\S]*plan.register\(loss\)"):
         ex.EvalPlan(X + 1)  # type: ignore[arg-type]
 
 
-def test_options_of_views_have_types_by_which_editors_complete_them() -> None:
-    """Each is a parameter or a trait of the view; what is planned for a view has ``run``, ``record``, ``plan``, too."""
+def test_view_options_are_typed_for_editor_completion() -> None:
+    """Each is a parameter or a trait of the view; planning options include ``run``, ``record`` and ``plan``."""
     options, hints = set(ViewOptions.__annotations__), get_type_hints(ViewOptions)
     known = set(inspect.signature(GraphView.__init__).parameters) | set(GraphView.class_traits()) | {"source"}
     assert options <= known
@@ -191,8 +191,8 @@ def test_options_of_views_have_types_by_which_editors_complete_them() -> None:
         assert "Unpack" in str(inspect.signature(call).parameters["options"].annotation)
 
 
-def test_choices_of_options_are_those_that_plans_accept() -> None:
-    """Names that editors complete, by a ``Literal`` type, are accepted; others may be, too."""
+def test_literal_choices_of_options_are_accepted_by_plans() -> None:
+    """Other values may be accepted, too."""
     for name in get_args(PassName):
         assert name not in pass_names(plan_of(without=name).options.passes)
     assert set(get_args(ExecutorName)) <= set(ex.executors())

@@ -1,7 +1,7 @@
-"""Rules hold for operands of other dtypes than those of their programs: complex numbers, integers and booleans.
+"""Rules hold for other operand dtypes than those of their programs: complex numbers, integers and booleans.
 
-The programs kept for reasons (tests/laws/occasions.py) are recorded with such operands. The plan with the rule computes
-what a plan without optional passes does, of the same dtype; a program that these operands cannot have is left out.
+Reasons' programs (tests/laws/occasions.py) are recorded with such operands. A plan with the rule gives the dtype and
+values of a plan without optional passes. Programs that cannot have such operands are skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.laws.occasions import OCCASIONS
 
 DTYPES = ("complex128", "int64", "bool")
 OPERANDS = {"x": (5, 6), "y": (5, 6), "w": (6, 6), "row": (6,)}
-"""operands that the programs share, and their shapes"""
+"""operands shared by the programs, with their shapes"""
 OPTIONAL = tuple([name for name in PASSES if name not in ("inline", "order", "buffers")])
 REASONS = [
     pytest.param(reason, id=reason.anchor)
@@ -58,10 +58,10 @@ def test_a_rule_holds_for_operands_of_other_dtypes(reason: Reason, monkeypatch: 
             roots = recorded if isinstance(recorded, list) else [recorded]
             expected = values(roots, without=OPTIONAL)
         except (ex.ExplorerError, TypeError, AttributeError):
-            continue  # an operation of the program has no such operands, or the program is a plan by itself
+            continue  # an operation of the program rejects such operands, or the program builds its own plan
         for bare, planned in zip(expected, values(roots), strict=True):
             assert (planned.shape, planned.dtype) == (bare.shape, bare.dtype)
-            # a stable form is finite where the one that was written overflows
+            # a stable form is finite where the original form overflows
             finite = np.isfinite(bare)
             tolerance = 4e-3 if bare.dtype == np.float16 else 1e-9
             np.testing.assert_allclose(planned[finite], bare[finite], rtol=tolerance, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Provenance is complete: of golden and of random programs, with passes on and off, both ways."""
+"""Provenance is complete in both directions, for golden and random programs, with passes on and off."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ def test_random_programs_are_accounted_for(roots: list[ex.Expr], without: tuple[
 
 
 @pytest.mark.spec("P-16")
-def test_each_fate_and_both_directions() -> None:
-    """What was computed, merged, replaced, absorbed, there or not needed is told with its kernels and decisions."""
+def test_provenance_reports_each_fate_in_both_directions() -> None:
+    """Computed, merged, replaced, absorbed, present and unneeded nodes are reported with their kernels and
+    decisions."""
     x = ex.tensor(np.ones((3, 4), np.float32), name="x")
     inner = ex.softmax(x)
     outer = ex.log(inner)
@@ -120,7 +121,7 @@ def test_each_fate_and_both_directions() -> None:
 
 @pytest.mark.spec("P-16")
 def test_the_calls_of_a_batch_share_its_kernels() -> None:
-    """A kernel over stacked rows stands for every call of the batch and for the function's own line."""
+    """A kernel over stacked rows belongs to every call of the batch and to the function's own line."""
     recording = recorded("batch")
     result = recording.provenance
     calls = [number for number, label in enumerate(recording.nodes.label) if label == "layer"]

@@ -1,5 +1,4 @@
-"""No declined decision is unknown: what was not fused, merged or grouped has a coded reason and an estimate of what it
-costs."""
+"""Every operation not fused, merged or grouped has a decision with a coded reason and an estimated cost."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ def check(plan: ex.EvalPlan) -> None:
     graph = plan.planned.graph
     reasons: dict[str, set[int]] = {}
     declined: set[int] = set()
-    """what fuse declined"""
+    """what the fusion pass declined"""
     for choice in graph.decisions:
         stage = graph.stages[choice.stage].name.removesuffix(" again")
         subjects = {node.uid for node in choice.subjects}
@@ -57,7 +56,7 @@ def check(plan: ex.EvalPlan) -> None:
 
 
 def check_calls(plan: ex.EvalPlan) -> None:
-    """Of the calls that one plan was given, those that have others of their name are all spoken of by group."""
+    """Check that each call in a plan with other calls of the same name is a subject of a grouping decision."""
     graph = plan.planned.graph
     batching = next((n for n, c in enumerate(graph.stages) if c.name == "batch"), None)
     if batching is None:
@@ -98,8 +97,7 @@ def codes(plan: ex.EvalPlan, stage: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("P-15", "P-6")
-def test_an_operation_that_nothing_could_join_says_so() -> None:
-    """An elementwise operation alone in its kernel names what reads it, or that there is nothing beside it."""
+def test_an_unfused_elementwise_operation_names_its_reader_or_states_that_it_has_none() -> None:
     x = ex.tensor(np.ones((3, 4), np.float32))
     plan = prepared(ex.tanh(x), ex.cumsum(ex.sin(x), 0))
     reasons = codes(plan, "fuse")
@@ -109,19 +107,18 @@ def test_an_operation_that_nothing_could_join_says_so() -> None:
 
 
 @pytest.mark.spec("P-15", "P-2")
-def test_a_maximum_with_turned_operands_is_no_duplicate() -> None:
-    """maximum(a, b) and maximum(b, a) stay two, since of 0.0 and −0.0 each gives another; the declined decision says
-    it once."""
+def test_a_maximum_with_swapped_operands_is_no_duplicate() -> None:
+    """maximum(a, b) and maximum(b, a) differ for 0.0 and −0.0, so both stay, with one declined decision."""
     a, b = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
     plan = prepared(ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a))
     reasons = codes(plan, "dedup")
     assert set(reasons) == {"order_of_zeros"}
-    assert plan.explain().count("order_of_zeros") == 2  # among the decisions, and among the costs
+    assert plan.explain().count("order_of_zeros") == 2  # once among the decisions, and once among the costs
 
 
 @pytest.mark.spec("P-15", "P-4")
-def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
-    """Calls one after the other, calls of other operand types and equal calls each say why they are no batch."""
+def test_similar_calls_that_are_not_grouped_have_reasons() -> None:
+    """Test calls in sequence, calls with other operand types, and equal calls."""
     step = ex.function(lambda x, w: ex.tanh(x @ w))
     w, small = ex.tensor(np.eye(4)), ex.tensor(np.eye(4, dtype=np.float32))
     x, y = ex.tensor(np.ones(4)), ex.tensor(np.ones(4, np.float32))
@@ -134,8 +131,8 @@ def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
 
 
 @pytest.mark.spec("P-15")
-def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
-    """The costliest declined decision comes first, with the time that it may cost, whatever its stage."""
+def test_the_explanation_of_a_plan_ends_with_the_costs_of_declined_decisions() -> None:
+    """The most expensive one comes first, whatever its stage."""
     large, small = ex.tensor(np.ones((500, 500))), ex.tensor(np.ones((2, 2)))
     shared, other = large + 0.5, small + 0.5
     plan = prepared(ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared))

@@ -1,4 +1,4 @@
-"""Every decision can be shown again by a cell that needs nothing but the package: its reproducer is run."""
+"""Every decision has a reproducer, a self-contained cell that needs only the package."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_every_decision_of_random_programs_has_a_reproducer(roots: list[ex.Expr]
 
 
 @pytest.mark.spec("P-19")
-def test_a_reproducer_is_the_smallest_part_and_runs_in_a_process_of_its_own() -> None:
-    """Of a long program only what the decision needs is written, with the operands' types, and it runs anywhere."""
+def test_a_reproducer_is_minimal_and_runs_in_a_new_process() -> None:
+    """It contains only what the decision needs, with the operand types of the original program."""
     x = ex.tensor(np.ones((2, 3), np.float32), name="my input")
     y = x
     for _ in range(30):
@@ -68,7 +68,7 @@ def test_a_reproducer_is_the_smallest_part_and_runs_in_a_process_of_its_own() ->
 
 @pytest.mark.spec("P-19")
 def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
-    """Passes left out, values given at each run, functions with several outputs, and hostile names are all kept."""
+    """Test omitted passes, parameters, functions with several outputs, and hostile names."""
     halves = ex.function(lambda v: (v * 0.5, ex.tanh(v * 0.5)))
     given_later = ex.operation("parameter")(kind=ex.TensorType((4,), np.float32), title='x"); import os #')()
     weight = ex.tensor(np.ones(4, np.float32))
@@ -83,22 +83,22 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
 
 
 @pytest.mark.spec("P-19")
-def test_a_reproducer_names_values_by_their_operations_and_ends_in_the_picture() -> None:
-    """Its lines read like the program that a user would write, and the cell shows the plan."""
+def test_a_reproducer_names_values_after_operations_and_ends_with_a_view() -> None:
+    """The lines read like a user's program, and the cell shows the plan."""
     loss = ex.tensor(np.ones((2, 3), np.float32), name="loss")
     shared = ex.tanh(loss)
     plan = prepared(ex.exp(shared), shared.sum(axis=0), shared * loss)
     declined = next(each for each in plan.recording.declined if each.code == "other_consumers")
     lines = plan.reproducer(declined).splitlines()
     assert lines[-1] == "plan.explore()"
-    assert "tanh = ex.tanh(loss2)" in lines  # the cell has a loss of its own where it differentiates
+    assert "tanh = ex.tanh(loss2)" in lines  # a cell that differentiates has its own loss
     assert "exp = ex.exp(tanh)" in lines
-    assert any(line.startswith("sum_ = ") for line in lines)  # Python's own sum stays
+    assert any(line.startswith("sum_ = ") for line in lines)  # Python's built-in sum stays
 
 
 @pytest.mark.spec("P-15", "P-19")
-def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() -> None:
-    """What rests on functions being called the same, as why their calls are not grouped does, is shown again too."""
+def test_a_reproducer_keeps_one_name_for_a_function_traced_for_several_types() -> None:
+    """Decisions that depend on equal function names, such as those on grouping calls, are reproduced."""
     half = ex.function(lambda v: ex.tanh(v * 0.5))
     plan = prepared(*[half(ex.tensor(np.ones(shape))) for shape in (2, 3, 4)])
     (decision,) = [decision for decision in plan.recording.decisions if decision.code == "other_body"]
@@ -108,8 +108,8 @@ def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() ->
 
 
 @pytest.mark.spec("P-19")
-def test_the_cell_has_no_variable_that_its_functions_could_read() -> None:
-    """A variable named like an operation in a function would have it traced again, and its calls would differ."""
+def test_a_reproducer_has_no_variable_that_its_functions_read() -> None:
+    """A variable with an operation's name would cause another trace, so that calls would differ."""
     both = ex.function(lambda v: (v * 0.5, ex.tanh(v)))
     first = both(ex.tensor(np.ones(3)))[0]
     plan = prepared(both(first * ex.tensor(np.ones(3), name="tanh"))[1])
@@ -118,8 +118,8 @@ def test_the_cell_has_no_variable_that_its_functions_could_read() -> None:
 
 
 @pytest.mark.spec("P-19")
-def test_what_cannot_be_reproduced_says_why() -> None:
-    """A decision of another plan, and an operation whose attribute is a function, are refused with the reason."""
+def test_an_unreproducible_decision_raises_an_error_with_the_reason() -> None:
+    """Test a decision of another plan, and an operation whose attribute is a function."""
 
     class Applying(ex.Elementwise):
         """f(x) for a function f."""

@@ -1,4 +1,5 @@
-"""Reprs of public objects: no memory address, and the same text in every process, so that notebooks can be compared."""
+"""Reprs of public objects contain no memory address and are equal in every process, so that notebooks are
+comparable."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def public_classes() -> list[type]:
 
 
 def objects() -> list[Any]:
-    """One object of each kind that users print, alone and in the containers that a cell may end with."""
+    """Return one object of each kind that users print, alone and in the containers that a cell may return."""
     x, w = ex.tensor(np.ones((2, 3)), name="x"), ex.tensor(np.ones((3, 4)), name="w")
     value = ex.tanh(x @ w) + 1
     plans = [ex.EvalPlan(), ex.EvalPlan(without=["fuse"])]
@@ -53,7 +54,7 @@ def objects() -> list[Any]:
     samples = train.ArrayDataset(np.ones((4, 3)), np.zeros(4, int))
 
     class Diagonal(ex.Data):
-        """A square matrix that stores its diagonal."""
+        """A square matrix that stores only its diagonal."""
 
         type = ex.TensorType((2, 2), "float32")
 
@@ -79,7 +80,7 @@ def objects() -> list[Any]:
 
 
 def shown(value: Any, depth: int, seen: dict[int, Any]) -> list[tuple[str, str]]:
-    """Return the class and the repr of an object, and of what its public attributes hold, down to a depth."""
+    """Return the class and the repr of an object and, down to a depth, of its public attributes."""
     if isinstance(value, (list, tuple, dict)):
         items = [*value.values()] if isinstance(value, dict) else [*value]
         return [row for item in items[:20] for row in shown(item, depth, seen)]
@@ -91,17 +92,17 @@ def shown(value: Any, depth: int, seen: dict[int, Any]) -> list[tuple[str, str]]
         if name[0] != "_":
             try:
                 inside = getattr(value, name)
-            except (ex.ExplorerError, AssertionError):  # an assertion of ipywidgets
+            except (ex.ExplorerError, AssertionError):  # ipywidgets asserts
                 continue
             rows += shown(inside, depth - 1, seen)
     return rows
 
 
-def test_every_public_class_has_a_repr_of_its_own() -> None:
+def test_every_public_class_has_its_own_repr() -> None:
     assert [each for each in public_classes() if each.__repr__ is object.__repr__] == []
 
 
-def test_no_repr_holds_an_address() -> None:
+def test_no_repr_contains_an_address() -> None:
     values = objects()
     assert [text for value in values if ADDRESS.search(text := repr(value)) and not isinstance(value, OPAQUE)] == []
     rows = shown(values, 2, {})
@@ -110,7 +111,7 @@ def test_no_repr_holds_an_address() -> None:
 
 
 @pytest.mark.parametrize("text", ["[view]", "{'a': view}", "ipywidgets.VBox([view])", "compared", "[traced, samples]"])
-def test_a_repr_says_what_it_is(text: str) -> None:
+def test_a_repr_describes_the_object(text: str) -> None:
     x = ex.tensor([1.0, 2.0])
     plan = ex.EvalPlan(title="sum")
     plan.register(x + 1)
@@ -130,7 +131,7 @@ def test_a_repr_says_what_it_is(text: str) -> None:
     assert repr(eval(text, names)) == expected[text]
 
 
-def test_reprs_are_the_same_in_every_process() -> None:
+def test_reprs_are_equal_in_every_process() -> None:
     script = "from tests.laws.test_reprs import *; print([each for each in objects() if not isinstance(each, OPAQUE)])"
     texts = [
         subprocess.run(

@@ -1,4 +1,4 @@
-"""What operations say of their rows: they can be computed apart, and from parts, as kernels of reductions do."""
+"""Rows of operations can be computed separately and from parts, as kernels of fused reductions do."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def result_of(case: Case, operands: list[Array]) -> Array:
 
 
 @pytest.mark.spec("P-6")
-def test_all_reductions_say_what_their_rows_are() -> None:
-    """Sums, means, products, extremes, their places, truth, logsumexp and softmax can take producers."""
+def test_all_reductions_declare_their_rows() -> None:
+    """Sums, means, products, extremes, their indices, any, all, logsumexp and softmax can fuse with producers."""
     names = {case.operation.name for case in CASES}
     assert names >= {"sum", "mean", "prod", "max", "min", "all", "any", "argmax", "argmin", "logsumexp"}
     assert names >= {"softmax", "log_softmax", "softmax_gradient"}
@@ -33,8 +33,8 @@ def test_all_reductions_say_what_their_rows_are() -> None:
 
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize("case", parameters(CASES))
-def test_rows_are_computed_apart(case: Case) -> None:
-    """Each index beside the rows, cut off alone, gives its part of the result: the kernel reads nothing else."""
+def test_rows_are_computed_separately(case: Case) -> None:
+    """Each index outside the rows, sliced from the operands, gives its part of the result."""
     operands, rows = case.arrays(), case.operation.reduced_axes
     assert rows is not None
     whole = result_of(case, operands)
@@ -51,8 +51,7 @@ def test_rows_are_computed_apart(case: Case) -> None:
 
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.combine_ufunc is not None]))
-def test_parts_of_rows_join_to_their_value(case: Case) -> None:
-    """The values of two parts of each row, joined and finished, are the value of the row."""
+def test_parts_of_rows_combine_to_the_value_of_the_row(case: Case) -> None:
     (x,), operation = case.arrays(), case.operation
     whole, rows, joins = result_of(case, [x]), operation.reduced_axes, operation.combine_ufunc
     assert rows is not None

@@ -1,4 +1,4 @@
-"""Every operation at ranks 0 to 4, broadcast both ways, along axes of size 1 and of none, against float64."""
+"""Every operation against float64 at ranks 0 to 4, with broadcasting both ways and axes of size 0 and 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from explorer.testing.laws.facets import differences
 from tests.laws.cases import every_case, operations, parameters
 
 LARGEST = 48
-"""elements of an operand whose gradient is compared with differences"""
+"""maximum number of elements of an operand whose gradient is compared with differences"""
 shapes = array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
 
 
@@ -62,7 +62,7 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "softplus": lambda x: np.logaddexp(x, 0),
     "where": np.where,
 }
-"""The value of operations that are no ufunc of NumPy's, of float64 operands and the operation's attributes"""
+"""reference values of operations without a NumPy ufunc, from float64 operands and attributes"""
 ALONG: dict[str, Callable[..., Any]] = {
     "all": lambda x, axes: np.all(x, axes),
     "any": lambda x, axes: np.any(x, axes),
@@ -75,7 +75,7 @@ ALONG: dict[str, Callable[..., Any]] = {
     "softmax": softmax,
     "sum": lambda x, axes: np.sum(x, axes),
 }
-"""The value of operations along axes"""
+"""reference values of operations along axes"""
 
 
 def elementwise() -> list[Any]:
@@ -83,7 +83,7 @@ def elementwise() -> list[Any]:
 
 
 def reference(operation: Operation, arrays: list[Array]) -> Any:
-    """The value of float64 operands by other means than the operation's kernel; None where there are none."""
+    """Return the value of float64 operands from a reference other than the kernel, or None without a reference."""
     exact = [array.astype(np.float64) if array.dtype.kind == "f" else array for array in arrays]
     with np.errstate(all="ignore"):
         if isinstance(operation, Ufunc):
@@ -100,7 +100,7 @@ def reshaped(given: Real | Integers, shape: tuple[int, ...], dtype: str) -> Real
 
 
 def compared(case: Case, arrays: list[Array], expected: Any) -> None:
-    """The planned value against a float64 reference, its shape and its dtype as they were inferred."""
+    """Compare the planned value with a float64 reference, and its shape and dtype with the inferred ones."""
     y = case.operation(*map(ex.tensor, arrays))
     with np.errstate(all="ignore"):
         result = ex.evaluate(y)
@@ -111,7 +111,7 @@ def compared(case: Case, arrays: list[Array], expected: Any) -> None:
 
 
 def gradient_holds(case: Case) -> None:
-    """The gradients of a float64 case equal central differences, in the operands' own shapes."""
+    """Check that gradients of a float64 case have the operands' shapes and equal central differences."""
     arrays, places = case.arrays("float64"), floating(case.example)
     small = all(array.size <= LARGEST for array in arrays)
     if case.operation.nondifferentiable or not places or not small:
@@ -146,8 +146,8 @@ def test_elementwise_operations_of_any_shapes(case: Case, data: st.DataObject) -
             gradient_holds(node)
 
 
-def test_every_elementwise_operation_has_a_reference_of_its_own() -> None:
-    """The law above compares values with NumPy's, or with a formula; only what moves or converts elements has none."""
+def test_every_elementwise_operation_has_a_reference() -> None:
+    """Values are compared with NumPy or a formula; only operations that move or convert elements have no reference."""
     without = {
         operation_class.name
         for operation_class in operations()
@@ -212,8 +212,8 @@ def test_products_of_any_shapes(batch: list[int], sizes: list[int], single: bool
 
 @pytest.mark.spec("M-O6", "C-18")
 @pytest.mark.parametrize("case", parameters(case for case in every_case() if floating(case.example)))
-def test_single_precision_is_near_double(case: Case) -> None:
-    """Each operation of float32 operands gives its value of the same numbers in float64, up to rounding."""
+def test_single_precision_is_close_to_double(case: Case) -> None:
+    """Each operation gives its float64 value for float32 operands, up to rounding."""
     rough = case.arrays("float32")
     exact = [array.astype(np.float64) if array.dtype == np.float32 else array for array in rough]
     result, expected = case.operation.compute(*rough), case.operation.compute(*exact)

@@ -1,4 +1,4 @@
-"""Random update rules against NumPy: what parameters, state and results are after steps that write over old values."""
+"""Random update rules against NumPy: parameters, state and results after steps that overwrite old values."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ SEEDS = [range(300), pytest.param(range(300, RULES), marks=pytest.mark.soak)]
 
 
 def traced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose call is one node where it is given expressions."""
+    """Return a function that records one call node when its arguments are expressions."""
     recorded = ex.function(function)
     return lambda *values: (recorded if isinstance(values[0], ex.Expr) else function)(*values)
 
 
 def chosen(x: Any) -> Any:
-    """x or its negative, by a branch that hands on what it reads."""
+    """Return x or its negative with a conditional that passes its operand through."""
     if isinstance(x, ex.Expr):
         return ex.cond(x.sum() > 0, lambda x: x, lambda x: -x, x)
     return x if x.sum() > 0 else -x
 
 
 def scanned(x: Any) -> Any:
-    """The rows before each row, by a loop that hands on what it reads."""
+    """Return the rows before each row with a loop that passes its operand through."""
     if isinstance(x, ex.Expr):
         return ex.scan(lambda last, row: (row, last), x[0], x)[1]
     return np.concatenate([x[:1], x[:-1]])
 
 
 def mapped(x: Any) -> Any:
-    """The rows of x doubled."""
+    """Return the rows of x doubled."""
     return ex.map(lambda row: row + row, x) if isinstance(x, ex.Expr) else x + x
 
 
-# All of them give integers for integers, whatever is reordered: so every bit must be NumPy's.
+# All of them give integers for integers in any order, so every bit must equal NumPy's.
 ELEMENTWISE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda x, y: x + y,
     lambda x, y: x - y,
@@ -94,15 +94,15 @@ TWO: tuple[Callable[[Any, Any], Any], ...] = (
 
 
 class Program(NamedTuple):
-    """Instructions over registers, the first of which are a gradient and old values."""
+    """Instructions over registers; the first registers are a gradient and the old values."""
 
     instructions: list[tuple[Callable[..., Any], tuple[int, ...]]]
-    """functions of ``ONE`` and ``TWO``, with the registers of their operands"""
+    """names in ``ONE`` and ``TWO``, with the registers of their operands"""
     outputs: list[int]
-    """registers of new values, and then of results that are asked for"""
+    """registers of the new values, followed by those of requested results"""
 
     def run(self, gradient: Any, old: Sequence[Any]) -> list[Any]:
-        """The values of the outputs."""
+        """Return the values of the outputs."""
         registers = [gradient, *old]
         for function, operands in self.instructions:
             registers.append(function(*[registers[operand] for operand in operands]))
@@ -110,13 +110,13 @@ class Program(NamedTuple):
 
 
 def program(random: Random, values: int, results: int) -> Program:
-    """A random program over a gradient and so many old values."""
+    """Return a random program of a gradient and the given number of old values."""
     instructions: list[tuple[Callable[..., Any], tuple[int, ...]]] = []
     for count in range(1 + values, 1 + values + random.randint(0, 3 + 3 * values)):
         functions, operands = random.choice([(ELEMENTWISE, 2), (ONE, 1), (TWO, 2)])
         instructions.append((random.choice(functions), tuple(random.choices(range(count), k=operands))))
     count = 1 + values + len(instructions)
-    # Most of them are one of the last values, else any, old ones included.
+    # Most operands are recent values, the others any values, including old ones.
     outputs = [
         random.randrange(max(0, count - 2 * values) if random.random() < 0.6 else 0, count)
         for _ in range(values + results)
@@ -125,7 +125,7 @@ def program(random: Random, values: int, results: int) -> Program:
 
 
 def bits(array: Any) -> tuple[Any, ...]:
-    """Shape, dtype and bits of an array of integers; the sign of a zero is another contract."""
+    """Return the shape, dtype and bits of an integer array; the signs of zeros are not compared here."""
     return array.shape, array.dtype, (np.asarray(array) + array.dtype.type(0)).tobytes()
 
 
@@ -171,7 +171,7 @@ def test_new_values_are_numpys_whatever_is_written_over_what(seeds: range) -> No
 
 
 class Weighted(ex.train.Loss):
-    """Sum of outputs, each times its label: gradients of integers are integers."""
+    """Sum of outputs multiplied by labels, whose gradients are integers for integers."""
 
     reduction = "sum"
 
@@ -192,9 +192,9 @@ class Recorded(ex.train.UpdateRule):
 
 
 def check_training(record: Recorder, seed: int, workers: ex.Workers | None = None) -> None:
-    """Check four steps of a module whose rule records as ``record`` does, by ``train_on`` or by its three parts.
+    """Check four steps of a module whose rule records ``record``, with ``train_on`` or its three parts.
 
-    With ``workers`` each step is computed there.
+    With ``workers``, each step is computed there.
     """
     random, numbers = Random(seed), np.random.default_rng(seed)
     rule, size = Recorded(), random.choice((1, 2, 3))
@@ -225,16 +225,16 @@ def check_training(record: Recorder, seed: int, workers: ex.Workers | None = Non
 
 @pytest.mark.spec("U-7", "T-3")
 @pytest.mark.parametrize("seeds", SEEDS)
-def test_modules_train_by_any_rule_as_numpy_does(seeds: range) -> None:
-    """``train_on``, and ``forward``, ``backward`` and ``step``, give the values of the rule run on arrays."""
+def test_modules_train_with_any_rule_as_numpy_does(seeds: range) -> None:
+    """``train_on``, and ``forward``, ``backward`` and ``step``, equal the rule run on arrays."""
     for seed in seeds[::7]:
         rule = program(Random(seed), 4, 0)
         check_training(lambda slope, *old, rule=rule: rule.run(slope, old), seed)
 
 
 @pytest.mark.xdist_group("dask")
-def test_modules_train_on_workers_by_any_rule_as_numpy_does() -> None:
-    """Among them are an update that reads a value of a worker, and a branch that a worker takes."""
+def test_modules_train_on_workers_with_any_rule_as_numpy_does() -> None:
+    """Include an update that reads a worker's value, and a branch that a worker executes."""
     with ex.Workers(2, processes=False) as workers:
         for seed in (13, 24, 31):
             rule = program(Random(seed), 4, 0)
@@ -255,14 +255,14 @@ def test_modules_train_on_workers_by_any_rule_as_numpy_does() -> None:
         pytest.param(lambda g, p, a, b, c: (a - g, a - g, p, p), id="parameter and state alike"),
     ],
 )
-def test_rules_that_hand_old_values_on(record: Recorder) -> None:
-    """Histories, swaps and views of old values, and one new value of several states."""
+def test_rules_that_pass_old_values_on(record: Recorder) -> None:
+    """Test histories, swaps and views of old values, and one new value shared by several states."""
     for seed in range(4):
         check_training(lambda *values: [*record(*values)], seed)
 
 
-def test_results_stay_when_the_next_run_writes_over_what_they_show() -> None:
-    """What a prediction and a net return is no memory of theirs: an input, a view of it, a view of another output."""
+def test_results_do_not_change_when_the_next_run_overwrites_buffers() -> None:
+    """Predictions and net results do not share memory with an input, a view of it, or a view of another output."""
     x = np.arange(9.0).reshape(3, 3)
     net = ex.Net("views")
     net.input("x", x.shape, "float64")

@@ -1,4 +1,4 @@
-"""What becomes of ±0, ±∞ and NaN: numbers are IEEE's with every rule and without, ZeroTensor is algebra's."""
+"""±0, ±∞ and NaN: numbers follow IEEE 754 with and without rules, ZeroTensor follows algebra."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WRITTEN: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def bits(array: Array) -> list[str]:
-    """Each number with the sign of zeros; NaN is one."""
+    """Return the bytes of each number including zero signs; all NaNs are equal."""
     return [repr(number) for number in np.asarray(array).ravel().tolist()]
 
 
@@ -54,13 +54,13 @@ def evaluated(y: ex.Expr, **options: Any) -> Array:
 
 @pytest.mark.spec("P-1", "M-D2", "M-O6")
 @pytest.mark.parametrize("name", WRITTEN)
-def test_numbers_are_ieees(name: str) -> None:
-    """What a number does to ±0, ±∞ and NaN is what NumPy has, with simplify and without it."""
+def test_numbers_follow_ieee_754(name: str) -> None:
+    """Results with ±0, ±∞ and NaN equal NumPy's, with and without the simplify pass."""
     call = WRITTEN[name]
     for array in (SPECIAL, SPECIAL.astype(np.float32), SPECIAL[:4].astype(np.float16), WHOLE):
         for number in NUMBERS:
             if array is WHOLE and (name == "x ** n" and number == -1):
-                continue  # NumPy refuses it when it runs
+                continue  # NumPy raises an error when it runs
             with np.errstate(all="ignore"):
                 expected = call(array, number)
             y = call(ex.tensor(array), number)
@@ -70,7 +70,7 @@ def test_numbers_are_ieees(name: str) -> None:
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("name", ["x + n", "n + x", "x - n", "x * n", "n * x", "x / n"])
-def test_numbers_are_ieees_among_complex_ones(name: str) -> None:
+def test_complex_numbers_follow_ieee_754(name: str) -> None:
     for number in (0, -0.0, 1, 1.0):
         y = WRITTEN[name](ex.tensor(COMPLEX), number)
         assert bits(evaluated(y)) == bits(evaluated(y, without="simplify")), number
@@ -89,8 +89,8 @@ ALGEBRAIC: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Array], Array], 
 
 @pytest.mark.spec("P-1", "M-D2")
 @pytest.mark.parametrize("name", ALGEBRAIC)
-def test_zerotensor_is_algebras(name: str) -> None:
-    """x + Z is x and x · Z is Z whatever x holds; the decision says that IEEE's 0.0 would give something else."""
+def test_zerotensor_follows_algebra(name: str) -> None:
+    """x + Z is x and x · Z is Z for any x; the decision states that IEEE's 0.0 would give another result."""
     write, expected, code = ALGEBRAIC[name]
     plan = ex.EvalPlan()
     handle = plan.register(write(ex.tensor(SPECIAL), ex.ZeroTensor(SPECIAL.shape, dtype=np.float64)))
@@ -104,8 +104,8 @@ def test_zerotensor_is_algebras(name: str) -> None:
 
 @pytest.mark.spec("P-1", "M-O5")
 @pytest.mark.parametrize("name", ["sum", "mean", "prod"])
-def test_a_reduction_over_no_axis_is_its_operand(name: str) -> None:
-    """Of −0.0 too, with the rule that drops it and without: the kernel copies."""
+def test_a_reduction_over_no_axis_returns_its_operand(name: str) -> None:
+    """This includes −0.0, with the rule that removes the reduction and without, where the kernel copies."""
     y = getattr(ex, name)(ex.tensor(SPECIAL), axis=())
     for value in (evaluated(y), evaluated(y, without="simplify")):
         assert bits(value) == bits(SPECIAL)

@@ -1,4 +1,4 @@
-"""What the pass claims that batches: who stands in a batch, and what it costs."""
+"""Checks of decisions by the batching pass: which nodes form a batch, and what it costs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def price_of(node: Expr, operands: Sequence[Expr]) -> float:
 
 
 def body_of(at: At, node: Expr) -> Body:
-    """What a member of a batch does."""
+    """Return the body that computes one member of a batch."""
     if isinstance(node.operation, Call):
         return node.operation.body
     return single_operation_body(node.operation, tuple(operand.type for operand in at.operands(node)))
 
 
 def depths(at: At) -> dict[int, tuple[int, int]]:
-    """uid → how many calls, and how many operations, are one after the other up to a node."""
+    """Return a dict from node uid to (calls, operations), the lengths of the longest chains that end at the node."""
     results: dict[int, tuple[int, int]] = {}
     pending = [*at.roots]
     while pending:
@@ -58,7 +58,7 @@ def depths(at: At) -> dict[int, tuple[int, int]]:
 
 
 class Rows:
-    """Which values are rows of which, when a stage batches: those of earlier batches, and those of recorded values."""
+    """Index rows of other values at the start of a batching stage, from earlier batches and from recorded values."""
 
     def __init__(self, claim: Claim) -> None:
         self._held: dict[int, tuple[Any, int]] = {}
@@ -74,7 +74,7 @@ class Rows:
                             self._held[reader.uid] = ((number, reader.operation.index), index)
 
     def row(self, node: Expr) -> tuple[Any, int, int] | None:
-        """What identifies the value that a node is a row of, its index, and how many rows there are (0: unknown)."""
+        """Return an id of the value that contains the row, the row's index, and the row count (0 if unknown)."""
         if node.uid in self._held:
             whole, index = self._held[node.uid]
             return whole, index, 0
@@ -89,7 +89,7 @@ def subjects_of(claim: Claim, number: int) -> int:
 
 
 def is_whole(claim: Claim, rows: Rows, column: Sequence[Expr]) -> bool:
-    """Whether values are all rows of one value, in their order."""
+    """Return whether the values are all rows of one value, in order."""
     results = [rows.row(node) for node in column]
     if results[0] is None:
         return False
@@ -102,7 +102,7 @@ def is_whole(claim: Claim, rows: Rows, column: Sequence[Expr]) -> bool:
 
 
 def together(claim: Claim, members: list[Expr], rows: Rows) -> float:
-    """µs that members take as one, stacked."""
+    """Return the estimated time of the stacked batch in µs."""
     at, model = claim.stage, claim.planned.options.find(Batch).cost_model
     columns = [*zip(*[at.operands(node) for node in members], strict=True)]
     batched = tuple(any(operand is not column[0] for operand in column) for column in columns)
@@ -125,7 +125,7 @@ def sorted_members(claim: Claim, members: Iterable[Expr], rows: Rows) -> list[Ex
 
 
 def whole_uid(claim: Claim, whole: Any) -> int:
-    """The uid of the value that a batch of an earlier decision gave."""
+    """Return the uid of the result of an earlier batching decision."""
     number, index = whole if isinstance(whole, tuple) else (whole, 0)
     (result,) = claim.planned.graph.decisions[number].produced
     if not isinstance(result.type, TupleType):
@@ -139,7 +139,7 @@ def whole_uid(claim: Claim, whole: Any) -> int:
 
 
 def buckets(claim: Claim) -> list[list[Expr]]:
-    """The subjects by depth, operation and operands' types."""
+    """Group the subjects by depth, operation and operand types."""
     readers: defaultdict[Any, list[Expr]] = defaultdict(list)
     depth = depths(claim.stage)
     for node in claim.subjects:
@@ -166,7 +166,7 @@ def separate(claim: Claim) -> float:
 
 @of_decision(Batch.batched_calls, Batch.batched_operations)
 def batched(claim: Claim) -> Facts:
-    """Members of a batch do not need each other, and are computed in fewer calls for a lower price."""
+    """Check that members are independent, and that the batch costs less than separate calls."""
     assert not {node.uid for node in claim.subjects} & claim.before.below(claim.subjects).keys()
     assert are_calls(claim) is (claim.choice.reason is Batch.batched_calls)
     assert len(claim.subjects) > 1
@@ -182,7 +182,7 @@ def batched(claim: Claim) -> Facts:
 
 
 def shapes_of(claim: Claim) -> Facts:
-    """The shapes of every member, and those of the batch: with a first axis of members where members differ."""
+    """Return the shapes of one member and of the batch, which has a leading axis for operands that differ."""
     count, operands = len(claim.subjects), [claim.stage.operands(node) for node in claim.subjects]
     (before,) = {tuple(operand.shape for operand in each) for each in operands}
     columns = zip(before, zip(*operands, strict=True), strict=True)
@@ -253,7 +253,7 @@ def not_batchable_operations(claim: Claim) -> Facts:
 
 
 def calls_named(claim: Claim) -> list[Expr]:
-    """All calls of functions of the subjects' name."""
+    """Return all calls of functions with the subjects' name."""
     labels = {node.operation.label for node in claim.subjects}
     live = claim.stage.live.values()
     return [node for node in live if isinstance(node.operation, Call) and node.operation.label in labels]
@@ -272,7 +272,7 @@ def same_operands(claim: Claim) -> Facts:
 
 @of_decision(Batch.depth)
 def depth(claim: Claim) -> Facts:
-    """Calls of one body, of which no two stand at one depth, unless they are batched."""
+    """Check that no two unbatched calls of one body have the same depth."""
     result = depths(claim.stage)
     facts = set()
     for call in claim.subjects:

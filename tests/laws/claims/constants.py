@@ -1,4 +1,4 @@
-"""What the rules claim about zeros and one-hot vectors, and folding about constants."""
+"""Checks of rules about zeros and one-hot vectors, and of constant folding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ of_nodes(symbolic_constants.ProductWithZero.zero, holds=lambda at, node: any(map
 
 
 def hot_and_other(at: At, node: Expr) -> tuple[Any, Expr]:
-    """The one-hot vector, and what it is multiplied with."""
+    """Return the one-hot vector and the other factor."""
     left, right = at.operands(node)
     return (left.operation, right) if isinstance(left.operation, OneHot) else (right.operation, left)
 
@@ -48,7 +48,8 @@ def other_dtype(at: At, node: Expr) -> Facts:
 
 
 def rows_of(at: At, node: Expr) -> tuple[int, bool, Expr, Expr]:
-    """The place of one-hot rows in a product, whether they are transposed, their labels, and the other factor."""
+    """Return the position of one-hot rows in a product, whether they are transposed, their labels, and the other
+    factor."""
     for place, hot in enumerate(at.operands(node)):
         turned = isinstance(hot.operation, Transpose)
         source = at.below_at(hot, 0) if turned else hot
@@ -89,7 +90,7 @@ of_nodes(symbolic_constants.SumWithZero.dropped)(
 
 
 def without_zeros(at: At, node: Expr) -> Any:
-    """The type of a sum without its terms that are zeros."""
+    """Return the type of a sum without its zero terms."""
     kept = [term for term in at.operands(node) if not is_zero(term)]
     shape = np.broadcast_shapes(*[term.shape for term in kept])
     return ex.TensorType(shape, np.result_type(*[term.dtype for term in kept]))
@@ -101,9 +102,9 @@ of_nodes(symbolic_constants.SumWithZero.type, holds=lambda at, node: without_zer
 
 
 def same_number(array: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays are equal, signs of zeros included, but for the last bits of NumPy's functions.
+    """Return whether two arrays are equal, including the signs of zeros, up to NumPy's last-bit differences.
 
-    NumPy computes exp and its like by other instructions for one number than for a row of them.
+    NumPy computes functions such as exp with different instructions for a scalar and for a row.
     """
     if bits(array) == bits(other):
         return True
@@ -117,7 +118,7 @@ def same_number(array: np.ndarray, other: np.ndarray) -> bool:
 
 @of_decision(Folding.folded)
 def folded(claim: Claim) -> Facts:
-    """The subjects are computed from numbers in the program alone; what is left out was not told of before."""
+    """Check that the subjects depend only on constants; nodes of earlier folding decisions are not counted again."""
     (constant,) = claim.choice.produced
     first = claim.subjects[0]
     uids = {

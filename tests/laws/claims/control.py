@@ -1,4 +1,4 @@
-"""What the rules claim about control flow whose course is known."""
+"""Checks of rules about control flow with a constant condition or trip count."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Claims of decisions: what holds where each reason is given, and every one of its facts, computed from the graph.
+"""Checks that a decision's reason holds and that every fact equals a value recomputed from the graph.
 
-A check is entered for a reason. It returns the facts that the decision must have, from the recorded nodes, the
-substitutions, the schedule and values alone; it reads none of the facts that the decision has.
+A check is registered for a reason. It computes the expected facts only from the recorded nodes, the substitutions, the
+schedule and values; it never reads the decision's own facts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.interpreter import reference
 
 
 class At:
-    """The graph at a position, made anew from the recorded roots, the substitutions, and nothing else."""
+    """Graph at a given position, rebuilt only from the recorded roots and the substitutions."""
 
     def __init__(self, planned: Plan, position: int) -> None:
         self.graph = planned.graph
@@ -57,17 +57,17 @@ class At:
         return [self.resolve(operand) for operand in node.operands]
 
     def below_at(self, node: ex.Expr, *path: int) -> ex.Expr:
-        """The node that a path of operands' places leads to."""
+        """Return the node at the end of a path of operand positions."""
         for place in path:
             node = self.resolve(node.operands[place])
         return node
 
     def uses(self, node: ex.Expr) -> int:
-        """How many places read a node, roots among them."""
+        """Return the number of reads of a node, including those by roots."""
         return len(self.readers.get(node.uid, [])) + sum(root is node for root in self.roots)
 
     def below(self, nodes: Iterable[ex.Expr]) -> dict[int, ex.Expr]:
-        """All that nodes need, by uid, themselves excluded."""
+        """Return all nodes that the given nodes depend on, by uid, without the nodes themselves."""
         results: dict[int, ex.Expr] = {}
         pending = [operand for node in nodes for operand in self.operands(node)]
         while pending:
@@ -78,7 +78,7 @@ class At:
         return results
 
     def value(self, node: ex.Expr) -> Any:
-        """The value of a node by what stands for its operands now."""
+        """Return the value of a node, computed from the current replacements of its operands."""
         pending = [node]
         while pending:
             each = pending[-1]
@@ -95,19 +95,19 @@ class At:
         return np.asarray(self._values[node.uid])
 
     def varies(self, node: ex.Expr) -> bool:
-        """Whether a node is given at the run, or computed from what is; so is what may be another one each time."""
+        """Return whether a node depends on a parameter or on an impure operation."""
         held = [node, *self.below([node]).values()]
         return any(isinstance(each.operation, Parameter) or not each.operation.pure for each in held)
 
 
 @dataclass
 class Claim:
-    """A decision with all that it can be checked against."""
+    """Decision, with the plan and the values that it is checked against."""
 
     planned: Plan
     number: int
     held: ReusableValues | None = None
-    """the values that the plan may take, if there are such"""
+    """the values that the plan may use, if any"""
 
     @cached_property
     def choice(self) -> PlanDecision:
@@ -128,12 +128,12 @@ class Claim:
 
     @property
     def stage(self) -> At:
-        """The graph when the stage began."""
+        """Return the graph at the start of the stage."""
         return self.at(self.planned.graph.stages[self.choice.stage].first)
 
     @property
     def last(self) -> At:
-        """The graph when the stage ended."""
+        """Return the graph at the end of the stage."""
         return self.at(self.planned.graph.stages[self.choice.stage].last)
 
     @property
@@ -146,7 +146,8 @@ class Claim:
 
     @property
     def moments(self) -> Iterable[At]:
-        """The graphs in which a decision may have been told of a subject: equal ones of a stage are told together."""
+        """Yield the graphs in which the decision may hold, because equal declined decisions of a stage are reported
+        once."""
         yield self.before
         if not self.choice.applied:
             for position in range(self.number + 1, self.planned.graph.stages[self.choice.stage].last + 1):
@@ -154,7 +155,7 @@ class Claim:
 
     @cached_property
     def kernels(self) -> dict[int, Kernel]:
-        """By uid of a node the kernel that computes it."""
+        """Return the kernel that computes each node, by the node's uid."""
         return {node.uid: kernel for kernel in self.planned.schedule.kernels for node in kernel.nodes}
 
     @property
@@ -167,11 +168,11 @@ class Claim:
 
 
 CHECKS: dict[Reason, Callable[[Claim], None]] = {}
-"""reason → what fails where its claim, or one of the facts of the decision, does not hold"""
+"""reason → check that raises AssertionError if the claim or a fact is wrong"""
 
 
 def of_decision(*reasons: Reason) -> Callable[[Callable[[Claim], Facts]], Callable[[Claim], Facts]]:
-    """Enter what computes the facts of a whole decision, and fails where its claim does not hold."""
+    """Register a function that checks the claim of a whole decision and returns the expected facts."""
 
     def enter(expected: Callable[[Claim], Facts]) -> Callable[[Claim], Facts]:
         def check(claim: Claim) -> None:
@@ -186,7 +187,7 @@ def of_decision(*reasons: Reason) -> Callable[[Callable[[Claim], Facts]], Callab
 def of_nodes(
     *reasons: Reason, holds: Callable[[At, ex.Expr], bool] = lambda at, node: True
 ) -> Callable[[Callable[[At, ex.Expr], Facts]], Callable[[At, ex.Expr], Facts]]:
-    """Enter what computes, of each subject, the facts of a rule's decision; ``holds`` is its claim."""
+    """Register a function that returns the expected facts for each subject; ``holds`` checks the claim."""
 
     def enter(expected: Callable[[At, ex.Expr], Facts]) -> Callable[[At, ex.Expr], Facts]:
         def agrees(claim: Claim, node: ex.Expr) -> None:
@@ -212,7 +213,7 @@ def of_nodes(
 
 
 def agree(facts: Facts, expected: Facts) -> None:
-    """Fail where facts are not the expected ones, each of them."""
+    """Raise AssertionError unless the facts equal the expected ones."""
     assert facts.keys() == expected.keys(), f"{sorted(facts)} instead of {sorted(expected)}"
     for name, value in expected.items():
         assert _equal(facts[name], value), f"{name} is {facts[name]!r}, and must be {value!r}"
@@ -229,7 +230,7 @@ def _equal(value: Any, expected: Any) -> bool:
 
 
 def verify(claim: Claim) -> None:
-    """Fail where the claim of a decision, or one of its facts, does not hold."""
+    """Raise AssertionError if the claim of a decision, or one of its facts, is wrong."""
     assert claim.subjects
     if not claim.choice.applied:
         changes_nothing(claim)
@@ -246,7 +247,7 @@ def changes_nothing(claim: Claim) -> None:
 
 
 def same_values(claim: Claim) -> None:
-    """What a decision puts in a node's place has the node's value, where the program as written has a finite one."""
+    """Check that each replacement has the replaced node's value, where the program as written has a finite one."""
     for old, new in claim.replaced:
         if isinstance(old.type, TupleType) or not (has_value(old) and has_value(new)):
             continue
@@ -260,11 +261,11 @@ def same_values(claim: Claim) -> None:
 
 
 LARGEST = 1 << 20
-"""elements of the largest value that is computed to check a claim"""
+"""maximum number of elements of a value computed for a check"""
 
 
 def has_value(node: ex.Expr) -> bool:
-    """Whether the value of a node can be computed, and is small enough for it."""
+    """Return whether the value of a node can be computed and is small enough."""
     pending, seen = [node], {node.uid}
     while pending:
         each = pending.pop()
@@ -287,5 +288,5 @@ def shape_text(node: ex.Expr) -> str:
 
 
 def result_bytes(node: ex.Expr) -> int:
-    """Bytes that a result needs: none for a view."""
+    """Return the size of a result in bytes, which is 0 for a view."""
     return 0 if node.operation.view else node.type.nbytes

@@ -1,4 +1,4 @@
-"""What the pass claims that fuses: which operations share a kernel, and why others do not."""
+"""Checks of decisions by the fusion pass: which operations share a kernel, and why others do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def label(nodes: Sequence[Expr]) -> str:
     Fuse.finished_in_cache,
 )
 def one_kernel(claim: Claim) -> Facts:
-    """The operations run as one kernel, inside which each value has one reader; the bytes saved are theirs."""
+    """Check that the operations share one kernel in which each value has one reader; count the bytes saved."""
     kernel = fused_kernel(claim)
     assert kernel.blocks is not None
     products = [node for node in kernel.nodes if not node.operation.elementwise]
@@ -107,7 +107,7 @@ def _halves_images(tiling: Any, numpys: bool, last: Expr) -> bool:
 
 
 def edges(claim: Claim) -> list[tuple[Expr, Expr]]:
-    """Operands and readers that a decision keeps in kernels apart."""
+    """Return the (operand, reader) edges that a decision keeps in separate kernels."""
     result = claim.choice.unfused_edges
     assert result
     for operand, reader in result:
@@ -118,7 +118,7 @@ def edges(claim: Claim) -> list[tuple[Expr, Expr]]:
 
 
 def of_edges(*reasons: Any) -> Any:
-    """Enter what computes the facts of each edge that a decision keeps apart."""
+    """Register a function that returns the expected facts for each edge that a decision keeps unfused."""
 
     def enter(expected: Any) -> Any:
         def whole(claim: Claim) -> Facts:
@@ -149,7 +149,7 @@ def fuse_asked_for(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 
 @of_edges(Fuse.other_consumers)
 def other_consumers(claim: Claim, operand: Expr, reader: Expr) -> Facts:
-    """An operation that reads the operand in two places is one reader; three are named, and a mark for the others."""
+    """Count an operation that reads the operand twice as one reader; if there are five or more, name three."""
     readers = [node.operation.label for node in readers_of(claim, operand)]
     assert len(readers) > 1
     shown = readers if len(readers) < 5 else [*readers[:3], f"{len(readers) - 3} more"]
@@ -211,7 +211,7 @@ def long_rows(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 def reduction_too_large(claim: Claim, operand: Expr, reader: Expr) -> Facts:
     assert reader.operation.combine_ufunc is not None
     blocks, size = 65_536, operand.type.nbytes
-    # each block would have to hold more than a megabyte
+    # each block would need more than a megabyte
     assert size / blocks > 1 << 20
     return {"operand": operand, "reader": reader.operation.label, "read_bytes": size, "limit": blocks}
 
@@ -235,7 +235,7 @@ def output_of_call(claim: Claim, operand: Expr, reader: Expr) -> Facts:
 
 
 def alone(claim: Claim) -> None:
-    """Each operation is a kernel by itself."""
+    """Check that each operation has its own kernel."""
     for node in claim.subjects:
         assert len(claim.kernels[node.uid].nodes) == 1
 

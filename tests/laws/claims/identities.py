@@ -1,4 +1,4 @@
-"""What the rules claim about operations that have nothing to do, or that a cheaper one does."""
+"""Checks of rules that remove operations with no effect or replace them with cheaper ones."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def typed_neutral(at: At, node: Expr) -> Facts:
 
 
 def special(node: Expr) -> Any:
-    """Numbers of a node's dtype that identities may not keep: −0.0, ∞ and NaN."""
+    """Return the special values of a node's dtype that identities may change, such as −0.0, ∞ and NaN."""
     if node.dtype.kind == "c":
         return np.array([complex(np.inf, np.nan), complex(np.inf, 0), 1], node.dtype)
     return np.array([-0.0, np.inf, np.nan, 1] if node.dtype.kind == "f" else [0, 1], node.dtype)
 
 
 def changed_by_neutral(at: At, node: Expr) -> list[Any]:
-    """The special numbers that an operation with a neutral number does not keep."""
+    """Return the special values that an operation with a neutral number changes."""
     facts, numbers = neutral_facts(at, node), special(node)
     one = np.asarray(-0.0 if facts["neutral"] == "−0.0" else facts["neutral"], node.dtype)
     with np.errstate(all="ignore"):
@@ -53,7 +53,7 @@ def changed_by_neutral(at: At, node: Expr) -> list[Any]:
 
 
 def no_minus_zero(node: Expr) -> bool:
-    """Whether an operation, or one that it adds, gives no −0.0."""
+    """Return whether a node, or one of its terms if it is a sum, is never −0.0."""
     terms = node.operands if isinstance(node.operation, Add) else (node,)
     return any(
         isinstance(each.operation, (Full, Absolute, Square)) or each.operation.range in ("positive", "unit")
@@ -77,7 +77,7 @@ of_nodes(
 
 
 def changed_by_operation(at: At, node: Expr) -> list[Any]:
-    """The special numbers of which an operation does not return an array as it is."""
+    """Return the special values that an operation changes."""
     x = at.below_at(node, 0)
     if isinstance(node.operation, (BroadcastTo, ToDevice)) or x.size > LARGEST:
         return []
@@ -112,7 +112,7 @@ of_nodes(identities.RedundantActivation.minus_zero, holds=lambda at, node: isins
 
 
 def index_of(node: Expr) -> int:
-    """The index of the row that a node takes."""
+    """Return the index of the selected row."""
     operation = node.operation
     return operation.index if isinstance(operation, Index0) else operation.spans[0]  # type: ignore[attr-defined,no-any-return]
 
@@ -130,7 +130,7 @@ of_nodes(identities.IndexOfStack.type, holds=lambda at, node: taken_row(at, node
 
 
 def all_of(at: At, node: Expr) -> bool:
-    """Whether all operands are parts of one value, which the node is."""
+    """Return whether all operands are parts of one value, and the node equals it."""
     whole = at.below_at(node, 0, 0)
     parts = all(at.below_at(node, place, 0) is whole for place in range(len(node.operands)))
     return parts and (not has_value(node) or bits(at.value(node)) == bits(at.value(whole)))
@@ -157,7 +157,7 @@ of_nodes(power.type, holds=lambda at, node: at.below_at(node, 0).type is not nod
 
 
 def half(at: At, node: Expr) -> bool:
-    """Whether a power is ½."""
+    """Return whether the exponent of a power is ½."""
     return bool(number(at, at.below_at(node, 1)) == 0.5)
 
 

@@ -1,4 +1,4 @@
-"""What the pass claims that inlines calls: mapped ones, also divided over workers, and those that workers run whole."""
+"""Checks of the inlining pass: mapped calls, mapped calls divided among workers, and calls that workers run whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_of(claim: Claim) -> MappedCall:
 
 
 def prices(claim: Claim) -> Facts:
-    """One after the other every member reads rows of its operands, and its results are copied into the whole."""
+    """Return the costs of a loop, which reads rows and copies each result into the whole, and of the batched body."""
     call = call_of(claim)
     model = REFERENCE_COST_MODEL
     copied = sum(output.type.nbytes for output in call.body.outputs)
@@ -51,7 +51,7 @@ def dear(claim: Claim) -> Facts:
 
 
 def divided_prices(claim: Claim) -> Facts:
-    """Each worker computes its share of the members, and waits for one message with operands and one with results."""
+    """Return the cost of dividing members among workers, with one message for operands and one for results each."""
     step, call = claim.planned.options.find(Inline), call_of(claim)
     (node,) = claim.subjects
     assert step.network is not None
@@ -96,7 +96,7 @@ def not_asked(claim: Claim) -> Facts:
 
 @of_decision(Inline.not_batchable)
 def not_batchable(claim: Claim) -> Facts:
-    """An operation of the body says that it has no batching rule."""
+    """Check that an operation of the body states why it has no batching rule."""
     call = call_of(claim)
     (node,) = [node for node in call.body.nodes if node.operation.unbatchable and node.operands]
     return {

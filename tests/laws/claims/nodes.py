@@ -1,4 +1,4 @@
-"""Questions about nodes that the checks of several rules ask."""
+"""Helpers about nodes for the checks of several rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Expr = ex.Expr
 
 
 def number(at: At, node: Expr) -> Any:
-    """The one number of a value that is written in the program; None for others."""
+    """Return the single value of a constant in the program, or None for other nodes."""
     held = [node, *at.below([node]).values()]
     if not all(isinstance(each.operation, (Full, Zero, BroadcastTo, Reshape)) for each in held):
         return None
@@ -29,12 +29,12 @@ def kind(node: Expr) -> str:
 
 
 def names(at: At, node: Expr, **paths: tuple[int, ...]) -> Facts:
-    """Facts that are nodes, by the places of operands that lead to them."""
+    """Return facts that are nodes, found by paths of operand positions."""
     return {name: at.below_at(node, *path) for name, path in paths.items()}
 
 
 def same_bits(at: At, node: Expr) -> bool:
-    """Whether a node has the very value of one of its operands, signs of zeros included."""
+    """Return whether a node equals one of its operands bit for bit, including the signs of zeros."""
     if not has_value(node):
         return True
     whole = at.value(node)
@@ -53,16 +53,16 @@ def bits(value: Any) -> bytes:
 
 
 def pair(at: At, node: Expr) -> Facts:
-    """The facts of a pair of operations of which the outer one reads the inner one."""
+    """Return the facts of a pair of operations, in which the outer one reads the inner one."""
     return {"outer": node, **names(at, node, inner=(0,))}
 
 
 def triple(at: At, node: Expr) -> Facts:
-    """The facts of such a pair and of what the inner one reads."""
+    """Return the facts of such a pair and of the inner operation's operand."""
     return {"outer": node, **names(at, node, inner=(0,), x=(0, 0))}
 
 
 def typed(at: At, node: Expr, *path: int) -> Facts:
-    """The facts of a value whose type is not the result's."""
+    """Return the facts of a value whose type differs from the result's type."""
     x = at.below_at(node, *path)
     return {"x": x, "given": repr(x.type), "wanted": repr(node.type)}

@@ -1,4 +1,4 @@
-"""What the rules claim about sums of rows, and about parts of joined arrays."""
+"""Checks of rules about sums of rows and about parts of joined arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.laws.claims.nodes import Expr, names, triple
 
 
 def row(at: At, node: Expr) -> tuple[Expr, int] | None:
-    """The value of which a node is a row, and its index."""
+    """Return the value that a node is a row of, and the row's index."""
     operation = node.operation
     if isinstance(operation, Index0):
         return at.below_at(node, 0), operation.index
@@ -34,7 +34,7 @@ def row(at: At, node: Expr) -> tuple[Expr, int] | None:
 
 
 def terms_of(at: At, node: Expr) -> Iterator[Expr]:
-    """The terms of a sum, and of the sums in it that nothing else reads, the last of these first."""
+    """Return the terms of a sum, with nested sums that have no other reader expanded and their terms first."""
     pending = [node]
     while pending:
         for term in at.operands(pending.pop()):
@@ -46,7 +46,7 @@ def terms_of(at: At, node: Expr) -> Iterator[Expr]:
 
 
 def rows_by_value(at: At, node: Expr) -> dict[int, tuple[Expr, set[int]]]:
-    """Among the terms of a sum the rows, by the value that they are of."""
+    """Group the rows among the terms of a sum by the value that contains them."""
     results: dict[int, tuple[Expr, set[int]]] = {}
     for term in terms_of(at, node):
         taken = row(at, term)
@@ -61,7 +61,7 @@ def rows_by_value(at: At, node: Expr) -> dict[int, tuple[Expr, set[int]]]:
     batch_sums.SumOfMembers.another_order,
 )
 def summed_rows(claim: Claim) -> Facts:
-    """The values that are summed over their first axis: all of their rows are among the terms."""
+    """Return the values all of whose rows are among the terms, so that they are summed over their first axis."""
     (node,), (values,) = claim.subjects, claim.choice.produced
     fresh = {each.uid for each in claim.added}
     parts = [values, *claim.after.operands(values)]
@@ -78,7 +78,7 @@ def summed_rows(claim: Claim) -> Facts:
 
 @of_decision(batch_sums.SumOfMembers.in_order)
 def rows_in_order(claim: Claim) -> Facts:
-    """All rows of a value, each added to the sum of those before it."""
+    """Return whether all rows of a value are added in order."""
     (node,) = claim.subjects
     at = claim.before
     whole, _ = max(rows_by_value(at, node).values(), key=lambda each: len(each[1]))
@@ -98,7 +98,7 @@ def some_rows(at: At, node: Expr) -> Facts:
 
 @of_nodes(batch_sums.SumOfMembers.mixed)
 def mixed_terms(at: At, node: Expr) -> Facts:
-    """All rows of a value are among terms that differ in their dtype, or that the sum differs from."""
+    """Return whether all rows of a value are among terms of several dtypes, or of a dtype other than the sum's."""
     whole = next(whole for whole, indices in rows_by_value(at, node).values() if len(indices) == whole.shape[0])
     dtypes = {term.dtype for term in terms_of(at, node)}
     assert dtypes != {node.dtype}
@@ -139,7 +139,7 @@ of_nodes(slice_of_concat.SliceOfSlice.joined)(triple)
 
 
 def places(at: At, node: Expr) -> set[int]:
-    """Which of the joined arrays the elements of a slice come from."""
+    """Return which of the joined arrays each element of a slice comes from."""
     joined = at.below_at(node, 0)
     axis = joined.operation.axis  # type: ignore[attr-defined]
     owner = np.concatenate([np.full(part.shape[axis], place) for place, part in enumerate(at.operands(joined))])
@@ -170,7 +170,7 @@ of_nodes(parts.dtype, holds=lambda at, node: source(at, node).dtype != node.dtyp
 
 
 def scattered(at: At, node: Expr) -> tuple[Facts, np.ndarray]:
-    """The facts of a sum of slice scatters, and in how many parts each place of the result is."""
+    """Return the facts of a sum of slice scatters, and the number of parts that cover each position of the result."""
     terms = at.operands(node)
     times = np.zeros(node.shape, int)
     for term in terms:

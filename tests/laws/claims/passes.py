@@ -1,4 +1,4 @@
-"""What the passes claim that replace nodes, and leave some out."""
+"""Checks of passes that replace nodes or remove them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def recalled(claim: Claim) -> Facts:
 
 @of_decision(Recall.recalled_equal)
 def recalled_equal(claim: Claim) -> Facts:
-    """Some of the values are those of equal expressions."""
+    """Count the recalled values that belong to equal expressions."""
     assert claim.held is not None
     own = {tensor: uid for uid, tensor in claim.held.tensors.items()}
     equal = sum(own[tensor] in claim.held.equal for tensor in claim.choice.produced if isinstance(tensor, ex.Tensor))
@@ -39,7 +39,7 @@ def recalled_equal(claim: Claim) -> Facts:
 
 @of_decision(ShapeValues.computed_first)
 def computed_first(claim: Claim) -> Facts:
-    """The pass was given the value, and the subjects are the results of which it says so."""
+    """Check that the pass was given the value, and that the subjects are the results listed with it."""
     (announced,) = [step for step in claim.planned.options.passes if isinstance(step, ShapeValues)]
     value = announced.values[claim.number - claim.planned.graph.stages[claim.choice.stage].first]
     results = {*value.results} & {*claim.stage.live}
@@ -49,7 +49,7 @@ def computed_first(claim: Claim) -> Facts:
 
 @of_decision(Dedup.merged, Dedup.commuted)
 def merged(claim: Claim) -> Facts:
-    """The copies do what the first one does: one operation, read from operands that are one after the stage."""
+    """Check that the copies have the first node's operation, and operands that are equal at the end of the stage."""
     (first,) = {claim.after.resolve(copy).uid: claim.after.resolve(copy) for copy in claim.subjects}.values()
     operands = [claim.last.resolve(operand).uid for operand in first.operands]
     turned = 0
@@ -91,7 +91,7 @@ def order_of_zeros(claim: Claim) -> Facts:
 
 @of_decision(Dedup.augmented)
 def augmented(claim: Claim) -> Facts:
-    """Calls stand for calls of the same name that give more."""
+    """Check that calls are replaced by calls of the same name with more outputs."""
     for call in claim.subjects:
         assert isinstance(call.operation, (Call, Item))
         assert call.uid not in claim.after.live
@@ -101,7 +101,7 @@ def augmented(claim: Claim) -> Facts:
 
 @of_decision(Prune.replaced, Prune.unread)
 def unneeded(claim: Claim) -> Facts:
-    """No root is reached from what is dropped; only what was replaced before reads it, if anything does."""
+    """Check that no root depends on removed nodes; nodes replaced earlier are their only readers, if there are any."""
     graph = claim.planned.graph
     assert not {node.uid for node in claim.subjects} & claim.after.live.keys()
     replaced = {old.uid for decision, old, _ in graph.substitutions if decision < claim.number}
@@ -135,7 +135,7 @@ def too_large(claim: Claim) -> Facts:
 
 
 def beside(at: At, node: Expr) -> list[Expr]:
-    """The products of a node's left operand with weights, itself among them, but for those that were asked for."""
+    """Return all products of a node's left operand with weights, the node included, except requested results."""
     left = at.below_at(node, 0)
     assert at.varies(left)
     roots = {root.uid for root in at.roots}
@@ -155,7 +155,7 @@ def cost(at: At, node: Expr, call: bool = True) -> float:
 
 @of_decision(JoinProducts.joined)
 def joined(claim: Claim) -> Facts:
-    """All products of a value become parts of one, side by side and in their order."""
+    """Check that all products of a value become slices of one product, in order."""
     at = claim.before
     products = [node for node in claim.subjects if type(node.operation) is Matmul]
     assert {node.uid for node in products} == {node.uid for node in beside(at, products[0])}
@@ -183,7 +183,7 @@ def large(claim: Claim) -> Facts:
 
 @of_decision(JoinProducts.read_alone)
 def read_alone(claim: Claim) -> Facts:
-    """One of the products is read by an elementwise operation alone; where all add a vector, one of the sums."""
+    """Check that one product, or its sum if all add a vector, is read only by an elementwise operation."""
     at = claim.before
     products = beside(at, claim.subjects[0])
     sums = [only_reader(at, node) for node in products]
@@ -204,7 +204,8 @@ def only_reader(at: At, node: Expr) -> Expr | None:
 
 @of_decision(Constants.prepared_once)
 def prepared_once(claim: Claim) -> Facts:
-    """No parameter lies below what is computed once; kept is what else reads, itself or through views."""
+    """Check that values computed once depend on no parameter; the kept ones are read by other nodes, maybe through
+    views."""
     at = claim.stage
     assert not any(at.varies(node) for node in claim.subjects)
     assert not any(node.operation.view for node in claim.subjects)
@@ -254,7 +255,7 @@ def grouped(claim: Claim) -> Facts:
 
 
 def unfit(claim: Claim) -> Facts:
-    """The rule that Winograd's operation gives itself."""
+    """Check the reason that Winograd's operation itself gives."""
     from explorer.ops.nn.conv_winograd import WinogradConv2d
 
     (node, *_) = claim.subjects

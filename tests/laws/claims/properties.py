@@ -1,4 +1,4 @@
-"""What the rules claim about pairs of operations, and about declared properties of operations."""
+"""Checks of rules about pairs of operations and about declared properties of operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.laws.claims.nodes import Expr, bits, kind, names, pair, same_bits, tr
 
 
 def values_are(test: Callable[[Any], Any]) -> Callable[[At, Expr], bool]:
-    """Whether all numbers of the innermost value, as far as it can be computed, pass a test."""
+    """Return whether all elements of the innermost value pass a test, if that value can be computed."""
 
     def holds(at: At, node: Expr) -> bool:
         x = at.below_at(node, 0, 0)
@@ -64,7 +64,7 @@ def pair_domain(at: At, node: Expr) -> Facts:
 
 
 def axes_after(at: At, node: Expr) -> bool:
-    """Whether two transpositions put the axes where they were."""
+    """Return whether two transpositions restore the original axis order."""
     numbers = np.arange(node.ndim)
     moved = numbers[list(at.below_at(node, 0).operation.axes)][list(node.operation.axes)]  # type: ignore[attr-defined]
     return bool((moved == numbers).all())
@@ -79,7 +79,7 @@ of_nodes(shaped.joined, holds=lambda at, node: at.below_at(node, 0, 0).shape != 
 
 
 def keeps_numbers(at: At, node: Expr) -> bool:
-    """Whether the numbers with the most digits come back from a conversion as they were."""
+    """Return whether a conversion and back preserves the values with the most digits."""
     given, between = node.dtype, at.below_at(node, 0).dtype
     if given.kind in "iu":
         numbers = [np.iinfo(given).max, np.iinfo(given).min, np.iinfo(given).max - 1]
@@ -164,7 +164,7 @@ def extreme_facts(at: At, node: Expr) -> Facts:
 
 
 def swapped_type(at: At, node: Expr) -> Any:
-    """The type of the result where the largest elements are picked first."""
+    """Return the result type if the largest elements are selected first."""
     return at.below_at(node, 0).operation(node.operation(at.below_at(node, 0, 0))).type
 
 

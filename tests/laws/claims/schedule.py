@@ -1,4 +1,4 @@
-"""What the passes claim that order kernels, and place their results in memory."""
+"""Checks of passes that order kernels and allocate their results in memory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Expr = ex.Expr
 
 
 def producers(claim: Claim) -> list[list[int]]:
-    """For each kernel the numbers of those that it reads."""
+    """Return, for each kernel, the numbers of the kernels that it reads."""
     kernels = claim.planned.schedule.kernels
     numbers = {kernel.result.uid: number for number, kernel in enumerate(kernels)}
     return [[numbers[read.uid] for read in kernel.reads if read.uid in numbers] for kernel in kernels]
 
 
 def order_facts(claim: Claim) -> Facts:
-    """The kernels run on so many lanes, in their order, each when a lane is free and what it reads is there."""
+    """Check that the kernels run in order on the lanes, each when a lane is free and its operands are ready."""
     kernels, reads, lanes = claim.planned.schedule.kernels, producers(claim), claim.planned.options.find(Order).lanes
     users = Counter(number for each in reads for number in each)
     ends: list[float] = []
@@ -81,19 +81,19 @@ def format_asked_for(claim: Claim) -> Facts:
 
 
 def steps(claim: Claim) -> list[tuple[Kernel, Placement]]:
-    """The kernels in their order, each with the place of its result."""
+    """Return the kernels in order, each with its result's placement."""
     schedule = claim.planned.schedule
     return [*zip(schedule.kernels, schedule.placements, strict=True)]
 
 
 def side_by_side(planned: Plan) -> int:
-    """Bytes of the same buffers without packing."""
+    """Return the total bytes of the same buffers without packing."""
     with patch.object(arena, "_MAX_OVERLAPS", -(10**9)):
         return plan(planned.graph.recorded_roots, planned.options).schedule.arena
 
 
 def alive(claim: Claim) -> int:
-    """The most bytes of the arena that are needed at one moment."""
+    """Return the maximum number of arena bytes in use at one time."""
     ends = claim.planned.schedule.runs_until
     taken: dict[int, int] = {}
     scratches: list[tuple[int, int]] = []
@@ -133,7 +133,7 @@ def reused(claim: Claim) -> Facts:
 
 @of_decision(Buffers.copied)
 def copied(claim: Claim) -> Facts:
-    """NumPy copies, where an array lies as the kernel below all views writes it, or as a call leaves its results."""
+    """Check that NumPy copies for an array laid out as the kernel below all views, or a call, writes it."""
     (node,) = claim.subjects
     (operand,) = claim.kernels[node.uid].reads
     views = [node]
@@ -151,7 +151,7 @@ def copied(claim: Claim) -> Facts:
 
 @of_decision(Buffers.in_place)
 def in_place(claim: Claim) -> Facts:
-    """The operand that is overwritten is dead: no kernel that begins later reads it, and nobody asked for it."""
+    """Check that the overwritten operand is dead, because no later kernel reads it and it is no requested result."""
     kernels = claim.planned.schedule.kernels
     operands = []
     for node in claim.subjects:
@@ -171,7 +171,7 @@ def in_place(claim: Claim) -> Facts:
 
 
 def one_by_one(claim: Claim, kernel: Kernel, place: Placement) -> int:
-    """The most bytes alive if each operation of a kernel were a kernel, in place where that can be."""
+    """Return the peak of live bytes if each operation of a kernel were its own kernel, in place where possible."""
     at, cost = claim.stage, kernel.cost
     own = {node.uid for node in kernel.nodes}
     held = {node.uid: claim.kernels[node.uid].cost.bytes for node in place.frees}

@@ -1,4 +1,4 @@
-"""What the rules claim that keep formulas from overflowing, and those about powers that cancel."""
+"""Checks of rules that keep formulas from overflowing, and of rules about powers that cancel."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from tests.laws.claims.nodes import Expr, kind, names, number
 
 
 def reduction(at: At, node: Expr) -> Expr:
-    """The sum that a value is a view of."""
+    """Return the sum that a value is a view of."""
     while isinstance(node.operation, (BroadcastTo, Reshape)):
         node = at.below_at(node, 0)
     return node
 
 
 def is_sum_of(at: At, node: Expr) -> bool:
-    """Whether the divisor is the sum of the powers."""
+    """Return whether the divisor is the sum of the powers."""
     powers, divisor = at.operands(node)
     if not has_value(node):
         return True
@@ -70,7 +70,7 @@ of_nodes(quotient.other_sum, holds=lambda at, node: kind(reduction(at, at.below_
 
 
 def power_beside_one(at: At, added: Expr) -> Expr:
-    """The power of 1 + exp(x)."""
+    """Return exp(x) if the node is 1 + exp(x)."""
     if isinstance(added.operation, Exp):
         return added
     return next(
@@ -85,7 +85,7 @@ def divides_one(at: At, node: Expr) -> bool:
 
 
 def is_share(at: At, node: Expr) -> bool:
-    """Whether a quotient divides a power by the sum of itself and another one, or 1."""
+    """Return whether a quotient divides a power by the sum of itself and another power, or 1."""
     powers, total = at.operands(node)
     return kind(powers) == "exp" and kind(total) == "add"
 
@@ -116,7 +116,7 @@ of_nodes(
 
 
 def powers_below(at: At, node: Expr, *kinds: str) -> Expr:
-    """The first value below a node, along first operands that vary, that an operation of some kind makes."""
+    """Return the first value of some kinds of operations below a node, along first operands that vary."""
     pending = at.operands(node)
     while pending:
         value = pending.pop(0)
@@ -195,7 +195,7 @@ def policies(claim: Claim) -> Facts:
 
 @of_decision(Simplify.no_kernel)
 def no_kernel(claim: Claim) -> Facts:
-    """What the rule would put there has an operation without a kernel on the device."""
+    """Check that an operation of the rule's replacement has no kernel on the device."""
     (node,) = claim.subjects
     (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
     answer: Any = rule.match(node, PlanGraph([node]))
@@ -212,7 +212,7 @@ def _reached(node: Expr) -> list[Expr]:
 
 @of_decision(Simplify.differentiated)
 def differentiated(claim: Claim) -> Facts:
-    """The subjects are gradients that ex.grad recorded from the rule's result."""
+    """Check that the subjects are gradients that ex.grad recorded from the rule's result."""
     notes = {node.scope.type for node in claim.subjects if node.scope is not None}
     (note,) = notes
     rule, written = note.split("\n")
@@ -222,7 +222,7 @@ def differentiated(claim: Claim) -> Facts:
 
 @of_decision(Simplify.changes_rounding)
 def changes_rounding(claim: Claim) -> Facts:
-    """A rule of the class reassociating would apply, and the plan is a safe one."""
+    """Check that a reassociating rule would apply, and that the plan's numerics are safe."""
     node, graph = claim.subjects[0], claim.planned.graph
     (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
     assert graph.numerics == "safe"

@@ -1,4 +1,4 @@
-"""Claims of updates in place: by the finished schedule, from which kernels read the old value and the new one."""
+"""Checks of in-place updates against the kernels that read the old and the new value in the finished schedule."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.laws.claims.decisions import Claim, of_decision
 
 
 def parameters(claim: Claim) -> dict[int, ex.Expr]:
-    """The parameter of each new value, by the uid of what is computed for it; the last, where several share one."""
+    """Return the parameter of each new value by the uid of its base value; the last one, if several share it."""
     pairs = claim.planned.options.find(UpdateInPlace).pairs
     return {claim.last.resolve(new).uid: parameter for parameter, new in pairs}
 
 
 def shows(claim: Claim, node: ex.Expr, parameter: ex.Expr) -> bool:
-    """Whether a node is a parameter, or views of it alone lead there."""
+    """Return whether a node is a parameter or only views lead from it to one."""
     while node is not parameter and node.operation.view and node.operands:
         node = claim.last.operands(node)[0]
     return node is parameter
@@ -36,7 +36,7 @@ def refused(claim: Claim, **facts: ex.Expr | str) -> Facts:
 
 
 def results_reading(claim: Claim, nodes: Iterable[ex.Expr]) -> list[ex.Expr]:
-    """Results of the kernels that read one of some nodes, in the order of the graph."""
+    """Return the results of kernels that read any of the nodes, in graph order."""
     uids = {node.uid for node in nodes}
     results = {kernel.result.uid: kernel for kernel in claim.planned.schedule.kernels}
     return [

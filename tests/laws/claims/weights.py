@@ -1,4 +1,4 @@
-"""What the rules claim that move factors and terms into the weights of products."""
+"""Checks of rules that move factors and terms into the weights of products."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Expr = ex.Expr
 
 
 def base(at: At, node: Expr) -> Expr:
-    """What a value is a view of."""
+    """Return the value that a node is a view of."""
     while node.operation.view and node.operands:
         node = at.below_at(node, 0)
     return node
 
 
 def is_product(node: Expr) -> bool:
-    """Whether an operation is linear, and keeps axes of its operands."""
+    """Return whether an operation is linear and keeps axes of its operands."""
     operation_class = type(node.operation)
     return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
 
 
 class Scaled(NamedTuple):
-    """A product with a term or without, and what is done to it."""
+    """Product, optionally with a term added, and the constant applied to it."""
 
     value: Expr
     product: Expr
@@ -46,7 +46,7 @@ class Scaled(NamedTuple):
 
 
 def around(at: At, node: Expr) -> Scaled:
-    """A node's operands as a product with a term, and what is multiplied or added."""
+    """Return the product and the term among a node's operands, and the constant that multiplies or is added."""
     operands = at.operands(node)
     needs_term = isinstance(node.operation, (Add, Subtract))
     for value, other in (operands, operands[::-1])[: 1 + node.operation.commutative]:
@@ -62,12 +62,12 @@ def around(at: At, node: Expr) -> Scaled:
 
 
 def axes_of(factor: Expr, node: Expr) -> list[int]:
-    """The axes of the result along which a factor varies."""
+    """Return the axes of the result along which a factor varies."""
     return [axis + node.ndim - factor.ndim for axis, size in enumerate(factor.shape) if size != 1]
 
 
 def scaled_weights(at: At, node: Expr) -> list[tuple[int, int]]:
-    """The sizes and places of a product's constant operands that keep the axes of the factor."""
+    """Return (size, position) of the product's constant operands that keep the factor's axes."""
     site = around(at, node)
     operands = at.operands(site.product)
     places = []
@@ -95,12 +95,12 @@ def constant_parts(at: At, node: Expr) -> bool:
 
 
 def moves(at: At, node: Expr) -> bool:
-    """Whether a constant moves in a plan that may change the order of operations."""
+    """Return whether a constant moves in a plan with fast numerics."""
     return at.graph.numerics == "fast" and constant_parts(at, node) and read_once(at, node)
 
 
 def moves_checked(at: At, node: Expr) -> bool:
-    """Whether a constant moves in the plan of a net, which knows the values of the weights."""
+    """Return whether a constant moves in the plan of a net, which knows the values of its weights."""
     return at.graph.numerics == "safe" and at.graph.inference and constant_parts(at, node) and read_once(at, node)
 
 
@@ -120,7 +120,7 @@ def factor_shape(at: At, node: Expr) -> Facts:
 
 
 def is_whole(at: At, value: Expr) -> bool:
-    """Whether a value was converted from whole numbers, or is one such less another."""
+    """Return whether a value was converted from integers, or is a difference of two such values."""
     value = base(at, value)
     operands = at.operands(value)
     if isinstance(value.operation, (Add, Subtract)):
@@ -148,7 +148,7 @@ def terms_merged(at: At, node: Expr) -> Facts:
 
 @of_decision(IntoWeights.harmful)
 def harmful(claim: Claim) -> Facts:
-    """The values of the weights are looked at again: a net's plan declines the same."""
+    """Check the weights' values again; a net's plan declines for the same reason."""
     (node,) = claim.subjects
     (rule,) = [rule for rule in ex.Rule.rules if type(rule).__name__ == claim.choice.rule]
     answer = rule.match(node, PlanGraph([node], inference=True))
@@ -158,7 +158,7 @@ def harmful(claim: Claim) -> Facts:
 
 
 class Step(NamedTuple):
-    """One operation around a value, with the constant at its other side."""
+    """One operation on a value, with its other, constant operand."""
 
     node: Expr
     inner: Expr
@@ -166,14 +166,14 @@ class Step(NamedTuple):
 
 
 def channel_axis(at: At, product: Expr, x: Expr) -> int:
-    """The axis of a product's operand that its weights meet."""
+    """Return the axis of a product's operand that is contracted with its weights."""
     if not isinstance(product.operation, Matmul):
         return 1
     return x.ndim - 1 if at.below_at(product, 0) is x else max(0, x.ndim - 2)
 
 
 def normed(at: At, product: Expr) -> Iterator[Expr]:
-    """The operands of a product that arithmetic makes."""
+    """Return the operands of a product that multiplies."""
     operands = at.operands(product)
     for x in operands if isinstance(product.operation, Matmul) else operands[:1]:
         if isinstance(x.operation, (Add, Subtract, Multiply, Divide, Negative)):
@@ -181,7 +181,7 @@ def normed(at: At, product: Expr) -> Iterator[Expr]:
 
 
 def steps_around(at: At, product: Expr, x: Expr) -> tuple[list[Step], Expr, Expr | None]:
-    """The operations by channel around a value, outermost first, the value, and the part that varies, if one does."""
+    """Return the per-channel operations on a value, outermost first, the value itself, and its varying part, if any."""
     steps: list[Step] = []
     axis = channel_axis(at, product, x)
     while isinstance(x.operation, (Add, Subtract, Multiply, Divide, Negative)) and len(steps) < 16:
@@ -229,7 +229,7 @@ def norm_moved(claim: Claim) -> Facts:
 
 
 def innermost(at: At, product: Expr) -> Iterator[tuple[Expr, Expr | None]]:
-    """Where the walk through each norm before a product ends, and the part there that varies."""
+    """Return the end of the walk through the norms before a product, and the varying part there."""
     for x in normed(at, product):
         _, last, part = steps_around(at, product, x)
         yield last, part
@@ -248,7 +248,7 @@ def norm_consumers(at: At, node: Expr) -> Facts:
 
 
 def price_of_norm(at: At, product: Expr) -> tuple[float, float]:
-    """µs that a norm takes, and that changing the weights in every run takes."""
+    """Return the cost in µs of a norm, and of changing the weights in each run."""
     model = REFERENCE_COST_MODEL
     for place, x in enumerate(at.operands(product)):
         steps = steps_around(at, product, x)[0]
@@ -306,7 +306,7 @@ def not_constant(at: At, node: Expr) -> Facts:
 
 
 def narrow(node: Expr, others: list[Expr]) -> bool:
-    """Whether values are not of one floating dtype of 32 bits or more."""
+    """Return whether values are not all of one floating dtype of at least 32 bits."""
     return len({each.dtype for each in (node, *others)}) > 1 or node.dtype.kind not in "fc" or node.dtype.itemsize < 4
 
 
