@@ -1,4 +1,4 @@
-"""The server part of the JupyterLab extension under clients that leave, do not read, and ask for what is not theirs."""
+"""The JupyterLab server extension with clients that disconnect, do not read, or request forbidden files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.soak
 
 ASSETS = Path(__file__).parents[2] / "assets"
 DEADLINE = 10
-"""seconds, within which the server must have ended a reading"""
+"""seconds within which the server must end a request"""
 MODEL = (ASSETS / "digits.onnx").read_bytes()
 OUTSIDE = (
     "out.onnx",
@@ -53,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
 
 
 def assert_answers(server: Server, seconds: float) -> None:
-    """Assert that another user's file is answered in time, and that no process is left but the one that waits."""
+    """Assert that another user's file is answered in time, and that only the idle process remains."""
     begin = time.monotonic()
     assert "payload" in server.answer("good.onnx")
     assert time.monotonic() - begin < seconds
@@ -63,8 +63,8 @@ def assert_answers(server: Server, seconds: float) -> None:
     assert len([child for child in workers if child.status() != psutil.STATUS_ZOMBIE]) <= 1
 
 
-def test_doors_open_after_20_tabs_left_a_large_view(server: Server) -> None:
-    """Tabs that read a part of a large view and leave, one after the other and together."""
+def test_the_server_responds_after_20_clients_disconnect_from_a_large_view(server: Server) -> None:
+    """Clients read a part of a large view and disconnect, one after the other and all at once."""
     for wait in (0.0, 0.5) * 10:
         client = server.ask("large.onnx")
         received = 0
@@ -77,8 +77,8 @@ def test_doors_open_after_20_tabs_left_a_large_view(server: Server) -> None:
     assert_answers(server, DEADLINE)
 
 
-def test_doors_open_while_clients_do_not_read(server: Server) -> None:
-    """Clients that stay connected and read nothing: each holds a slot for the deadline at most."""
+def test_the_server_responds_while_clients_do_not_read(server: Server) -> None:
+    """Each client that stays connected without reading occupies a slot until the deadline."""
     clients = [server.ask("large.onnx") for _ in range(4)]
     time.sleep(2)
     assert_answers(server, 3 * DEADLINE)
@@ -86,8 +86,8 @@ def test_doors_open_while_clients_do_not_read(server: Server) -> None:
         client.close()
 
 
-def test_doors_are_shut_to_what_is_not_served(server: Server) -> None:
-    """Paths out of the folder in every spelling, with and without the token: refused at once, nothing is read."""
+def test_the_server_rejects_paths_outside_its_folder(server: Server) -> None:
+    """Request every spelling of such paths with and without the token: nothing is read."""
     for path, form, token in itertools.product(OUTSIDE, FORMS, (None, "", "wrong")):
         begin = time.monotonic()
         status, (answer,) = server.get(form.format(path), **({} if token is None else {"token": token}))
@@ -97,8 +97,8 @@ def test_doors_are_shut_to_what_is_not_served(server: Server) -> None:
     assert_answers(server, DEADLINE)
 
 
-def test_doors_stay_open_whatever_the_files(server: Server) -> None:
-    """Damaged models and recordings, as the fuzzer makes them: an answer or a problem for each."""
+def test_the_server_responds_after_damaged_files(server: Server) -> None:
+    """Each damaged model or recording from the fuzzer gives an answer or a problem."""
     for number, (name, ending) in itertools.product(
         range(500, 510), (("onnx", ".onnx"), ("recordings", ".explorer.json"))
     ):

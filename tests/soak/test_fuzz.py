@@ -1,4 +1,4 @@
-"""Files from elsewhere are hostile: a damaged one is refused with a reason, or is one like any other."""
+"""Files from elsewhere are hostile: a damaged file is rejected with a reason or used as any other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.soak.fuzz import campaign
 from tests.soak.fuzz.cases import FORMATS, case
 from tests.soak.fuzz.formats.corpus import hostile
-from tests.soak.fuzz.worker import kept
+from tests.soak.fuzz.worker import stored_case
 
 pytestmark = pytest.mark.soak
 
@@ -19,8 +19,8 @@ SEED = int(os.environ.get("EXPLORER_FUZZ_SEED", "0"))
 JOBS = int(os.environ.get("EXPLORER_FUZZ_JOBS", "2"))
 
 
-def test_no_file_brings_explorer_down(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every damaged file opens, is drawn and runs, or is refused by an error of explorer's family, within limits."""
+def test_no_damaged_file_crashes_explorer(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every damaged file opens, is drawn and runs, or raises an error of explorer's family, within limits."""
     result = campaign.run(CASES, SEED, JOBS)
     with capsys.disabled():
         print(f"\n{result.table()}")
@@ -30,13 +30,13 @@ def test_no_file_brings_explorer_down(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_case_is_made_again_from_its_number(name: str, tmp_path: Path) -> None:
-    """A seed and a number make the same files each time, and a folder holds all that a replay needs."""
+def test_a_case_is_reproducible_from_its_seed_and_number(name: str, tmp_path: Path) -> None:
+    """A stored case contains everything that a replay needs."""
     for number in (0, 500, 501):
         result = case(name, 3, number)
         assert case(name, 3, number) == result
         result.keep(tmp_path / f"{number}")
-        again = kept(tmp_path / f"{number}")
+        again = stored_case(tmp_path / f"{number}")
         assert again == result
         assert again.is_whole == result.is_whole
         assert again.chance.random() == result.chance.random()

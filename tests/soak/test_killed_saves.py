@@ -1,6 +1,6 @@
-"""Saves that are killed at any moment: the two files of a model stay those of one save.
+"""Saves that are killed at any moment: the two files of a model always belong to one save.
 
-EXPLORER_SOAK_KILLS says how many savers are killed.
+EXPLORER_SOAK_KILLS is the number of processes to kill.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def test_trainers_killed_at_any_moment_leave_the_last_checkpoint(tmp_path: Path)
 
 @pytest.mark.spec("I-13", "C-17")
 @pytest.mark.parametrize("name", ["m.pnnx.param", "m.json"])
-def test_savers_killed_at_any_moment_leave_one_whole_net(tmp_path: Path, name: str) -> None:
-    """Two savers of one path at once, both killed after a random while: a whole net opens, the next save cleans up."""
+def test_savers_killed_at_any_moment_leave_a_complete_net(tmp_path: Path, name: str) -> None:
+    """Kill two savers of one path at a random time: a complete net opens, and the next save cleans up."""
     path, chance = tmp_path / name, random.Random(0)
     for _ in range(max(1, KILLS // 4)):
         savers = [

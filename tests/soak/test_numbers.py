@@ -1,4 +1,4 @@
-"""The numerical contract on random programs: a share of each campaign of `numbers/`."""
+"""Numerical contract on random programs: a fraction of each campaign in `numbers/`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SEED = int(os.environ.get("EXPLORER_SOAK_NUMBERS_SEED", "0"))
 @pytest.mark.soak
 @pytest.mark.spec("U-4", "P-1", "P-2")
 @pytest.mark.parametrize("name", CASES)
-def test_no_number_differs_beyond_the_contract(name: str) -> None:
-    """A plan's values differ from those of the bare plan only as its rules declare, and never for the worse."""
+def test_values_differ_only_as_the_contract_allows(name: str) -> None:
+    """A plan's values differ from the bare plan's only as its rules declare, and are never worse."""
     result = run(name, round(CASES[name] * SHARE), SEED)
     assert result.cases
     assert not result.found, "\n".join(f"{name}-{SEED}-{number}: {found}" for number, found in result.found)

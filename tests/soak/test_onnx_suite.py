@@ -1,4 +1,4 @@
-"""The cases that the onnx package tests backends with: every operator, in every form that the standard names."""
+"""ONNX's own backend tests, which cover every operator in every form of the standard."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.formats.onnx.standard import DISPUTED, cases, file_cases, outcome
 pytestmark = pytest.mark.soak
 
 LEAST, LEAST_OWN = 2008, 1900
-"""cases that must be right, and those of them that delegate nothing; more is better, and then these are raised"""
+"""minimum numbers of correct cases, and of those that delegate nothing; raise them after improvements"""
 
 
-def test_the_standards_own_cases(
+def test_the_cases_of_the_onnx_suite(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every case of the standard's own suite is right to its tolerance, or refused by name: none is wrong."""
+    """Every case is correct within its tolerance or rejected by the operator's name; none is wrong."""
     delegated: list[str] = []
     run = Delegated.run
 

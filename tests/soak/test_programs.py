@@ -1,4 +1,4 @@
-"""Random programs on devices under every set of options, and NumPy's functions of expressions, against NumPy."""
+"""Random programs on devices with every set of options, and NumPy functions of expressions, against NumPy."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def operand(chance: np.random.Generator) -> np.ndarray[Any, Any]:
 
 
 def ufuncs() -> list[np.ufunc]:
-    """NumPy's own functions of elements."""
+    """Return NumPy's ufuncs."""
     results = {name: value for name in sorted(dir(np)) if isinstance(value := getattr(np, name), np.ufunc)}
     return list({value.__name__: value for value in results.values() if value.signature is None}.values())
 
 
 @pytest.mark.soak
 def test_numpys_functions_of_expressions_give_numpys_values() -> None:
-    """A call that explorer accepts has NumPy's shape, dtype and values; the others are refused by its own family."""
+    """An accepted call has NumPy's shape, dtype and values; others raise an error of explorer's family."""
     chance = np.random.default_rng(0)
     functions, accepted = ufuncs(), 0
     for _ in range(CALLS):

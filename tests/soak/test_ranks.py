@@ -1,4 +1,4 @@
-"""Operands of every rank for every operator: a file that gives one is read, or refused by an error of the family."""
+"""Operands of every rank for every operator: a file is read, or rejected with an error of explorer's family."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ pytestmark = pytest.mark.soak
 
 RANKS = frozenset(range(7))
 LEAST = {"onnx": 4000, "pnnx": 1900}
-"""files that are tried, at least: a corpus that is not found is no success"""
+"""minimum number of files, so that an empty corpus is no success"""
 _TYPES = re.compile(r"([#@])(\S+?)=\(([\d,]*)\)(\w+)")
 _ITEMSIZES = {"f64": 8, "i64": 8, "c64": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2}
 _Files = dict[str, bytes]
 
 
 def with_axes(shape: Sequence[int], rank: int) -> tuple[int, ...]:
-    """A shape of so many axes: the last ones of this one, behind lengths of 1 where it has too few."""
+    """Return a shape with the given number of axes: the last ones of this shape, preceded by lengths of 1."""
     return (*[1] * (rank - len(shape)), *shape[max(0, len(shape) - rank) :])
 
 
 def onnx_files() -> Iterator[tuple[str, _Files]]:
-    """A model of each operator in which one input has another rank, as an input of the net and as a constant."""
+    """Yield a model of each operator with another rank for one input, as a net input and as a constant."""
     tried: set[str] = set()
     for name, files in sorted(FORMATS["onnx"].seeds().items()):
         model = ModelProto()
         try:
             model.ParseFromString(files[onnx.MAIN] or b"")
-        except DecodeError:  # a hostile file of the corpus
+        except DecodeError:  # hostile file in the corpus
             continue
         nodes = model.graph.node
         if not name.startswith(MANY) or len(nodes) != 1 or nodes[0].op_type in tried:
@@ -77,7 +77,7 @@ def _stored(model: ModelProto, at: int, shape: tuple[int, ...]) -> None:
 
 
 def pnnx_files() -> Iterator[tuple[str, _Files]]:
-    """A model of each operator in which one input or one weight has another rank."""
+    """Yield a model of each operator with another rank for one input or one weight."""
     for name, files in sorted(FORMATS["pnnx"].seeds().items()):
         if not name.startswith(MANY):
             continue
@@ -91,7 +91,7 @@ def pnnx_files() -> Iterator[tuple[str, _Files]]:
             for rank in sorted(RANKS - {len(shape)}):
                 wanted = with_axes(shape, rank)
                 head = f"{text[: noted.start()]}{noted[1]}{noted[2]}=({','.join(map(str, wanted))}){noted[4]}"
-                # What the file notes of later blobs follows from its inputs: it holds no more.
+                # The file's notes on later blobs would no longer match.
                 tail = re.sub(r" #\S+=\([\d,]*\)\w+", "", text[noted.end() :])
                 entry = f"{line.split()[1]}.{noted[2]}"
                 held = weights if is_input else _exchanged(weights, entry, math.prod(wanted) * _ITEMSIZES[noted[4]])
@@ -108,8 +108,10 @@ def _exchanged(archive: bytes, entry: str, size: int) -> bytes:
 
 @pytest.mark.parametrize(("name", "files"), [("onnx", onnx_files), ("pnnx", pnnx_files)])
 @pytest.mark.filterwarnings("ignore")
-def test_operands_of_every_rank(name: str, files: Callable[[], Iterator[tuple[str, _Files]]], tmp_path: Path) -> None:
-    """No operator reads a length from a shape whose axes it has not counted."""
+def test_operators_with_operands_of_every_rank(
+    name: str, files: Callable[[], Iterator[tuple[str, _Files]]], tmp_path: Path
+) -> None:
+    """No operator reads a length from a shape with too few axes."""
     labels, failures = [], []
     for label, contents in files():
         labels.append(label)

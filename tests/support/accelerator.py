@@ -1,8 +1,7 @@
-"""A device with memory of its own whose arrays are no NumPy arrays, as CuPy's are: an accelerator without hardware.
+"""Device with its own memory and array class, like CuPy's: an accelerator without hardware.
 
-NumPy's functions compute on its arrays by their protocols (NEP 13 and 18). Mixing them with NumPy's arrays, or turning
-one into a NumPy array by accident, is a TypeError, and so is an option that CuPy's functions lack. Allocations, frees
-and copies are counted.
+NumPy functions accept its arrays through NEP 13 and NEP 18. Mixing them with NumPy arrays, converting one implicitly,
+or passing an option that CuPy lacks raises TypeError. Allocations, frees and copies are counted.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class AcceleratorArray(NDArrayOperatorsMixin):
             raise NotImplementedError(f"{ufunc.__name__}.reduce is not supported")
         _refuse_others(f"{ufunc.__name__}, {method}", named, ("out", "dtype", "casting", "axis", "keepdims"))
         result = _call(getattr(ufunc, method), inputs, named)
-        # the very array that was passed, as NumPy and CuPy return it
+        # return the same array that was passed, as NumPy and CuPy do
         out = named.get("out")
         return result if out is None else out[0] if len(out) == 1 else out
 
@@ -89,7 +88,7 @@ _METHODS = (
 
 
 def _refuse_others(name: str, named: dict[str, Any], known: tuple[str, ...], more: Any = ()) -> None:
-    """Refuse options that CuPy's functions do not have."""
+    """Raise TypeError for options that CuPy's functions do not have."""
     unknown = [option for option in named if option not in known]
     if unknown or more:
         raise TypeError(f"{name}() got an unexpected argument: {unknown or more}")
@@ -112,19 +111,19 @@ def _held(value: Any) -> Any:
 def _there(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(_there(item) for item in value)
-    # a scalar is an array, too: a number would have to be fetched
+    # scalars are arrays, too, because a number would require a copy to the host
     return AcceleratorArray(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 class Accelerator(ex.Device):
-    """Memory of its own, and NumPy's functions on it."""
+    """Memory of the device, and NumPy's functions on it."""
 
     addressable = False
     runs_numpy = True
     log: ClassVar[list[str]] = []
-    """what was asked of it, since the last ``clear``"""
+    """calls since the last ``clear``"""
     fails: ClassVar[bool] = False
-    """whether something that was started there is going to fail"""
+    """whether pending work is going to fail"""
     inside: ClassVar[int] = 0
 
     def new(self, nbytes: int) -> bytearray:

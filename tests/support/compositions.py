@@ -1,4 +1,4 @@
-"""Random positive values that powers are made into, for property tests."""
+"""Random positive values to raise to powers, for property tests."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ RESULTS: list[Callable[[Any, Any], Any]] = [
 
 @st.composite
 def positives(draw: Any, depth: int = 2) -> Build:
-    """A positive value that powers are made into."""
+    """Draw a positive value to raise to powers."""
     kind = draw(st.integers(0, 2)) if depth else 0
     if kind == 0:
         inner, power = draw(st.sampled_from(EXPONENTS)), draw(st.sampled_from(POWERS))

@@ -1,7 +1,7 @@
 """Run the examples of the package's docstrings: ``python tests/support/docstring_examples.py MODULE …``.
 
-It is a process of its own, in an empty folder, because examples declare operations, devices and executors, which would
-stay registered for the tests after them.
+It runs in a separate process and an empty folder, because examples register operations, devices and executors, which
+would affect later tests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 import explorer as ex
 import explorer.api
-import explorer.names  # imported before doctest walks through the package's names, of which each import is one
+import explorer.names  # imported before doctest reads the package's names, each of which is an import
 
 
 def run(modules: list[str]) -> int:
-    """Run all examples, each docstring with names of its own; return the number of those that failed.
+    """Run all examples, each docstring with its own namespace; return the number of failures.
 
-    The module explorer.ops has those of all operations.
+    Examples of all operations belong to the module explorer.ops.
     """
     runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
     for name in modules:
@@ -28,7 +28,7 @@ def run(modules: list[str]) -> int:
         for example in doctest.DocTestFinder(exclude_empty=True).find(module, globs={"ex": ex, "np": np}):
             runner.run(example)
     names = {name: getattr(ex.ops, name).__doc__ for name in dir(ex.ops)} if "explorer.ops" in modules else {}
-    for name, text in names.items():  # doctest finds neither operations nor functions whose arguments are checked
+    for name, text in names.items():  # doctest finds neither operations nor functions with checked arguments
         runner.run(doctest.DocTestParser().get_doctest(text, {"ex": ex, "np": np}, f"explorer.ops.{name}", None, None))
     print(f"{runner.tries} examples, {runner.failures} failed")
     return runner.failures

@@ -1,4 +1,4 @@
-"""An operation with an effect: each run of its kernel is counted."""
+"""Operation with a side effect: it counts the runs of its kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import explorer as ex
 
 
 class Counting(ex.Elementwise):
-    """x, and one more on a counter: an effect."""
+    """Return x and increment a counter, which is a side effect."""
 
     weight, defined_everywhere, pure = 1, True, False
     nondifferentiable = "a test"

@@ -1,4 +1,4 @@
-"""An interpreter of recorded expressions in mpmath: no power overflows, and no difference loses its digits."""
+"""Interpreter of recorded expressions in mpmath, without overflow and cancellation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
 
 
 _LARGEST = mpf("1e400")
-"""an exponent beyond which mpmath's numbers would fill the memory"""
+"""maximum exponent, since larger ones would exhaust the memory"""
 _exp = _each(lambda x: mp.exp(x) if not abs(x) > _LARGEST else mpf("inf") if x > 0 else mpf(0))
 _log = _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") if x == 0 else mpf("nan"))
 _sqrt, _tanh = _each(lambda x: mp.sqrt(x) if x >= 0 else mpf("nan")), _each(mp.tanh)
@@ -113,7 +113,7 @@ def _places(x: Any) -> Any:
 
 
 def _scattered(op: Any, g: Any, places: Any) -> Any:
-    """The gradient of elements chosen along an axis, at their places; of equal places, their sum."""
+    """Scatter the gradient of selected elements along an axis, adding values at equal indices."""
     shape = (*g.shape[: op.axis], op.length, *g.shape[op.axis + 1 :])
     result = np.full(shape, mpf(0))
     for index in np.ndindex(g.shape):
@@ -127,9 +127,9 @@ def _number(x: Any) -> Any:
 
 
 def exact(roots: Sequence[Expr], digits: int, given: dict[int, Any] | None = None) -> list[Any]:
-    """The values of expressions as they are written, each operation by its definition, in so many decimal digits.
+    """Return the values of expressions as written, in the given number of decimal digits.
 
-    ``given`` are values of tensors by uid, which may have more digits than these.
+    ``given`` maps uids of tensors to values, which may have more digits than the tensors.
     """
     with mp.workdps(digits):
         return [np.asarray(value, object) for value in _values(roots, {**(given or {})})]
@@ -161,7 +161,7 @@ def _value(node: Expr, operands: list[Any]) -> Any:
         return np.asarray(_MEANINGS[operation.name](operation, *operands), object)
     if operation.view:
         return operation.kernel(None, *operands)
-    if operation.linear and "conv" not in operation.name:  # these kernels are of BLAS
+    if operation.linear and "conv" not in operation.name:  # BLAS computes these kernels
         given = [
             _places(value) if operand.dtype.kind in "iu" else value
             for operand, value in zip(node.operands, operands, strict=True)

@@ -1,4 +1,4 @@
-"""The execution of a planned program, kernel by kernel on the calling thread."""
+"""Execution of a planned program, kernel by kernel on the calling thread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from explorer.run.execution.program import Program
 
 
 def without_reuse(planned: Plan) -> Plan:
-    """A plan in which every result has memory of its own."""
+    """Return a plan in which every result has its own memory."""
     own = [place._replace(buffer=-1, offset=-1, reuses=None) for place in planned.schedule.placements]
     return replace(planned, schedule=replace(planned.schedule, placements=tuple(own)))
 
 
 def run(planned: Plan) -> list[Any]:
-    """The values of the roots, computed kernel by kernel."""
+    """Return the values of the roots, computed kernel by kernel."""
     program = Program(planned)
     run_simple(program)
     return program.take()

@@ -1,8 +1,8 @@
-"""Run the solution of exercises, and the solution with each usual mistake; print what checks say.
+"""Run the solutions of exercises, also with each usual mistake, and print the checks' verdicts.
 
-``python exercise_runs.py 06 07`` prints JSON: number → verdicts, first the one of the solution. The exercises of a
-notebook run in a process of their own, a fork: answers define operations and rules. Under "own 06" is what checks say
-of each object that the cells of notebook 06 define, as [exercise, name, right, lines].
+``python exercise_runs.py 06 07`` prints JSON: number → verdicts, the solution's first. The exercises of each notebook
+run in a fork, because answers register operations and rules. "own 06" maps to verdicts on each object that the cells of
+notebook 06 define, as [exercise, name, right, lines].
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explorer.course import Exercise, exercises
 
 
 def verdict(exercise: Exercise, source: str) -> dict[str, object]:
-    """Run one source as a cell does, and check its answer."""
+    """Run one source as a cell, and check its answer."""
     names: dict[str, object] = {"__name__": "__main__"}
     try:
         with contextlib.redirect_stdout(io.StringIO()):
@@ -43,7 +43,7 @@ def verdict(exercise: Exercise, source: str) -> dict[str, object]:
 
 def verdicts(notebook: str) -> dict[str, list[dict[str, object]]]:
     """Run the exercises of a notebook."""
-    warnings.simplefilter("ignore", OperationRedefined)  # a mistake redefines what the solution defined
+    warnings.simplefilter("ignore", OperationRedefined)  # a mistake redefines names of the solution
     results = {}
     for exercise in exercises():
         if exercise.number.startswith(notebook):
@@ -53,7 +53,7 @@ def verdicts(notebook: str) -> dict[str, list[dict[str, object]]]:
 
 
 def own_objects(notebook: str) -> dict[str, list[list[object]]]:
-    """Run the cells of a notebook, and check every object that they define as an answer to each of its exercises."""
+    """Run the cells of a notebook, and check every object that they define as an answer to each exercise."""
     (path,) = Path().glob(f"{notebook}_*.ipynb")
     mine = [exercise for exercise in exercises() if exercise.number.startswith(notebook)]
     names: dict[str, object] = {"__name__": "__main__", "display": str, "get_ipython": InteractiveShell}
@@ -76,7 +76,7 @@ def own_objects(notebook: str) -> dict[str, list[list[object]]]:
 
 
 def forked(notebook: str, work: Callable[[str], object]) -> str:
-    """Return the result of work on a notebook in a fork, as JSON."""
+    """Return the JSON result of a function on a notebook, called in a fork."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

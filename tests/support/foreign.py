@@ -1,4 +1,4 @@
-"""An element type and a device from outside of the package, as a user declares them in a cell."""
+"""Element type and device declared outside the package, as a user declares them in a cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import explorer as ex
 
 
 class FixedPoint(ex.ElementType):
-    """Eight bits before the point, eight after it."""
+    """Fixed-point numbers with eight bits before and eight after the point."""
 
     storage = np.int16
 
@@ -22,7 +22,7 @@ class FixedPoint(ex.ElementType):
 
 
 class Counting(ex.Device):
-    """Memory of its own, outside NumPy's arrays, that counts what is allocated and copied."""
+    """Device with its own memory that counts allocations and copies."""
 
     addressable = False
 
@@ -44,7 +44,7 @@ class Counting(ex.Device):
 
 
 class Block:
-    """What the counting device calls an array: NumPy cannot compute with it."""
+    """Array of the counting device, which NumPy functions reject."""
 
     def __init__(self, held: Any) -> None:
         self.held, self.shape = held, held.shape

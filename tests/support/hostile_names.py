@@ -1,4 +1,4 @@
-"""A plan whose every name is hostile: markup, terminal commands, formulas of spreadsheets, lines of other programs."""
+"""Plan with only hostile names: markup, terminal commands, spreadsheet formulas, lines of other programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = (
 
 
 def hostile_plan(**options: Any) -> ex.EvalPlan:
-    """Return a plan, not run, whose title, leaves and scopes have hostile names."""
+    """Return a plan, not yet run, whose title, leaves and scopes have hostile names."""
     plan = ex.EvalPlan(title=NAMES[0], **options)
     x: Any = ex.tensor(np.ones((3, 4), np.float32), name=NAMES[0])
     for name in NAMES:

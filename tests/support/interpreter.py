@@ -1,4 +1,4 @@
-"""A tiny interpreter: every recorded node by its own NumPy kernel, in order of recording. No plan, no memory reuse."""
+"""Minimal interpreter that runs every recorded node's NumPy kernel in order, without plan or memory reuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.ops.control.while_loop import WhileLoop
 
 
 def reference(roots: Sequence[Expr], given: dict[int, Any] | None = None, noise: Any = None) -> list[Any]:
-    """The values of expressions; with ``noise`` (a random generator) every floating result is off by about 1e-13."""
+    """Return the values of expressions; a random generator ``noise`` perturbs every floating result by about 1e-13."""
     values: dict[int, Any] = dict(given or {})
     with np.errstate(all="ignore"):
         for node in reachable(roots, stop=lambda n: n.uid in values):
@@ -44,7 +44,7 @@ def _value(node: Expr, operands: list[Any], noise: Any) -> Any:
 
 
 def _called(operation: Call, operands: list[Any], noise: Any) -> list[Any]:
-    """The outputs of a call, and of loops; a choice is the value of its body, in which both branches are."""
+    """Return the outputs of a call or a loop; a conditional is its body's value, which contains both branches."""
     body = operation.body
     inputs = [n.uid for n in (*body.parameters, *body.captured)]
 

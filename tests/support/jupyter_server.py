@@ -1,4 +1,4 @@
-"""A Jupyter server with the extension, for tests: nothing of the user's settings, one folder, one token."""
+"""Jupyter server with the extension, for tests: no user settings, one folder, one token."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Server:
     root: Path
 
     def get(self, path: str, *, token: str = TOKEN, query: str = "", **headers: str) -> tuple[int, list[Any]]:
-        """Return the status and the lines of an answer; the path is sent as it is."""
+        """Return the status and the lines of a response; the path is sent unchanged."""
         request = urllib.request.Request(f"{self.url}/explorer/view/{path}{query}", headers=headers)
         if token:
             request.add_header("Authorization", f"token {token}")
@@ -43,7 +43,7 @@ class Server:
                 return error.code, [json.loads(error.read())]
 
     def answer(self, path: str, query: str = "") -> dict[str, Any]:
-        """Return the last line about a file of the folder."""
+        """Return the last line of the response for a file in the folder."""
         status, lines = self.get(quote(path), query=query)
         assert status == 200, lines
         assert all(list(line) == ["progress"] for line in lines[:-1])
@@ -51,7 +51,7 @@ class Server:
         return result
 
     def ask(self, path: str) -> socket.socket:
-        """Return the connection of a client that asks for a file, with small buffers, and has read nothing."""
+        """Return a connection that requested a file, with small buffers, and has read nothing."""
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(60)
@@ -61,7 +61,7 @@ class Server:
         return client
 
     def problem(self, path: str) -> dict[str, str]:
-        """Return the problem with a file of the folder."""
+        """Return the problem that the server reports for a file in the folder."""
         result: dict[str, str] = self.answer(path)["problem"]
         assert set(result) == {"given", "rule", "fix"}
         return result
@@ -69,7 +69,7 @@ class Server:
 
 @contextmanager
 def started(home: Path, root: Path, *options: str) -> Generator[Server]:
-    """Run a server of a folder; its settings and its log are in ``home``."""
+    """Run a server for a folder; ``home`` contains its settings and its log."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -94,7 +94,7 @@ def started(home: Path, root: Path, *options: str) -> Generator[Server]:
 
 
 def large_view(path: Path, operators: int) -> None:
-    """Write a model whose view has 8 kB for each of its operators: more than sockets buffer."""
+    """Write a model whose view has 8 kB for each operator, more than sockets buffer."""
     nodes = [helper.make_node("Relu", [f"v{k}"], [f"v{k + 1}"], name=f"{k}" + "n" * 4000) for k in range(operators)]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("v0", f"v{operators}"))
     path.write_bytes(helper.make_model(helper.make_graph(nodes, "wide", [x], [y])).SerializeToString())

@@ -1,4 +1,4 @@
-"""Large programs without any scope."""
+"""Large programs without scopes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.programs import prepared
 
 
 def flat(count: int) -> list[ex.Expr]:
-    """A program of so many nodes without any scope: each reads one or two of the forty nodes before it."""
+    """Return a program without scopes, in which each node reads one or two of the forty nodes before it."""
     chance = random.Random(7)
     values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5, np.float32), name=f"x{number}") for number in range(8)]
     while len(values) < count:
@@ -22,7 +22,7 @@ def flat(count: int) -> list[ex.Expr]:
 
 
 def planned(count: int) -> ex.EvalPlan:
-    """The plan of such a program; every value is asked for."""
+    """Return the plan of such a program, in which every value is requested."""
     plan = ex.EvalPlan()
     for value in flat(count):
         plan.register(value)
@@ -30,7 +30,8 @@ def planned(count: int) -> ex.EvalPlan:
 
 
 def read_at_random(count: int, among: int = 0) -> ex.EvalPlan:
-    """Each operation on two of the last ``among`` before (0: an eighth of all): batches read each other many ways."""
+    """Return operations on two random nodes of the last ``among`` (0: the last eighth), with many kinds of
+    dependences."""
     chance = random.Random(1)
     values: list[ex.Expr] = [ex.tensor(np.full(4, 0.5, np.float32)) for _ in range(8)]
     combine = (operator.add, operator.sub, operator.mul)

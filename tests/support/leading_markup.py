@@ -1,4 +1,4 @@
-"""Markup that loads, runs, sends or leads elsewhere, as a hostile notebook may hold it."""
+"""Markup in a hostile notebook that loads, runs, sends or redirects."""
 
 from __future__ import annotations
 

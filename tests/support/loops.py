@@ -1,4 +1,4 @@
-"""Programs of a loop over samples or over trees, as calls, as plain operations and in scopes."""
+"""Programs that loop over samples or trees, written with calls, plain operations or scopes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZES = (16, 32, 32, 4)
 
 
 def layers() -> Iterator[tuple[ex.Tensor, ex.Tensor]]:
-    """The weight and the bias of each layer."""
+    """Return the weight and the bias of each layer."""
     random = np.random.default_rng(0)
     for number, (wide, high) in enumerate(pairwise(SIZES)):
         weight = random.normal(size=(wide, high)).astype(np.float32)
@@ -23,7 +23,7 @@ def layers() -> Iterator[tuple[ex.Tensor, ex.Tensor]]:
 
 
 def samples(count: int, *, functions: bool = False, scopes: bool = False) -> list[ex.Expr]:
-    """The outputs of a network of tanh layers, sample by sample."""
+    """Return the outputs of a network of tanh layers, one sample at a time."""
     parameters = list(layers())
 
     def mlp(x: Any) -> Any:
@@ -43,7 +43,7 @@ def samples(count: int, *, functions: bool = False, scopes: bool = False) -> lis
 
 
 def trees(count: int, *, functions: bool) -> list[ex.Expr]:
-    """The roots of random binary trees."""
+    """Return the roots of random binary trees."""
     random = np.random.default_rng(2)
     left, right = (ex.tensor(np.eye(8, dtype=np.float32) * scale, name=name) for name, scale in (("l", 1), ("r", 2)))
 
@@ -64,7 +64,7 @@ def trees(count: int, *, functions: bool) -> list[ex.Expr]:
 
 @cache
 def recorded(name: str, run: bool = False, **options: Any) -> ex.Recording:
-    """The recording of one of the programs by its name, planned, or also run."""
+    """Return the recording of a program by name, planned or also run."""
     programs = {
         "calls": lambda: samples(1000, functions=True),
         "plain": lambda: samples(1000),

@@ -1,4 +1,4 @@
-"""Real models as PNNX exports them, with seeded weights, and the values that torch computes for them."""
+"""Real models exported with PNNX, with seeded weights and the values that torch computes for them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from tests.formats.reference import Array, seeded_net
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 SAME = {"convbn_opt0": "convbn_opt1"}
-"""level 0 says with other operators, over operands of the same names, what level 1 says"""
+"""levels 0 and 1 express the same with other operators, over operands with the same names"""
 reference = np.load(MODELS / "reference.npz")
 
 
 def opened(name: str) -> Net:
-    """The net of a model, with its seeded weights."""
+    """Return the net of a model with its seeded weights."""
     return seeded_net(pnnx.read(MODELS / f"{name}.pnnx.param"), TABLE)
 
 
 def expected(name: str, what: str) -> Array:
-    """An array of the reference: "inputs", "output", or "names" and statistics of the operands."""
+    """Return a reference array: "inputs", "output", or "names" and statistics of the operands."""
     return np.asarray(reference[f"{SAME.get(name, name)}/{what}"])
 
 
 def inputs(net: Net, name: str) -> dict[str, Array]:
-    """The inputs that the reference was computed for."""
+    """Return the inputs of the reference computation."""
     given = json.loads(expected(name, "inputs").item())
     return {
         blob: seeded.given(f"input{index}", each["shape"], each["dtype"], each["below"])

@@ -1,4 +1,4 @@
-"""Random programs: expression graphs over float64, with shared parts, calls of functions, views and reductions."""
+"""Random programs: expression graphs over float64 with shared parts, calls, views and reductions."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ ROWS, COLUMNS = 3, 4
 UNARY = ("tanh", "exp", "log", "sqrt", "square", "negative", "absolute", "sigmoid", "relu", "softplus", "sin", "log1p")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 OPTIONAL = ("simplify", "dedup", "prune", "batch", "fuse")
-"""the passes that a plan may leave out"""
+"""passes that a plan may omit"""
 subsets = st.sets(st.sampled_from(OPTIONAL)).map(lambda chosen: tuple(sorted(chosen)))
-"""passes to leave out, drawn"""
+"""strategy for passes to omit"""
 limits = st.sampled_from((0, 20, 60, 500_000))
-"""the most nodes that opening calls may make, drawn"""
+"""strategy for the maximum number of nodes that inlining may add"""
 
 
 @ex.function
 def gate(x: Any, w: Any) -> Any:
-    """x, gated by its product."""
+    """Return x multiplied by a sigmoid of its product."""
     return ex.sigmoid(x @ w) * x
 
 
 @ex.function
 def both(x: Any, y: Any) -> Any:
-    """Two results of one sum."""
+    """Return two results of one sum."""
     total = x + y
     return total * 0.5, ex.tanh(total) - y
 
 
 @ex.function
 def deep(x: Any, w: Any) -> Any:
-    """A call that calls."""
+    """Return a call's result from within another call."""
     first, second = both(x, gate(x, w))
     return ex.softmax(first) + gate(second, w)
 
 
 @st.composite
 def programs(draw: st.DrawFn, size: int = 24, device: str = "cpu") -> list[ex.Expr]:
-    """Roots of a random graph on a device: nodes are 3×4 float64, results of other shapes are brought back to it."""
+    """Draw roots of a random graph on a device: nodes are 3×4 float64; results of other shapes are converted back."""
     place = ex.device(device)
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     weight = ex.tensor(random.normal(size=(COLUMNS, COLUMNS)), name="w", device=place)
@@ -101,7 +101,7 @@ def programs(draw: st.DrawFn, size: int = 24, device: str = "cpu") -> list[ex.Ex
 
 
 def prepared(*roots: Any, **options: Any) -> ex.EvalPlan:
-    """The plan of some expressions, which has not run."""
+    """Return the plan of expressions, without running it."""
     plan = ex.EvalPlan(**options)
     for root in roots:
         plan.register(root)
@@ -110,7 +110,7 @@ def prepared(*roots: Any, **options: Any) -> ex.EvalPlan:
 
 @st.composite
 def sized(draw: st.DrawFn) -> list[ex.Expr]:
-    """Roots of random graphs whose results differ in size: products, parts, joins and views of vectors."""
+    """Draw roots of random graphs with results of different sizes: products, slices, concatenations and views."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
     nodes: list[ex.Expr] = [ex.tensor(random.normal(size=draw(st.integers(1, 60)))) for _ in range(2)]
     pick = st.integers(0, 10**6)

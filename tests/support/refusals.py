@@ -1,4 +1,4 @@
-"""Refusals: errors of explorer's family, known by their class and by the names in them, not by their wording."""
+"""Assertions on errors of explorer's family, by class and contained names, not by wording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Refusal = TypeVar("Refusal", bound=ex.ExplorerError)
 
 @contextmanager
 def refused(kind: type[Refusal], *names: str) -> Iterator[pytest.ExceptionInfo[Refusal]]:
-    """Expect an error of a class that says what was given, and the rule or the fix, with these names in them."""
+    """Expect an error of a class with the given value, and the rule or the fix, that contains these names."""
     with pytest.raises(kind) as caught:
         yield caught
     error = caught.value

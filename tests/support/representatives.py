@@ -1,4 +1,4 @@
-"""Cases of a test, of which some stand for the others in ``make test``; ``make soak`` tries the others."""
+"""Representative cases for ``make test``; ``make soak`` runs the remaining ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def representatives(cases: Iterable[Any], chosen: Collection[Any]) -> list[Any]:
-    """Mark all cases for soak but those chosen; each is the value of a test's one parameter, or a tuple of several."""
+    """Mark all cases except the chosen ones for soak; a case is one parameter value, or a tuple of several."""
     listed = list(cases)
     unknown = [case for case in chosen if case not in listed]
     if unknown or not chosen:

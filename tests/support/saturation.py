@@ -13,33 +13,33 @@ TRUTH = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.3, 0.4, 0.
 
 
 def softmax_by_hand(x: Any) -> Any:
-    """Powers over their sum along the last axis."""
+    """Return powers divided by their sum along the last axis."""
     powers = ex.exp(x)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def softmax_with_spread_sum(x: Any) -> Any:
-    """Powers over their sum, which is broadcast before."""
+    """Return powers divided by their explicitly broadcast sum."""
     return ex.exp(x) / ex.broadcast_to(ex.exp(x).sum(axis=-1).reshape((4, 1)), (4, 4))
 
 
 def sigmoid_by_hand(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x))."""
     return 1 / (1 + ex.exp(-x))
 
 
 def sigmoid_of_power(x: Any) -> Any:
-    """exp(x) / (exp(x) + 1)."""
+    """Return exp(x) / (exp(x) + 1)."""
     return ex.exp(x) / (ex.exp(x) + 1)
 
 
 def reciprocal_sigmoid(x: Any) -> Any:
-    """The reciprocal of 1 + exp(-x)."""
+    """Return the reciprocal of 1 + exp(-x)."""
     return ex.reciprocal(1.0 + ex.exp(-x))
 
 
 def bce(t: Any, s: Any) -> Any:
-    """The mean binary cross-entropy of probabilities s."""
+    """Return the mean binary cross-entropy of probabilities s."""
     return -(t * ex.log(s) + (1 - t) * ex.log(1 - s)).mean()
 
 

@@ -1,4 +1,4 @@
-"""A view's model: its size, and the properties that every one has."""
+"""Size and invariants of a view's model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from explorer.view.tree.box_tree import Paths
 
 
 def scene_size(model: Model) -> int:
-    """How many things are visible at the beginning: boxes and nodes of the program, and none that a pass put in."""
+    """Return the number of initially visible boxes and nodes of the program, without those that passes added."""
     seen, open_boxes, born = 0, [0], model.recording.nodes.born
     for box in open_boxes:
         for kind, number in model.tree.boxes[box].items:
@@ -20,7 +20,7 @@ def scene_size(model: Model) -> int:
 
 
 def check(model: Model) -> None:
-    """Every slot and every box is held exactly once, and every edge leads from its slot to its slot."""
+    """Check that every slot and box has exactly one parent, and that every edge connects its slots."""
     held = [item for box in model.tree.boxes for item in box.items]
     assert len(held) == len(set(held)) == len(model.slots.nodes) + len(model.tree.boxes) - len(model.tree.bodies)
     for index, box in enumerate(model.tree.boxes):

@@ -1,4 +1,4 @@
-"""A module of two linear layers with its samples, for tests of training."""
+"""Module of two linear layers with samples, for training tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = ex.train
 
 
 def built(optimizer: Any = None, dtype: str = "float32", samples: str = "first", **options: Any) -> Any:
-    """A module of two linear layers, attached."""
+    """Return an attached module of two linear layers."""
     module = T.Module(
         "small", loss=T.MeanSquaredError(), optimizer=optimizer or T.SGD(0.1), dtype=dtype, samples=samples, **options
     )
@@ -24,6 +24,6 @@ def built(optimizer: Any = None, dtype: str = "float32", samples: str = "first",
 
 
 def data(count: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Samples of 2 × 3 elements, and labels of 2."""
+    """Return samples of 2 × 3 elements, with two labels each."""
     generator = np.random.default_rng(5)
     return generator.normal(size=(count, 2, 3)), generator.normal(size=(count, 2))

@@ -1,4 +1,4 @@
-"""The threads that BLAS libraries are set to."""
+"""Thread counts of BLAS libraries."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from threadpoolctl import threadpool_info
 
 
 def blas_threads() -> list[int]:
-    """The number of threads of each BLAS library that is loaded."""
+    """Return the number of threads of each loaded BLAS library."""
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]

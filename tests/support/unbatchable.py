@@ -1,4 +1,4 @@
-"""An operation that no batch can have."""
+"""Operation without a batching rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import explorer as ex
 
 
 class Backwards(ex.Operation):
-    """x from its end, in no batch."""
+    """Reverse x; the operation cannot be batched."""
 
     nondifferentiable = "a test"
     unbatchable = "rows would be mixed {together}"

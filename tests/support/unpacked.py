@@ -1,4 +1,4 @@
-"""Packed tables (explorer/view/payload/columns.py) back to rows, for tests: pages have static/data/unpack.js."""
+"""Unpack packed tables (explorer/view/payload/columns.py) for tests, as static/data/unpack.js does for pages."""
 
 from __future__ import annotations
 

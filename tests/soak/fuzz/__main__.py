@@ -1,4 +1,4 @@
-"""``python -m tests.soak.fuzz``: a campaign, or one case again."""
+"""``python -m tests.soak.fuzz``: run a campaign, or replay one case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.soak.fuzz.cases import FORMATS
 
 
 def main() -> int:
-    """Run what the arguments ask for; 1 where a case failed."""
+    """Run the command in the arguments; return 1 if a case failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.fuzz", description=__doc__)
     commands = parser.add_subparsers(required=True)
     many = commands.add_parser("run", help="try many cases")
@@ -43,9 +43,9 @@ def _campaign(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace) -> int:
-    from tests.soak.fuzz.worker import kept
+    from tests.soak.fuzz.worker import stored_case
 
-    case = kept(options.folder)
+    case = stored_case(options.folder)
     with tempfile.TemporaryDirectory() as folder:
         path = case.write(Path(folder))
         print(FORMATS[case.format].probe(path, case.chance, case.is_whole))

@@ -1,4 +1,4 @@
-"""A campaign: cases shared out among workers, and the table of what came of them."""
+"""Fuzzing campaign: cases distributed among worker processes, and a table of outcomes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[3]
 RIGHT = ("clean", "fine")
 KINDS = (*RIGHT, "bare", "broken", "hang", "memory", "crash")
 FOLDER = ROOT / ".fuzz"
-"""where cases that fail are written"""
+"""folder for cases that fail"""
 
 
 @dataclass
 class Campaign:
-    """What came of all cases."""
+    """Outcomes of all cases."""
 
     seed: int
     counts: dict[str, Counter[str]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Campaign:
         self.slowest = sorted([*self.slowest, entry], reverse=True)[:8]
 
     def table(self) -> str:
-        """Cases by format and outcome, as Markdown."""
+        """Return the number of cases by format and outcome, as a Markdown table."""
         lines = [f"| format | cases | {' | '.join(KINDS)} |", f"|{' --- |' * (len(KINDS) + 2)}"]
         for name, counts in (*sorted(self.counts.items()), ("all", sum(self.counts.values(), Counter()))):
             cells = [name, f"{sum(counts.values()):,}", *(f"{counts[kind]:,}" for kind in KINDS)]
@@ -48,7 +48,7 @@ class Campaign:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """Each place where cases failed once, with how often, and the command that replays the first of them."""
+        """Return each location of a failure, its count, and the command that replays its first case."""
         places: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for find in self.finds:
             places.setdefault((find["kind"], find["where"]), []).append(find)
@@ -65,9 +65,9 @@ class Campaign:
 def run(
     count: int, seed: int, jobs: int, formats: Iterable[str] = (), folder: Path = FOLDER, first: int = 0
 ) -> Campaign:
-    """Try so many cases, from number ``first`` of each format on, in so many processes."""
+    """Try ``count`` cases in ``jobs`` processes, from number ``first`` of each format on."""
     numbers = plan(count, list(formats) or list(FORMATS))
-    # Formats are dealt out in turn, so that all processes end together.
+    # Formats alternate, so that all processes end at about the same time.
     cases = [(name, first + index) for name, amount in numbers.items() for index in range(amount)]
     campaign, lock = Campaign(seed), threading.Lock()
     threads = [

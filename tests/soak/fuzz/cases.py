@@ -1,4 +1,4 @@
-"""Cases: a file of the corpus, damaged as a seed and a number say, and how far it is looked at."""
+"""Fuzzing cases: a corpus file damaged as determined by a seed and a number, and how thoroughly it is probed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.soak.fuzz.formats import inputs, nets, notebooks, onnx, pictures, pnn
 from tests.soak.fuzz.formats.corpus import MANY
 
 Files = Mapping[str, bytes | None]
-"""names to bytes; None for a pipe that nobody writes to"""
+"""file name → bytes, or None for a pipe without a writer"""
 
 
 class Format(NamedTuple):
-    """Files of one kind: where they come from, how they are damaged, and what reads them."""
+    """File format: its corpus, how its files are damaged, and what reads them."""
 
     share: int
-    """of a hundred cases"""
+    """percentage of the cases"""
     main: str
-    """the file that is opened"""
+    """name of the file that is opened"""
     seeds: Callable[[], dict[str, Files]]
     mutate: Callable[[Files, random.Random], Files]
     probe: Callable[[Path, random.Random, bool], str]
@@ -45,7 +45,7 @@ FORMATS: dict[str, Format] = {
 
 
 class Case(NamedTuple):
-    """One damaged file: ``number`` under the campaign's ``seed``."""
+    """One damaged file: case ``number`` of the campaign with ``seed``."""
 
     format: str
     seed: int
@@ -55,12 +55,12 @@ class Case(NamedTuple):
 
     @property
     def chance(self) -> random.Random:
-        """What the probe draws from: the same in a campaign and in a replay."""
+        """Return the probe's random generator, which is the same in a campaign and in a replay."""
         return random.Random(f"probe {self.seed} {self.format} {self.number}")
 
     @property
     def is_whole(self) -> bool:
-        """Whether the files are those of the corpus: these are looked at in every way."""
+        """Return whether the files are undamaged corpus files, which are probed in every way."""
         return self.number < len(_whole(FORMATS[self.format]))
 
     def write(self, folder: Path) -> Path:
@@ -73,7 +73,7 @@ class Case(NamedTuple):
         return folder / FORMATS[self.format].main
 
     def keep(self, folder: Path) -> None:
-        """Write the files and a note of what they are, so that ``replay`` finds them."""
+        """Write the files and a note about them, which ``replay`` reads."""
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
@@ -86,18 +86,18 @@ NOTE = "case.json"
 
 
 def _whole(held: Format) -> list[str]:
-    """The files of the corpus that are cases themselves, by name."""
+    """Return the names of the corpus files that are cases themselves."""
     return sorted(name for name in held.seeds() if not name.startswith(MANY))
 
 
 def plan(count: int, formats: list[str]) -> dict[str, int]:
-    """How many of so many cases each format gets."""
+    """Return the number of cases for each format."""
     total = sum(FORMATS[name].share for name in formats)
     return {name: max(1, count * FORMATS[name].share // total) for name in formats}
 
 
 def case(format: str, seed: int, number: int) -> Case:
-    """The case of a number: the first ones are the corpus as it is, all others are damaged in one to four places."""
+    """Return the case with a number: first the undamaged corpus, then files damaged in one to four positions."""
     held = FORMATS[format]
     whole = _whole(held)
     if number < len(whole):

@@ -1,4 +1,4 @@
-"""Values that files should not hold, and ways to damage text, bytes, zips and plain JSON."""
+"""Hostile values, and ways to damage strings, bytes, zips and plain JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TEXTS = (
     ),
     *("<script>alert(1)</script>", "]]>", "--!>", "\"'`", "%s%n", "__class__", "a.b.c.d", ".", "..", "\\", "\n", "\t"),
 )
-"""texts that every format can write; lone surrogates are for JSON alone"""
+"""strings that every format can encode; lone surrogates are possible only in JSON"""
 
 
 def integer(chance: random.Random) -> int:
@@ -49,7 +49,7 @@ def number(chance: random.Random) -> int | float:
 
 
 def lengths(chance: random.Random) -> list[int]:
-    """A shape: mostly short and small, now and then of very many axes."""
+    """Return a shape, mostly short and small, and sometimes with very many axes."""
     if chance.random() < 0.03:
         return [1] * chance.choice((33, 64, 65, 100))
     small = chance.random() < 0.5
@@ -57,12 +57,12 @@ def lengths(chance: random.Random) -> list[int]:
 
 
 def text(chance: random.Random, known: Sequence[str] = ()) -> str:
-    """A hostile text, or one that the file holds elsewhere."""
+    """Return a hostile string, or another string of the file."""
     return chance.choice(known) if known and chance.random() < 0.5 else chance.choice(TEXTS)
 
 
 def damaged_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Bytes with one place changed, cut out, repeated, or everything behind it gone."""
+    """Return bytes with one position changed, cut out, repeated, or truncated there."""
     if not data:
         return chance.randbytes(chance.randint(0, 40))
     start = chance.randrange(len(data))
@@ -89,7 +89,7 @@ def damaged_bytes(data: bytes, chance: random.Random) -> bytes:
 
 
 def damaged_text(whole: str, chance: random.Random) -> str:
-    """Text with a part of it cut out, repeated, or replaced by something hostile."""
+    """Return a string with a part cut out, repeated, or replaced by something hostile."""
     if not whole:
         return chance.choice(TEXTS)
     start = chance.randrange(len(whole))
@@ -104,7 +104,7 @@ _PLAIN: Sequence[Any] = (None, True, False, "", [], {}, "node", "schema", "\x00"
 
 
 def plain(chance: random.Random) -> Any:
-    """A JSON value."""
+    """Return a random JSON value."""
     match chance.randrange(7):
         case 0:
             return chance.choice(_PLAIN)
@@ -123,7 +123,7 @@ def plain(chance: random.Random) -> Any:
 
 
 def damaged_plain(value: Any, chance: random.Random, count: int) -> Any:
-    """A JSON value with so many places replaced, removed, doubled, renamed or exchanged."""
+    """Return a JSON value with some positions replaced, removed, doubled, renamed or exchanged."""
     value = copy.deepcopy(value)
     for _ in range(count):
         places = _places(value)
@@ -157,11 +157,11 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 _LOCAL = (4, 6, 8, 10, 14, 18, 22, 26, 28)
 _CENTRAL = (4, 6, 8, 10, 12, 16, 20, 24, 28, 30, 32, 34, 36, 38, 42)
-"""where fields begin in the headers of a zip's entries"""
+"""offsets of the fields in the headers of a zip's entries"""
 
 
 def damaged_zip(data: bytes, chance: random.Random) -> bytes:
-    """A zip with a field of a header changed, an entry gone, renamed, compressed, doubled or with other bytes."""
+    """Return a zip with one header field changed, or one entry removed, renamed, compressed, doubled or damaged."""
     if chance.random() < 0.3:
         return damaged_bytes(data, chance)
     if chance.random() < 0.4:
@@ -201,6 +201,6 @@ def damaged_zip(data: bytes, chance: random.Random) -> bytes:
             entry = zipfile.ZipInfo(name)
             entry.compress_type = method
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # two entries of one name are a damage, too
+                warnings.simplefilter("ignore", UserWarning)  # two entries with one name are intended damage
                 target.writestr(entry, held)
     return new.getvalue()

@@ -1,8 +1,8 @@
-"""A process that tries cases: each under limits of memory and processor time, in a child that may die of it.
+"""Worker process that tries each case with memory and CPU time limits, in a child process that may be killed.
 
 ``python -m tests.soak.fuzz.worker`` reads a line of JSON (seed, cases as [format, number], folder) from standard input
-and writes one line of JSON a case. Children are forked of a process that has everything imported, and try cases until
-one of them ends them.
+and writes one line of JSON for each case. Children are forked from a process that has imported everything, and try
+cases until one of them ends the child.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from tests.soak.fuzz.cases import FORMATS, NOTE, Case, case
 from tests.soak.fuzz.formats.probe import BrokenPromiseError
 
 MEMORY, TIMES = 512 << 20, 4
-"""bytes that a case may take beyond those of the process before it, and times its files' bytes"""
+"""additional bytes that a case may allocate, and a multiple of its files' size"""
 SECONDS = 10
-"""of the processor, that a case may take"""
+"""CPU seconds that a case may take"""
 BATCH = 200
-"""cases of one child: what they leave behind is gone with it"""
+"""cases for one child, which limits the effect of one case on others"""
 
 
 RIGHT = ("clean", "fine")
-"""the outcomes that are right"""
+"""outcomes that are no failure"""
 FAULT = 77
-"""the status of a child in which not a case but the fuzzer failed"""
+"""exit status of a child in which the fuzzer itself failed"""
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _warm() -> None:
-    """Import what files need and lay something out, so that no case pays for it, and no child starts a thread."""
+    """Import what files need and lay something out once, so that no case pays for it and no child starts threads."""
     from explorer.view.picture.svg import svg
 
     svg(ex.open(Path(__file__).parents[3] / "assets" / "models" / "simple_ops.pnnx.param").preview_plan().recording)
@@ -70,7 +70,7 @@ def _warm() -> None:
 
 
 def _batch(seed: int, cases: Sequence[tuple[str, int]]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """The outcomes of cases in one child, and of the one that ended it."""
+    """Return the outcomes of the cases in one child, including the case that ended it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -112,7 +112,7 @@ def _child(seed: int, cases: Sequence[tuple[str, int]], pipe: IO[str]) -> None:
 
 
 def attempt(found: Case, folder: Path) -> dict[str, Any]:
-    """Try one case in this process, under its limits; kind, place and seconds of what came of it."""
+    """Try one case in this process with its limits; return the kind, location and seconds of the outcome."""
     path = found.write(folder)
     held = FORMATS[found.format]
     size = sum(len(data) for data in found.files.values() if data)
@@ -124,11 +124,11 @@ def attempt(found: Case, folder: Path) -> dict[str, Any]:
             warnings.simplefilter("ignore")
             kind = held.probe(path, found.chance, found.is_whole)
     except MemoryError as error:
-        kind, note = "memory", told(error)
+        kind, note = "memory", error_location(error)
     except BrokenPromiseError as error:
-        kind, note = "broken", told(error)
+        kind, note = "broken", error_location(error)
     except Exception as error:
-        kind, note = ("memory" if is_memory(error) else "bare"), told(error)
+        kind, note = ("memory" if is_memory(error) else "bare"), error_location(error)
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -136,7 +136,7 @@ def attempt(found: Case, folder: Path) -> dict[str, Any]:
 
 
 def is_memory(error: BaseException | None) -> bool:
-    """Whether an error comes of memory that was not there."""
+    """Return whether an error results from a failed allocation."""
     while error is not None:
         if isinstance(error, MemoryError) and not isinstance(error, ex.ExplorerError):
             return True
@@ -144,21 +144,21 @@ def is_memory(error: BaseException | None) -> bool:
     return False
 
 
-def told(error: BaseException) -> dict[str, str]:
-    """Where in explorer an error came up, and what it says."""
+def error_location(error: BaseException) -> dict[str, str]:
+    """Return the location in explorer of an error, and its message."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/explorer/" in frame.filename]
     place = f"{frames[-1].filename.rpartition('/explorer/')[2]}:{frames[-1].lineno}" if frames else "?"
     return {"where": f"{type(error).__name__} at {place}", "message": ascii(str(error))[:300]}
 
 
 def _limit(memory: int, spent: float) -> None:
-    """Set the limits of the next case: data beyond that of now, seconds of the processor, and many of the clock."""
+    """Set the limits of the next case: additional data memory, CPU seconds, and wall-clock seconds."""
     with open("/proc/self/statm", encoding="ascii") as file:
         data = int(file.read().split()[5]) * resource.getpagesize()
-    # A sandbox reserves address space that it never takes: what counts is what can be written.
+    # Sandboxes reserve address space that they never use, so only writable data is limited.
     resource.setrlimit(resource.RLIMIT_DATA, (data + memory, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CPU, (int(spent) + SECONDS + 1, resource.RLIM_INFINITY))
-    signal.setitimer(signal.ITIMER_REAL, 6 * SECONDS)  # one that sleeps takes no time of the processor
+    signal.setitimer(signal.ITIMER_REAL, 6 * SECONDS)  # a sleeping process uses no CPU time
 
 
 def _seconds() -> float:
@@ -172,8 +172,8 @@ def _silent() -> Any:
         yield
 
 
-def kept(folder: Path) -> Case:
-    """The case that a folder holds."""
+def stored_case(folder: Path) -> Case:
+    """Return the case that a folder contains."""
     note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
     files = {path.name: None if path.is_fifo() else path.read_bytes() for path in folder.iterdir() if path.name != NOTE}
     return Case(note["format"], note["seed"], note["number"], note["origin"], files)

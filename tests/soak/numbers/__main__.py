@@ -1,4 +1,4 @@
-"""``python -m tests.soak.numbers``: many cases, or one case again."""
+"""``python -m tests.soak.numbers``: run many cases, or replay one case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.soak.numbers.programs import seeded
 
 
 def main() -> int:
-    """Run what the arguments ask for; 1 where a case failed."""
+    """Run the command in the arguments; return 1 if a case failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak.numbers", description=__doc__)
     commands = parser.add_subparsers(required=True)
     many = commands.add_parser("run", help="try many cases")

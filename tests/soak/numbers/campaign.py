@@ -1,4 +1,4 @@
-"""Many cases of each campaign in some processes: what failed, made small, and which rules were applied."""
+"""Campaigns of many cases in several processes, with reduced failures and counts of applied rules."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.soak.numbers import contract, programs
 from tests.soak.numbers.programs import Program, seeded
 
 SHARES = {"programs": 0.25, "rules": 0.45, "updates": 0.219, "logs": 0.04, "gradients": 0.04, "large": 0.001}
-"""campaigns, and the share that each has of a run of all"""
+"""campaign → its fraction of a run of all campaigns"""
 CHUNK = 100
 _MAKERS = {"programs": programs.random_program, "rules": programs.around_a_rule, "large": programs.large_program}
-"""campaigns whose programs the contract judges; the others are modules"""
+"""campaigns whose programs are judged by the contract; the others contain modules"""
 
 
 class Campaign(NamedTuple):
-    """What makes a case, and what judges it: what is wrong, "" where nothing is, and what was applied."""
+    """Generator and judge of cases; the judge returns the fault, or "", and the names of what was applied."""
 
     make: Callable[[np.random.Generator], Any]
     judge: Callable[[Any], tuple[str, tuple[str, ...]]]
 
 
 def campaign(name: str) -> Campaign:
-    """A campaign by its name; that of gradients needs torch."""
+    """Return a campaign by name; the one for gradients needs torch."""
     if name in _MAKERS:
         return Campaign(_MAKERS[name], contract.judge)
     module = import_module(f"tests.soak.numbers.{name}")
@@ -39,7 +39,7 @@ def campaign(name: str) -> Campaign:
 
 
 def judged(name: str, case: Program) -> tuple[str, tuple[str, ...]]:
-    """What is wrong with a case; an exception is a finding, too."""
+    """Return the fault of a case, which may be an exception, and what was applied."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -51,7 +51,7 @@ def judged(name: str, case: Program) -> tuple[str, tuple[str, ...]]:
 
 @dataclass
 class Result:
-    """Cases of a campaign, what was found, and how often each rule or pass was applied."""
+    """Findings of some cases, and how often each rule or pass was applied."""
 
     cases: int = 0
     seconds: float = 0.0
@@ -60,7 +60,7 @@ class Result:
 
 
 def chunk(name: str, seed: int, first: int, last: int) -> Result:
-    """Judge the cases of some numbers."""
+    """Judge the cases with the given numbers."""
     begin, result = time.perf_counter(), Result()
     for number in range(first, last):
         case = campaign(name).make(seeded(name, seed, number))
@@ -74,7 +74,7 @@ def chunk(name: str, seed: int, first: int, last: int) -> Result:
 
 
 def run(name: str, cases: int, seed: int, first: int = 0, jobs: int = 1) -> Result:
-    """Judge many cases, in chunks that processes share."""
+    """Judge many cases in chunks, distributed among processes."""
     starts = range(first, first + cases, CHUNK)
     stops = [min(start + CHUNK, first + cases) for start in starts]
     whole = Result()
@@ -89,7 +89,7 @@ def run(name: str, cases: int, seed: int, first: int = 0, jobs: int = 1) -> Resu
 
 
 def small(name: str, case: Program, limit: float = 30.0) -> tuple[Program, str]:
-    """The smallest program found that fails, and how."""
+    """Return the smallest failing program found, and its fault."""
     end = time.monotonic() + limit
     found, _ = judged(name, case)
     kind = found.split(":")[0] if "Error" in found else ""

@@ -1,4 +1,4 @@
-"""What a plan may change: values of a plan against those of the bare one, and both against exact ones."""
+"""Numerical contract: compare the values of a plan with those of the bare plan, and both with exact values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.exact import exact
 
 
 class Run:
-    """Values of some expressions under a plan's options, and the rules and passes that were applied."""
+    """Values of expressions under a plan's options, and the rules and passes that were applied."""
 
     def __init__(self, case: Program, inference: int = 0, **options: Any) -> None:
         if inference:
@@ -36,26 +36,26 @@ class Run:
             handles = [evaluated.register(root) for root in case.build(ex)]
             evaluated.eval()
             self.values = [np.asarray(handle.data()) for handle in handles]
-            decisions = evaluated.planned.graph.decisions  # which are not in a cached program
+            decisions = evaluated.planned.graph.decisions  # a cached program has none
         self.has_product = any(product in line for line in case.lines for product in ("@", "einsum", "conv"))
         applied = [each for each in decisions if each.applied]
         self.applied = tuple(dict.fromkeys([each.info.name for each in applied]))
         self.keeps_bits = all(_numerics(each) == "exact" for each in applied)
-        """whether everything that was applied is declared to keep every bit"""
+        """whether everything applied is declared exact"""
         modules = [getattr(each.info.owner, "__module__", "") for each in applied]
         self.is_stabilised = any(module.endswith((".stability", ".inverse_pairs")) for module in modules)
-        """whether a rule was applied that is there to avoid overflow"""
+        """whether a rule that avoids overflow was applied"""
 
 
 def _numerics(decision: Any) -> str:
-    """What a decision does to numbers: as its reason declares, or its rule or pass."""
+    """Return the numerical class of a decision, from its reason or from its rule or pass."""
     return decision.reason.numerics or getattr(decision.info.owner, "numerics", "exact")
 
 
 def judge(case: Program) -> tuple[str, tuple[str, ...]]:
-    """What is wrong with the values of a program, "" where nothing is; and what was applied to it.
+    """Return the fault of a program's values, or "", and what was applied to the program.
 
-    A finding counts only where neither more noisy lanes nor mpmath's numbers explain it.
+    A difference is a finding only if neither more noisy lanes nor mpmath's values explain it.
     """
     roots = case.build(ex)
     plain = Run(case, without=OPTIONAL)
@@ -66,7 +66,7 @@ def judge(case: Program) -> tuple[str, tuple[str, ...]]:
         with np.errstate(all="ignore"):
             try:
                 right = case.build(xp)
-            except ValueError:  # NumPy has no largest element of nothing
+            except ValueError:  # NumPy has no maximum of an empty array
                 return "", run.applied
             if found:
                 right = [_in_mpmath(value, root) for value, root in zip(right, roots, strict=True)]
@@ -77,14 +77,14 @@ def judge(case: Program) -> tuple[str, tuple[str, ...]]:
 
 
 def _in_mpmath(value: Value, root: ex.Expr) -> Value:
-    """The lanes of a value with exact numbers where mpmath can compute them: long double overflows, too."""
+    """Replace the exact lane with mpmath's values where possible, because long double also overflows."""
     if not is_floating(value.dtype):
         return value
     try:
         (found,) = exact([root], 800)
         given = _infinite(root) if np.isnan(value.exact).any() else []
         if given and not any(np.isnan(x.array).any() for x in given):
-            # ∞ / ∞ and ∞ − ∞: where there is a limit, it is as good as NaN.
+            # For ∞ / ∞ and ∞ − ∞, a limit is accepted as well as NaN.
             limit = exact([root], 800, {x.uid: _large(x.array) for x in given})[0]
             found = np.where(np.vectorize(mpmath.isnan)(found), limit, found) if found.size else found
     except (NotImplementedError, ArithmeticError, ValueError, TypeError, AttributeError, IndexError):
@@ -93,38 +93,38 @@ def _in_mpmath(value: Value, root: ex.Expr) -> Value:
         lambda x: np.longdouble(mpmath.nstr(x, 25)) if isinstance(x, mpf) else np.longdouble("nan"), 1, 1
     )(found)
     better = np.asarray(numbers).astype(np.longdouble)
-    # Where long double has no number, nothing is known of the noise: any finite one is better than none.
+    # Where long double is not finite, the noise is unknown, so that any finite number is accepted.
     largest = np.longdouble("1e4000")
     lanes = [np.where(np.isfinite(lane - value.exact), lane - value.exact, largest) + better for lane in value.noisy]
     return Value(value.native, better, lanes)
 
 
 def _infinite(root: ex.Expr) -> list[Tensor]:
-    """The given arrays below an expression that hold infinities."""
+    """Return the given arrays below an expression that contain infinities."""
     tensors = [node for node in reachable([root]) if isinstance(node, Tensor)]
     return [node for node in tensors if is_floating(node.dtype) and not np.isfinite(widen(node.array)).all()]
 
 
 def _large(array: Array) -> Array:
-    """An array with ±1e300 for ±∞, in mpmath's numbers."""
+    """Return an array of mpmath numbers with ±1e300 instead of ±∞."""
     clipped = np.clip(array.astype(np.float64), -1e300, 1e300)
     return np.frompyfunc(lambda x: mpf(float(x)), 1, 1)(clipped)  # type: ignore[no-any-return]
 
 
 def difference(run: Run, plain: Run, right: list[Value]) -> str:
-    """What the contract forbids in the values of a run, "" where nothing is; the first finding is named."""
+    """Return the first violation of the contract in the values of a run, or ""."""
     for index, (value, without, lanes) in enumerate(zip(run.values, plain.values, right, strict=True)):
         if (value.shape, value.dtype) != (without.shape, without.dtype):
             return f"root {index}: {value.dtype}{value.shape} for {without.dtype}{without.shape}"
-        # NumPy's products, and all of complex numbers, round by the layout of memory, which a view changes.
+        # NumPy's products, and all complex arithmetic, round differently for other memory layouts, such as views.
         if run.keeps_bits and value.dtype.kind != "c" and not run.has_product:
             if not same_bits(value, without):
                 return f"root {index}: bits: {_first(~_bits(value, without), value, without, lanes)}"
             continue
-        if run.is_stabilised and not is_floating(value.dtype):  # an index or a boolean of more exact numbers
+        if run.is_stabilised and not is_floating(value.dtype):  # an index or a boolean from more exact numbers
             continue
         wrong = _beyond(value, without, lanes)
-        if run.is_stabilised:  # where long double has no number, or cancels to 0, any is better than none
+        if run.is_stabilised:  # if long double is not finite, or cancels to 0, any value is accepted
             wrong &= ~np.isfinite(value) | np.isfinite(without) | (not noise.overflowed)
             wrong &= (without != 0) | (abs(widen(value)) > (1 if noise.overflowed else float(limits(value.dtype).eps)))
         if wrong.any():
@@ -133,7 +133,7 @@ def difference(run: Run, plain: Run, right: list[Value]) -> str:
 
 
 def wrong_bare(plain: Run, right: list[Value]) -> str:
-    """Where operations themselves are far from their definition: 64 units, and 64 times what rounding may do."""
+    """Return where an operation is off by more than 64 ulps plus 64 times the possible rounding, or ""."""
     for index, (value, lanes) in enumerate(zip(plain.values, right, strict=True)):
         if (value.shape, value.dtype) != (lanes.shape, lanes.dtype):
             return f"root {index}: {value.dtype}{value.shape}, and NumPy's is {lanes.dtype}{lanes.shape}"
@@ -150,7 +150,7 @@ def wrong_bare(plain: Run, right: list[Value]) -> str:
 
 
 def _bits(a: Array, b: Array) -> Any:
-    """Elementwise: the same bits, where any NaN is as good as another."""
+    """Return elementwise whether bits are equal; any two NaNs are."""
     if a.dtype.kind == "c":
         return _bits(a.real, b.real) & _bits(a.imag, b.imag)
     if not is_floating(a.dtype):
@@ -159,29 +159,29 @@ def _bits(a: Array, b: Array) -> Any:
 
 
 def same_bits(a: Array, b: Array) -> bool:
-    """Whether two arrays have the same bits."""
+    """Return whether two arrays have the same bits."""
     return bool(np.all(_bits(a, b)))
 
 
 def _beyond(value: Array, without: Array, lanes: Value) -> Any:
-    """Elements that are worse than bare beyond the bound."""
+    """Return a mask of elements that exceed the bare plan's error by more than the bound."""
     if not is_floating(value.dtype):
         steady = np.all([np.asarray(n == lanes.exact) for n in [lanes.native, *lanes.noisy]], axis=0)
         return (value != without) & steady
     same = _bits(value, without)
     steady = _is_steady(lanes)
-    # Without an exact number, the bare one stands for it.
+    # Where the exact number is not finite, use the bare one.
     exact = np.where(np.isfinite(lanes.exact) | ~np.isfinite(without), lanes.exact, widen(without))
     rounded = exact.astype(value.dtype)
     with np.errstate(all="ignore"):
         error, bare_error = abs(widen(value) - exact), abs(widen(without) - exact)
-        # What bare loses beyond its own range is no licence: there the value must be right.
+        # The bare plan's overflow grants no tolerance: the value must be right there.
         bare_error = np.where(np.isfinite(bare_error), bare_error, 0)
         room = 4 * bare_error + 4 * _unit(value.dtype, exact) + 4 * _spread(lanes)
         near = (error <= room) & np.isfinite(value)
         right = _bits(value, rounded)
     wrong = ~(same | near | right) & steady & (np.isfinite(value) | np.isfinite(without))
-    # The parts of a complex number overflow one after the other.
+    # The real and imaginary parts of a complex number may overflow separately.
     return wrong & np.isfinite(without) if value.dtype.kind == "c" else wrong
 
 
@@ -190,7 +190,7 @@ def _same_kind(a: Array, b: Array) -> Any:
 
 
 def _is_steady(lanes: Value) -> Any:
-    """Elements whose kind (finite, infinite, NaN) and rough size no rounding changes."""
+    """Return a mask of elements whose kind (finite, infinite, NaN) does not depend on rounding."""
     return np.all([_same_kind(lane, lanes.exact) for lane in lanes.noisy], axis=0)
 
 
@@ -201,7 +201,7 @@ def _spread(lanes: Value) -> Any:
 
 
 def _unit(dtype: Any, exact: Any) -> Any:
-    """Unit in the last place of a dtype at these numbers."""
+    """Return the unit in the last place of a dtype at these numbers."""
     info = limits(dtype)
     size = np.nan_to_num(abs(exact), nan=0, posinf=0)
     size = np.minimum(size, np.longdouble(float(info.max)))

@@ -1,4 +1,4 @@
-"""First and second gradients of random programs against torch, in float64; at kinks torch's are right."""
+"""First and second gradients of random programs against torch, in float64; at kinks, torch's are the reference."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IMAGES = TEMPLATES["differentiable images"]
 
 
 class _Torch:
-    """Torch, by Explorer's names and with its arguments."""
+    """Torch functions with Explorer's names and arguments."""
 
     arctan, arctan2, concatenate = torch.atan, torch.atan2, torch.cat
     log_sigmoid, attention = functional.logsigmoid, functional.scaled_dot_product_attention
@@ -74,7 +74,7 @@ class _Torch:
 
 
 class _Explorer:
-    """Explorer, with the arguments in the order of the lines."""
+    """Explorer functions with the argument order of the program's lines."""
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(ex, name)
@@ -88,19 +88,19 @@ XP = _Explorer()
 
 @dataclass(frozen=True)
 class Gradients(Program):
-    """Lines whose last is weighted and summed to the loss; its gradient of an order is taken of every array."""
+    """Program whose weighted, summed last line is the loss; its gradients are computed for every array."""
 
     order: int = 1
 
     def last(self, xp: Any, values: list[Any]) -> Any:
-        """The last line, of the given arrays as values."""
+        """Return the last line's value for the given arrays."""
         scope: dict[str, Any] = {"xp": xp, "np": np, **{f"v{index}": value for index, value in enumerate(values)}}
         for index, line in enumerate(self.lines, len(values)):
             scope[f"v{index}"] = eval(line, scope)
         return scope[f"v{self.roots[0]}"]
 
     def smaller(self) -> list[Program]:
-        """Programs with a line less, or a plainer number."""
+        """Yield programs with one line less or with simpler numbers."""
         count = len(self.arrays)
         lines = [
             self._with(count + line, old) for line in range(len(self.lines) - 1, -1, -1) for old in range(count + line)
@@ -108,17 +108,17 @@ class Gradients(Program):
         return [program for program in [*lines, *super().smaller()] if len(program.arrays) == count]
 
     def source(self) -> str:
-        """The script, with the gradients that differ."""
+        """Return the script, with the gradients that differ."""
         return f"{super().source()}\n# the gradient of order {self.order} of (v{self.roots[0]} * weights(…)).sum()"
 
 
 def weights(shape: Any, turn: int = 0) -> Array:
-    """Numbers by which elements are weighted in a loss, none of them alike."""
+    """Return distinct weights for the elements in a loss."""
     return np.asarray(np.cos(np.arange(np.prod(shape, dtype=int)) * 1.7 + turn) + 0.3).reshape(shape)
 
 
 def make(chance: np.random.Generator) -> Gradients:
-    """A program whose every line has a gradient; a third of them at zeros, ties and equal numbers."""
+    """Return a program whose lines are differentiable; a third of them are at zeros, ties and equal numbers."""
     kinds = ("normal",) if chance.random() < 0.65 else ("whole", "equal", "normal")
     maker = Maker(chance, "float64" if chance.random() < 0.7 else "float32", kinds)
     maker.arrays = [np.clip(array.astype(np.float64), -3, 3).astype(array.dtype) for array in maker.arrays]
@@ -141,7 +141,7 @@ def make(chance: np.random.Generator) -> Gradients:
 
 
 def judge(case: Gradients) -> tuple[str, tuple[str, ...]]:
-    """Where a gradient differs from torch's beyond rounding, and beyond four times the bare plan's error."""
+    """Return where a gradient differs from torch's by more than rounding and four times the bare plan's error."""
     inputs = [ex.tensor(array) for array in case.arrays]
     try:
         gradients = _recorded(case, inputs)
@@ -187,7 +187,7 @@ def _recorded(case: Gradients, inputs: list[ex.Expr]) -> list[ex.Expr]:
 
 
 def _by_torch(case: Gradients, off: float) -> list[Array] | None:
-    """Torch's gradients, at numbers that are off by a relative amount; None where torch has none."""
+    """Return torch's gradients at numbers with a relative perturbation, or None if torch has none."""
     inputs = [
         torch.tensor(
             array.astype(np.float64) * (1 + off * np.cos(np.arange(array.size)).reshape(array.shape)),
@@ -197,7 +197,7 @@ def _by_torch(case: Gradients, off: float) -> list[Array] | None:
     ]
     try:
         value = case.last(_Torch(), inputs)
-        if not torch.isfinite(value).all():  # NaN has no gradient to agree on
+        if not torch.isfinite(value).all():  # NaN cannot be compared
             return None
         loss = (value * torch.tensor(weights(value.shape))).sum()
         gradients = torch.autograd.grad(loss, inputs, create_graph=True, materialize_grads=True)

@@ -1,9 +1,8 @@
-"""Programs in wider arithmetic: the oracle of campaigns, independent of Explorer.
+"""Programs in extended precision: the campaigns' reference, independent of Explorer.
 
 A value has several lanes: `native`, each operation rounded once to the dtype that NumPy gives; `exact`, in long double
-throughout; `noisy`, in long double with every inexact operation off by a few units in the last place, or by
-n · eps · Σ|terms| where it adds. The spread of the noisy lanes around the exact one is what rounding may do to a
-program.
+throughout; `noisy`, in long double with every inexact operation off by a few units in the last place, or by n · eps ·
+Σ|terms| for sums. The spread of the noisy lanes around the exact one is the possible effect of rounding.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ LANES = 6
 
 
 def is_floating(dtype: Any) -> bool:
-    """Whether elements are real or complex floating-point numbers, bfloat16 included."""
+    """Return whether a dtype is real or complex floating-point, including bfloat16."""
     return dtype.kind in "fc" or dtype == BFLOAT16
 
 
 def limits(dtype: Any) -> Any:
-    """NumPy's finfo of a dtype, bfloat16 included."""
+    """Return NumPy's finfo of a dtype, including bfloat16."""
     return ml_dtypes.finfo(dtype) if dtype == BFLOAT16 else np.finfo(dtype)
 
 
 def widen(x: Any) -> Any:
-    """Convert to long double, where an array is floating."""
+    """Convert a floating-point array to long double."""
     if not isinstance(x, np.ndarray) or not is_floating(x.dtype):
         return x
     return x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
@@ -77,7 +76,7 @@ _operators()
 
 
 def tensor(array: Any) -> Value:
-    """A given array, which is the same in all lanes."""
+    """Return a given array, which is equal in all lanes."""
     array = np.asarray(array)
     wide = widen(array)
     return Value(array, wide, [wide] * noise.lanes)
@@ -91,11 +90,11 @@ class Noise:
 
     def begin(self, lanes: int, seed: int, everywhere: bool = False) -> None:
         self.is_everywhere = everywhere
-        """whether also operations round that are exact at these numbers: other weights are not"""
+        """whether operations that are exact for these numbers round, too, because they are inexact for other weights"""
         self.is_strained = False
-        """whether a sum or a product overflows or not by the order of its terms"""
+        """whether overflow of a sum or a product depends on the order of its terms"""
         self.overflowed = False
-        """whether long double overflowed, so that the exact lane may be wrong"""
+        """whether long double overflowed, which may make the exact lane wrong"""
         self.lanes, self._random = lanes, np.random.default_rng(seed)
 
     def signs(self, shape: tuple[int, ...]) -> Array:
@@ -142,7 +141,7 @@ _CHOOSING = {
     *("max", "min", "transpose", "reshape", "flip", "roll", "broadcast_to", "expand_dims", "clip", "sort", "negative"),
     *("absolute", "sign", "positive", "squeeze", "fmax", "fmin", "copysign", "tile", "repeat", "tril", "triu"),
 }
-"""operations that compute no new numbers: their dtype is that of the native lane"""
+"""operations that compute no new numbers and have the native lane's dtype"""
 _ADDING: dict[str, Callable[..., Any]] = {
     **{name: partial(lambda name, x, **o: getattr(np, name)(abs(x), **o), name) for name in ("sum", "mean", "cumsum")},
     "add_n": lambda *terms: functools.reduce(np.add, [abs(term) for term in terms]),
@@ -152,7 +151,7 @@ _ADDING: dict[str, Callable[..., Any]] = {
     "avg_pool2d": lambda x, size: _FUNCTIONS["avg_pool2d"](abs(x), size),
     "prod": lambda x, **o: abs(np.prod(x, **o)),
 }
-"""operations that add (or multiply) in an order of their own, and Σ|terms| of each"""
+"""operations that add (or multiply) in an unspecified order, with their Σ|terms|"""
 
 
 def _lane(values: Any, get: Callable[[Value], Any]) -> Any:
@@ -164,7 +163,7 @@ def _lane(values: Any, get: Callable[[Value], Any]) -> Any:
 
 
 def apply(name: str, *operands: Any, **options: Any) -> Value:
-    """One operation in all lanes."""
+    """Apply one operation in all lanes."""
     function: Callable[..., Any] = _FUNCTIONS.get(name) or getattr(np, name)
     arrays = [value for value in operands if isinstance(value, Value)]
     if name in ("multiply", "add", "subtract", "divide", "power", "maximum", "minimum", "where") or name in _COMPARING:
@@ -182,7 +181,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     wide_dtype = np.clongdouble if dtype.kind == "c" else np.longdouble
     if name == "cast":
         options, function = {}, _itself
-    if name in _ADDING or not any(is_floating(value.dtype) for value in arrays):  # NumPy converts integers first
+    if name in _ADDING or not any(is_floating(value.dtype) for value in arrays):  # NumPy first converts integers
         whole = [Value(v.native.astype(dtype), v.exact.astype(wide_dtype), [n.astype(wide_dtype) for n in v.noisy])
                  if isinstance(v, Value) else v for v in operands]  # fmt: skip
         operands, wides = tuple(whole), [widen(v.native) if isinstance(v, Value) else v for v in whole]
@@ -190,7 +189,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
     native = local.astype(dtype)
     exact = np.asarray(function(*[_lane(value, lambda v: v.exact) for value in operands], **options)).astype(wide_dtype)
     noise.overflowed |= not np.isfinite(exact).all()
-    # Of complex numbers, NumPy rounds each part of a product or quotient by itself.
+    # NumPy rounds the parts of complex products and quotients separately.
     always = (noise.is_everywhere or dtype.kind == "c") and name not in _CHOOSING
     inexact = ((native != local) | always) & np.isfinite(local)
     eps = float(limits(dtype).eps)
@@ -207,7 +206,7 @@ def apply(name: str, *operands: Any, **options: Any) -> Value:
         inexact = np.isfinite(local) & ~(is_whole & (not noise.is_everywhere) & (terms < 1 / eps) & (native == local))
         noise.is_strained |= bool(np.any(terms * count > float(limits(dtype).max))) or name == "prod"
         terms = np.nan_to_num(terms * count * min(eps, 2.0**-23), nan=0, posinf=0)
-    if not chooses:  # beyond the dtype's range nothing is known of the rounding
+    if not chooses:  # beyond the dtype's range the rounding is unknown
         inexact = inexact | (~np.isfinite(local) & np.isfinite(exact))
     factor = 1 if chooses else 2
     noisy = []
@@ -228,9 +227,9 @@ def _itself(x: Any) -> Any:
 
 
 def _dtype(function: Callable[..., Any], natives: list[Any], options: dict[str, Any]) -> Any:
-    """The dtype of NumPy's result; bfloat16 behaves as float16 does."""
+    """Return the dtype of NumPy's result; bfloat16 is treated as float16."""
     stand_ins = [
-        [_half(each) for each in value] if isinstance(value, list) else _half(value)  # members of a stack
+        [_half(each) for each in value] if isinstance(value, list) else _half(value)  # arrays of a stack
         for value in natives
     ]
     dtype = np.asarray(function(*stand_ins, **options)).dtype
@@ -251,11 +250,11 @@ _COMPARING = ("greater", "less", "greater_equal", "less_equal", "equal", "not_eq
 
 
 BFLOAT16_AND_FLOAT = (ex.tensor(np.ones(1, BFLOAT16)) + 0.5).dtype
-"""what Explorer's promotion gives; NumPy's own depends on the version of ml_dtypes"""
+"""Explorer's promotion; NumPy's depends on the version of ml_dtypes"""
 
 
 def _scalar(value: Any, arrays: list[Value]) -> Any:
-    """A Python number in the dtype that it takes next to arrays."""
+    """Convert a Python number to the dtype that it has next to arrays."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and arrays:
         dtypes = [other.dtype for other in arrays if other.dtype.kind != "b"] or [np.dtype(np.int64)]
         dtype = np.result_type(*dtypes)
@@ -272,7 +271,7 @@ def _wide_halves(x: Value) -> Value:
 
 
 def composite(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function of primitive ones, in float32 where the operand is a half, and rounded to its dtype at the end."""
+    """Return a function of primitives that computes halves in float32 and rounds the result to their dtype."""
 
     def call(x: Value, *others: Any, **options: Any) -> Value:
         wanted = x.dtype if is_floating(x.dtype) else np.sqrt(np.ones(1, x.dtype)).dtype
@@ -284,7 +283,7 @@ def composite(function: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _shifted(x: Value, axis: Any) -> tuple[Value, Value]:
-    """A value less its largest elements, or the largest finite number for ∞; and what was taken."""
+    """Return the value minus its maximum (or the largest finite number for ∞), and the subtrahend."""
     top = float(limits(x.dtype).max)
     largest = xp.clip(xp.max(x, axis=axis, keepdims=True), -top, top)
     return x - largest, largest
@@ -369,7 +368,7 @@ _COMPOSITES: dict[str, Callable[..., Any]] = {
 
 
 class Namespace:
-    """Functions by Explorer's names, over values in lanes."""
+    """Functions with Explorer's names over values in lanes."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return _COMPOSITES.get(name) or partial(apply, name)

@@ -1,8 +1,8 @@
 """Programs of exponentials and logarithms, and their first and second gradients, against mpmath.
 
-The oracle computes what was written, with enough digits that nothing overflows or cancels, and derivatives by central
-differences: it knows neither the rules of the plan nor those of gradients. Forms with a name in the literature must be
-right whatever the numbers; of others the plan's values must not be worse than those of the bare plan.
+The reference computes the program as written, with enough digits to avoid overflow and cancellation, and derivatives by
+central differences, so it is independent of the rules of plans and gradients. Forms with a name in the literature must
+be accurate for all numbers; for others the plan must not be worse than the bare plan.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tests.soak.numbers.programs import OPTIONAL, TEMPLATES, Program
 from tests.support.exact import exact
 
 KNOWN = TEMPLATES["known logs"]
-"""forms with a stable formula"""
+"""forms with a known stable formula"""
 OTHERS = TEMPLATES["other logs"]
 SCALES = (1.0, 1.0, 30.0, 100.0, 800.0, 1e4)
 
 
 @dataclass(frozen=True)
 class Logs(Program):
-    """Lines over numbers v0, others v1 and shares v2; the loss is the sum of the last; its gradients are of v0."""
+    """Lines over v0, v1 and probabilities v2; the loss is the sum of the last line, differentiated by v0."""
 
     order: int = 0
     known: bool = False
 
     def values(self, xp: Any, first: Any) -> ex.Expr:
-        """The last line, of given first numbers."""
+        """Return the last line's value for a given v0."""
         scope: dict[str, Any] = {
             "xp": xp,
             "v0": first,
@@ -45,18 +45,18 @@ class Logs(Program):
         return value
 
     def smaller(self) -> list[Program]:
-        """Programs with a line less; arrays stay three."""
+        """Yield programs with one line less; the three arrays stay."""
         count = len(self.arrays)
         return [self._with(count + line, old) for line in range(len(self.lines)) for old in range(count + line)]
 
     def source(self) -> str:
-        """The script, with the order of the gradient."""
+        """Return the script, with the gradient's order."""
         gradient = "\n".join([f"v = xp.sum(v{self.roots[0]})", *["v = xp.sum(xp.grad(v, v0) * v1)"] * self.order])
         return f"{super().source()}\n# gradients along v1, order {self.order}, known: {self.known}\n{gradient}"
 
 
 def make(chance: np.random.Generator) -> Logs:
-    """A known form, or a random composition."""
+    """Return a known form or a random composition."""
     dtype = ("float64", "float32")[int(chance.integers(2))]
     scale = SCALES[int(chance.integers(len(SCALES)))]
     x = chance.normal(size=3) * scale
@@ -81,7 +81,7 @@ def make(chance: np.random.Generator) -> Logs:
 
 
 def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
-    """What is wrong with the value, or the gradient of an order along v1."""
+    """Return the fault of the value, or of the gradient of some order along v1."""
     x = ex.tensor(case.arrays[0])
     value = case.values(ex, x)
     for _ in range(case.order):
@@ -95,7 +95,7 @@ def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
     applied = tuple(dict.fromkeys([each.info.name for each in plan.planned.graph.decisions if each.applied]))
     try:
         right, rough = _right(case, 0.0), _right(case, float(limits(found.dtype).eps))
-    except (ArithmeticError, ValueError, TypeError):  # a pole: there is no right value
+    except (ArithmeticError, ValueError, TypeError):  # a pole, where no value is right
         return "", applied
     top = float(limits(found.dtype).max)
     eps, size = float(limits(found.dtype).eps), max(1.0, float(np.max(np.abs(case.arrays[0]))))
@@ -119,7 +119,7 @@ def judge(case: Logs) -> tuple[str, tuple[str, ...]]:
 
 
 def _right(case: Logs, off: float) -> Array:
-    """The exact value, or its gradient, at the numbers, or at numbers that are off by a relative amount."""
+    """Return the exact value or gradient, at the given numbers or with a relative perturbation."""
     x = case.arrays[0].astype(np.float64)
     digits = 120 + (2 if case.order else 1) * int(np.max(np.abs(x)) / 2) + 40 * case.order
     with mpmath.mp.workdps(digits):
@@ -144,7 +144,7 @@ def _right(case: Logs, off: float) -> Array:
 
 
 def _exactly(case: Logs, points: list[list[Any]], digits: int) -> list[Any]:
-    """The values at some points, which need more digits than an array of floats has."""
+    """Return the values at several points, which need more digits than floats have."""
     results = []
     recorded = ex.tensor(case.arrays[0])
     value = case.values(ex, recorded)

@@ -1,4 +1,4 @@
-"""Random programs as data: arrays, and lines of Python over `xp`, which is Explorer, or NumPy in several lanes."""
+"""Random programs as data: arrays, and Python lines over `xp`, which is Explorer, or NumPy in several lanes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.soak.numbers.lanes import BFLOAT16, Array, is_floating, limits
 
 Environment = dict[str, Any]
 OPTIONAL: tuple[str, ...] = get_args(PassName)
-"""the passes that a plan may leave out"""
+"""passes that a plan may omit"""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Given arrays v0, v1, …; lines, each the value of one more; the numbers of those that are asked for.
+    """Given arrays v0, v1, …; lines, each of which defines the next value; and the indices of requested values.
 
-    ``options`` are those of the plan that is compared with the bare one; ``inference``, how many arrays are inputs of
-    a net whose weights are the others.
+    ``options`` belong to the plan that is compared with the bare one; ``inference`` is the number of arrays that are a
+    net's inputs, while the others are its weights.
     """
 
     arrays: tuple[Array, ...]
@@ -35,7 +35,7 @@ class Program:
     options: tuple[tuple[str, Any], ...] = ()
 
     def build(self, xp: Any, inputs: Sequence[Any] = ()) -> list[Any]:
-        """The values of the roots over a namespace of functions, with other inputs than the first arrays."""
+        """Return the roots' values over a function namespace; ``inputs`` replace the first arrays."""
         values: Environment = {"xp": xp, "np": np}
         for index, array in enumerate(self.arrays):
             values[f"v{index}"] = inputs[index] if index < len(inputs) else xp.tensor(array)
@@ -44,7 +44,7 @@ class Program:
         return [values[f"v{index}"] for index in self.roots]
 
     def source(self) -> str:
-        """A script that shows the values of a plan and of the bare one."""
+        """Return a script that prints the values of a plan and of the bare plan."""
         text = ["import ml_dtypes", "import numpy as np", "import explorer as xp", "from numpy import inf, nan"]
         for index, array in enumerate(self.arrays):
             dtype = f'"{array.dtype}"' if array.dtype != BFLOAT16 else "ml_dtypes.bfloat16"
@@ -57,7 +57,7 @@ class Program:
         return "\n".join(text)
 
     def smaller(self) -> list[Program]:
-        """Programs with one root, one line or some elements less."""
+        """Yield programs with one root or line less, or with fewer elements."""
         found = [replace(self, roots=(root,)) for root in self.roots if len(self.roots) > 1]
         if len(self.roots) == 1:
             used = self._used()
@@ -93,7 +93,7 @@ class Program:
         return replace(self, arrays=arrays, lines=lines, roots=tuple(new[root] for root in self.roots))
 
     def _with(self, index: int, other: int) -> Program:
-        """The program in which one value takes the place of another."""
+        """Return the program with one value replaced by another."""
         new = {index: other}
         lines = tuple(_renamed(line, new) for line in self.lines)
         return replace(self, lines=lines, roots=tuple(new.get(root, root) for root in self.roots))
@@ -112,11 +112,11 @@ def _renamed(line: str, new: dict[int, int]) -> str:
     return re.sub(r"\bv(\d+)\b", lambda match: f"v{new.get(int(match[1]), int(match[1]))}", line)
 
 
-# -- what programs are made of --------------------------------------------------------------------------------------
+# -- building blocks of programs ------------------------------------------------------------------------------------
 
 
 def _templates() -> dict[str, tuple[str, ...]]:
-    """Templates of lines by section of the text file."""
+    """Return the line templates by section of the template file."""
     sections = Path(__file__).with_name("templates.txt").read_text(encoding="utf-8").split("\n# ")[1:]
     found = {}
     for section in sections:
@@ -134,7 +134,7 @@ LARGE = ((700, 700), (600_011,), (150_001, 4), (7, 90_001), (70, 80, 90))
 
 
 def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name: str, offset: float = 1e4) -> Array:
-    """An array of one kind of numbers; cancelling ones are near an offset, or its negative."""
+    """Return an array of one kind of numbers; cancelling ones are near an offset or its negative."""
     dtype = BFLOAT16 if name == "bfloat16" else np.dtype(name)
     if not is_floating(dtype):
         high = 2 if name == "bool" else 5
@@ -170,7 +170,7 @@ def numbers(chance: np.random.Generator, kind: str, shape: tuple[int, ...], name
 
 
 class Maker:
-    """A program while it is made: each line that Explorer accepts is kept."""
+    """Program under construction, which keeps each line that Explorer accepts."""
 
     def __init__(
         self, chance: np.random.Generator, dtype: str, kinds: Sequence[str], shapes: Sequence[Any] = SHAPES
@@ -198,7 +198,7 @@ class Maker:
         return [f"v{index}" for index in range(len(self.arrays) - len(arrays), len(self.arrays))]
 
     def constants(self, names: str) -> None:
-        """Weights w, w2 (4×4), rows r, r2, images i, filters f and a factor c of each channel, by their letters."""
+        """Add weights w, w2 (4×4), rows r, r2, images i, filters f and a channel factor c, named by letter."""
         shapes = {
             "w": (4, 4),
             "w2": (4, 4),
@@ -218,13 +218,13 @@ class Maker:
         return f"v{int(self.chance.integers(count))}"
 
     def add(self, template: str, a: str | None = None) -> bool:
-        """One more line, or False where Explorer refuses it or makes it large."""
+        """Add one line; return False if Explorer rejects it or its value is large."""
         a = a or self.operand()
         shape = self.values[a].shape
         if 0 in shape and any(text in template for text in ("np.array", "range", "map", "scan")):
-            return False  # Explorer plans what NumPy cannot index
+            return False  # Explorer plans indexing that NumPy rejects
         if "nll_loss" in template and self.dtype in INTEGERS:
-            return False  # sums of integers wrap around
+            return False  # sums of integers overflow
         if "{p}" in template and self.values[a].dtype.kind in "iu":
             template = template.replace("{p}", "2")
         if self.values[a].dtype.kind == "b" and self.dtype != "bool" and template not in TEMPLATES["moves"]:
@@ -256,7 +256,7 @@ class Maker:
         return True
 
     def program(self) -> Program:
-        """The program, which asks for its last line and now and then another."""
+        """Return the program, which requests its last line and sometimes another one."""
         count = len(self.arrays) + len(self.lines)
         roots = {count - 1, *([int(self.chance.integers(count))] if self.chance.random() < 0.3 else [])}
         options: tuple[tuple[str, Any], ...] = ()
@@ -267,7 +267,7 @@ class Maker:
 
 
 def _mixed() -> dict[str, list[str]]:
-    """Lines for a kind of numbers; of real ones, small sections are drawn as often as large ones."""
+    """Return lines for a kind of numbers; small sections are drawn as often as large ones for real numbers."""
     calls = {
         "unary": [f"xp.{name}({{a}})" for name in TEMPLATES["unary"]],
         "binary": [f"xp.{name}({{a}}, {{b}})" for name in TEMPLATES["binary"]],
@@ -291,7 +291,7 @@ _MIXED = _mixed()
 
 
 def random_program(chance: np.random.Generator) -> Program:
-    """Any operations over any numbers."""
+    """Return a program of any operations on any numbers."""
     draw = chance.random()
     kind = "real" if draw < 0.72 else "integers" if draw < 0.88 else "complex"
     names = {"real": FLOATS, "integers": INTEGERS, "complex": ("complex64", "complex128")}[kind]
@@ -315,7 +315,7 @@ def random_program(chance: np.random.Generator) -> Program:
 
 
 def _lines(cls: type) -> Sequence[str]:
-    """Lines that record a class of operation; the base class has lines of properties that rules read."""
+    """Return lines that record an operation class; the base class has lines of properties that rules read."""
     name = getattr(cls, "name", "")
     if cls.__name__ in TEMPLATES:
         return TEMPLATES[cls.__name__]
@@ -327,10 +327,10 @@ def _lines(cls: type) -> Sequence[str]:
 
 
 def around_a_rule(chance: np.random.Generator) -> Program:
-    """What a rule is asked at: an operation of its roots over one of its producers, over numbers at the limits."""
+    """Return a program with an operation of a rule's roots on one of its producers, on numbers at the limits."""
     rule = Rule.rules[int(chance.integers(len(Rule.rules)))]
     inference = chance.random() < (0.8 if rule.name in TEMPLATES else 0.3)
-    # A weight that is tiny next to others of its channel counts as nothing in a net.
+    # A net ignores a weight that is tiny compared with others of its channel.
     kinds = tuple(chance.choice([kind for kind in KINDS if not inference or kind != "ends"], 2))
     names = (*FLOATS, *FLOATS, *INTEGERS[:3], "complex64", "complex128")
     maker = Maker(chance, names[int(chance.integers(len(names)))], kinds)
@@ -360,7 +360,7 @@ def around_a_rule(chance: np.random.Generator) -> Program:
 
 
 def large_program(chance: np.random.Generator) -> Program:
-    """One reduction, or two, of operands that are larger than a block of a fused kernel."""
+    """Return a program of one or two reductions of operands larger than a block of a fused kernel."""
     maker = Maker(chance, FLOATS[int(chance.integers(3))], ("normal", "cancel", "ends"), LARGE)
     while len(maker.lines) < 1 + (chance.random() < 0.3):
         maker.add(maker.pick(TEMPLATES["large"]), "v0")
@@ -368,5 +368,5 @@ def large_program(chance: np.random.Generator) -> Program:
 
 
 def seeded(campaign: str, seed: int, number: int) -> np.random.Generator:
-    """The generator of a case: the same for the same campaign, seed and number."""
+    """Return the random generator of a case, determined by campaign, seed and number."""
     return np.random.default_rng([zlib.crc32(campaign.encode()), seed, number])

@@ -1,4 +1,4 @@
-"""Update rules of optimizers against the same rules in NumPy: new values that are old ones, views, and both."""
+"""Update rules of optimizers against the same rules in NumPy: new values are old values, views, and both."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LINES = TEMPLATES["updates"]
 
 @dataclass(frozen=True)
 class Updates(Program):
-    """Lines over a parameter v0, its gradient v1 and state v2, …; the roots are the new values of v0, v2, ….
+    """Lines over a parameter v0, its gradient v1 and states v2, …; the roots are the new values of v0, v2, ….
 
-    ``arrays`` hold the first values, with a gradient for each step in v1.
+    ``arrays`` contain the first values; v1 has a gradient for each step.
     """
 
     @property
@@ -28,7 +28,7 @@ class Updates(Program):
         return tuple(f"s{index}" for index in range(len(self.arrays) - 2))
 
     def new(self, xp: Any, values: list[Any], length: Any) -> list[Any]:
-        """The new parameter and state by the old ones."""
+        """Return the new parameter and states for the old ones."""
         scope: dict[str, Any] = {
             "xp": xp,
             "length": length,
@@ -39,19 +39,19 @@ class Updates(Program):
         return [scope[f"v{root}"] for root in self.roots]
 
     def smaller(self) -> list[Program]:
-        """Programs with one line less."""
+        """Yield programs with one line less."""
         count = len(self.arrays)
         return [self._with(count + line, old) for line in range(len(self.lines)) for old in range(count)]
 
     def source(self) -> str:
-        """The rule's record(), with v0 the parameter, v1 the gradient and v2, … the state."""
+        """Return the rule's record(), with v0 the parameter, v1 the gradient and v2, … the states."""
         lines = [f"v{index} = {line}" for index, line in enumerate(self.lines, len(self.arrays))]
         new = [f"v{root}" for root in self.roots]
         return "\n".join([*lines, f"return {new[0]}, {dict(zip(self.names, new[1:], strict=True))}"])
 
 
 def make(chance: np.random.Generator) -> Updates:
-    """A rule of one to three states."""
+    """Return a rule with one to three states."""
     shape = ((3, 3), (2, 2), (1, 1), (4, 4))[int(chance.integers(4))]
     states = int(chance.integers(1, 4))
     arrays = (chance.normal(size=shape), chance.normal(size=(STEPS, *shape)), *[np.zeros(shape)] * states)
@@ -64,7 +64,7 @@ def make(chance: np.random.Generator) -> Updates:
 
 
 def judge(case: Updates, **_: Any) -> tuple[str, tuple[str, ...]]:
-    """Where a parameter or state differs from NumPy's after a step, by `step` and by a step inside a training."""
+    """Return where a parameter or state differs from NumPy's after a step, by `step` or inside a training step."""
 
     @dataclass(frozen=True)
     class Own(ex.train.UpdateRule):
@@ -91,7 +91,7 @@ def judge(case: Updates, **_: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _training(case: Updates, rule: Any) -> str:
-    """The same in a module, whose step computes the gradient of Σ (x @ W)²."""
+    """Check the same in a module, whose step computes the gradient of Σ (x @ W)²."""
     size = case.arrays[0].shape[0]
     optimizer = ex.train.Optimizer(rule, rate=0.1, groups=[ex.train.ParameterGroup("*/bias", frozen=True)])
     loss = ex.train.MeanSquaredError(reduction="sum")

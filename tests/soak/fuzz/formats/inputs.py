@@ -1,4 +1,4 @@
-"""Arrays for ``--input``: zips of arrays and single ones, through the command that users give."""
+"""Arrays for ``--input``: ``.npz`` and ``.npy`` files, read by the command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """Arrays that fit, in the forms that NumPy writes, and hostile files."""
+    """Return matching arrays in NumPy's file formats, and hostile files."""
     results: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".npz")}
     shapes = {name: blob.shape for name, blob in ex.open(_MODEL).inputs.items()}
     arrays = {name: np.zeros([length or 1 for length in shape or ()], np.float32) for name, shape in shapes.items()}
@@ -63,7 +63,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 def _header(data: bytes, chance: random.Random) -> bytes:
-    """An array that states another shape, order, dtype or version than it has, in a zip where there was one."""
+    """Return an array file whose header states another shape, order, dtype or version, in a zip if it was in one."""
     shape = tuple(lengths(chance)) if chance.random() < 0.8 else integer(chance)
     dtype = chance.choice(_DTYPES)
     order = chance.choice(("True", "False", "False", "None"))
@@ -87,7 +87,7 @@ def _header(data: bytes, chance: random.Random) -> bytes:
 
 
 def probe(path: Path, chance: random.Random, whole: bool) -> str:
-    """Run a small model on the arrays; a refusal is of explorer's family, and prints as one line can."""
+    """Run a small model on the arrays; errors must be explorer's and print as one line."""
     del whole
     given = path
     if chance.random() < 0.3:

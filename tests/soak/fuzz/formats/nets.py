@@ -1,4 +1,4 @@
-"""Explorer's own form of nets: JSON by its structure and its text, and the zip of arrays beside it."""
+"""Explorer's own net format: JSON damaged as a structure and as a string, and the zip of arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """Hostile files, and nets of each dialect saved anew."""
+    """Return hostile files, and nets of each format saved in explorer's own."""
     results: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".json")}
     with tempfile.TemporaryDirectory() as folder:
         for path in [ASSETS / "digits.pnnx.param", *small_models(".onnx"), *small_models(".param")]:
@@ -32,7 +32,7 @@ def seeds() -> dict[str, _Files]:
 
 
 def _saved(name: str, net: ex.Net, folder: Path) -> dict[str, _Files]:
-    """The files of a net; none where its weights are not there or large."""
+    """Return the files of a saved net, or none if its weights are missing or large."""
     try:
         net.save(folder / MAIN)
     except ex.ExplorerError:
@@ -47,7 +47,7 @@ def _saved(name: str, net: ex.Net, folder: Path) -> dict[str, _Files]:
 
 
 def _written() -> ex.Net:
-    """A net of explorer's own dialect, with a blob that is written again."""
+    """Return a net of explorer's own format with a blob that is written twice."""
     net = ex.Net("written")
     net.input("x", (None, 4))
     net.GivenTensorFill([], "w", values=np.ones((3, 4), np.float32))

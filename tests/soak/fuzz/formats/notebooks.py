@@ -1,4 +1,4 @@
-"""Notebooks: JSON by its structure, prose and HTML by hostile pieces; each becomes a page, and is stripped."""
+"""Notebooks: damaged JSON, with hostile prose and HTML; each becomes a page, and is stripped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """Notebooks with every kind of cell and output, a view, an attachment, and widgets' state."""
+    """Return notebooks with every kind of cell and output, a view, an attachment, and widget state."""
     view, _ = ex.explore(ex.tanh(ex.tensor(np.ones(3), name="x")), run=False)._repr_mimebundle_()
     kept = {mime: value for mime, value in view.items() if "svg" not in mime}
     data = {
@@ -71,7 +71,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
     if plain is None or chance.random() < 0.15:
         whole = damaged_text(whole, chance)
     elif chance.random() < 0.5:
-        # A piece in one of the strings, as JSON writes it.
+        # Insert a piece into a string of the JSON.
         ends = [match.end() for match in re.finditer(r'"(?:source|text/[a-z]+|text|evalue|image/png)": "', whole)]
         at = chance.choice(ends or [0])
         whole = whole[:at] + json.dumps(chance.choice(_PIECES))[1:-1] + whole[at:]
@@ -81,7 +81,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 class _Tags(HTMLParser):
-    """Tags of a page that no page should have, and its sources."""
+    """Tags that no page may contain, and the sources of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class _Tags(HTMLParser):
 
 
 def probe(path: Path, chance: random.Random, whole: bool) -> str:
-    """Make the page of a notebook in a folder with a secret, and strip it."""
+    """Build the page of a notebook in a folder with a secret file, and strip the notebook."""
     del chance, whole
     for name in (".env", "secret.txt"):
         path.with_name(name).write_text("SECRET" * 9)

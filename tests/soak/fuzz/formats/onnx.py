@@ -1,4 +1,4 @@
-"""ONNX: the message's fields changed by their kinds, data beside the file, and the bytes themselves."""
+"""ONNX: changed message fields, external data files, and damaged bytes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _RANGES = {
 
 
 def seeds() -> dict[str, _Files]:
-    """The assets and hostile files, and the models of the standard's own suite: each operator in every form."""
+    """Return the assets, hostile files, and the models of ONNX's own test suite, which cover each operator."""
     from onnx.backend.test.case.node import collect_testcases
 
     results: dict[str, _Files] = {
         path.name: {MAIN: path.read_bytes()} for path in [*small_models(".onnx"), *hostile(".onnx")]
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the cases provoke NumPy's warnings while they are made
+        warnings.simplefilter("ignore")  # creating the cases raises NumPy warnings
         suite = collect_testcases()
     for case in suite:
         data = case.model.SerializeToString() if case.model is not None else b""
@@ -72,7 +72,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """The message and all in it."""
+    """Return the message and all nested messages."""
     waiting = [message]
     while waiting:
         result = waiting.pop()
@@ -83,10 +83,10 @@ def _messages(message: Any) -> Iterator[Any]:
 
 
 def _change(model: ModelProto, chance: random.Random) -> None:
-    """Change one field of one message, as its kind allows."""
+    """Change one field of one message to a value of its type."""
     messages = list(_messages(model))
     kinds = sorted({message.DESCRIPTOR.name for message in messages})
-    kind = chance.choice(kinds)  # few of the messages are rare kinds, which break as easily
+    kind = chance.choice(kinds)  # few messages have a rare type, but they fail as easily
     same = [message for message in messages if message.DESCRIPTOR.name == kind]
     message = chance.choice(same)
     present = [field for field, _ in message.ListFields()]
@@ -137,7 +137,7 @@ def _change_list(values: Any, field: Any, model: ModelProto, chance: random.Rand
 
 
 def _scalar(field: Any, model: ModelProto, chance: random.Random) -> Any:
-    """A value that a field can hold."""
+    """Return a value for a scalar field."""
     if field.name == "op_type":
         return chance.choice(_types()) if chance.random() < 0.9 else _utf8(text(chance))
     if field.type == FieldDescriptor.TYPE_STRING:
@@ -157,13 +157,13 @@ def _scalar(field: Any, model: ModelProto, chance: random.Random) -> Any:
 
 
 def _utf8(value: str | bytes) -> str:
-    """Text that a field can hold, of text or of bytes: what a damaged file holds need not be UTF-8."""
+    """Return a value for a string or bytes field, which need not be valid UTF-8 in a damaged file."""
     data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
     return data.decode("utf-8", "replace")
 
 
 def _move_outside(model: ModelProto, files: dict[str, bytes | None], chance: random.Random) -> None:
-    """Let a tensor's data lie in a file beside this one, or claim to."""
+    """Move a tensor's data to an external file, or only claim so."""
     tensors = [message for message in _messages(model) if isinstance(message, TensorProto)]
     if not tensors:
         return
@@ -192,7 +192,8 @@ def _move_outside(model: ModelProto, files: dict[str, bytes | None], chance: ran
 
 
 def _constant(model: ModelProto, chance: random.Random) -> None:
-    """Let an operand be a constant of hostile numbers: many operators take shapes and sizes so."""
+    """Replace an operand with a constant of hostile numbers, because many operators read shapes and sizes from
+    constants."""
     read = sorted({name for node in model.graph.node for name in node.input if name and isinstance(name, str)})
     if not read:
         return

@@ -1,4 +1,4 @@
-"""Pictures: small ones of every format and mode, damaged in their bytes, chunks and sizes."""
+"""Images: small ones of every format and mode, with damaged bytes, chunks and sizes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tests.soak.fuzz.formats.corpus import ASSETS
 from tests.soak.fuzz.values import damaged_bytes
 
 MAIN = "picture.png"
-"""the decoder is found by the bytes, whatever the ending says"""
+"""the decoder is chosen from the content, whatever the extension"""
 _MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F", "YCbCr", "LAB", "HSV", "PA")
 _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """A digit, and a picture of each format in each mode that it can hold."""
+    """Return a digit, and an image of each format in each mode that it supports."""
     results: dict[str, _Files] = {"digit": {MAIN: (ASSETS / "digit_3.png").read_bytes()}}
     levels = np.arange(12 * 9 * 3, dtype=np.uint8).reshape(12, 9, 3)
     exif = Image.Exif()
-    exif[0x0112] = 6  # lies on its side
+    exif[0x0112] = 6  # the image is rotated
     for mode in _MODES:
         try:
             image = Image.fromarray(levels).convert(mode)
@@ -39,7 +39,7 @@ def seeds() -> dict[str, _Files]:
             try:
                 image.save(buffer, format, exif=exif)
             except (OSError, ValueError, TypeError, KeyError):
-                continue  # the format has no such mode
+                continue  # the format does not support the mode
             results[f"{format} {mode}"] = {MAIN: buffer.getvalue()}
     return results
 
@@ -52,7 +52,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 def _chunk(data: bytes, chance: random.Random) -> bytes:
-    """A PNG with one chunk changed, gone, doubled or new, and its checksum right."""
+    """Return a PNG with one chunk changed, removed, doubled or added, and a valid checksum."""
     chunks, at = [], 8
     while at + 8 <= len(data):
         size = struct.unpack(">I", data[at : at + 4])[0]
@@ -82,7 +82,7 @@ def _chunk(data: bytes, chance: random.Random) -> bytes:
 
 
 def probe(path: Path, chance: random.Random, whole: bool) -> str:
-    """Make a network's input of the picture."""
+    """Convert the image to a network input."""
     del whole
     try:
         ex.load_image(path, chance.choice((8, (5, 9), 32)), channels=chance.choice((1, 3)), preset="0-1")

@@ -1,4 +1,4 @@
-"""PNNX: a ``.param`` file damaged by its grammar, and the zip of weights beside it."""
+"""PNNX: a ``.param`` file damaged according to its grammar, and the zip of weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """The assets and hostile files, with their weights, and each operator type in a file that pnnx wrote."""
+    """Return the assets and hostile files with their weights, and each operator type in a file from pnnx."""
     results: dict[str, _Files] = {}
     for path in [*small_models(".param"), *hostile(".param")]:
         beside = path.with_suffix(".bin")
@@ -40,7 +40,7 @@ def seeds() -> dict[str, _Files]:
 
 @cache
 def _arguments() -> dict[str, list[str]]:
-    """What the corpus writes for each argument, by its name."""
+    """Return the values in the corpus for each argument name."""
     results: dict[str, set[str]] = {}
     for files in seeds().values():
         for word in (files[MAIN] or b"").decode("utf-8", "replace").split():
@@ -110,7 +110,7 @@ def _mutate_line(lines: list[str], rows: list[int], chance: random.Random) -> No
 
 
 def _value(key: str, old: str, operands: list[str], chance: random.Random) -> str:
-    """Another value of an argument, mostly of its kind."""
+    """Return another value for an argument, mostly of the same kind."""
     if key == "expr":
         return _expression(chance, 3)
     if key[:1] == "$":
@@ -159,7 +159,7 @@ def _expression(chance: random.Random, depth: int) -> str:
 
 
 def _generate(lines: list[str], at: int, operands: list[str], chance: random.Random) -> None:
-    """Put an operator of a known type behind a line; later ones may read what it makes."""
+    """Insert an operator of a known type after a line, and let later lines read its result."""
     name = f"new_{chance.randrange(10**6)}"
     reads = [chance.choice(operands) for _ in range(chance.choice((0, 1, 1, 1, 2, 2, 3, 5)))] if operands else []
     writes = [f"{name}_{index}" for index in range(chance.choice((1, 1, 1, 1, 2, 3, 0)))]
@@ -186,7 +186,7 @@ def _generate(lines: list[str], at: int, operands: list[str], chance: random.Ran
 
 
 def _count(lines: list[str]) -> None:
-    """Write the counts that the second line should hold."""
+    """Write correct counts into the second line."""
     values: set[str] = set()
     rows = 0
     for line in lines[2:]:
@@ -201,5 +201,5 @@ def _count(lines: list[str]) -> None:
 
 
 def _word(value: str) -> str:
-    """A text without blanks, as a word of the file has to be."""
+    """Return a string without blanks, as the format requires for a word."""
     return re.sub(r"\s", "_", value) or "_"

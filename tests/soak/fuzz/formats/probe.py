@@ -1,4 +1,4 @@
-"""What every model that opens has to bear: it is checked, built, looked at, drawn, saved and run."""
+"""Probes of an opened model: it is checked, built, drawn, saved and run."""
 
 from __future__ import annotations
 
@@ -26,28 +26,26 @@ from explorer.view.export.why_text import why
 from explorer.view.picture.svg import svg
 
 ENTRIES = 200_000
-"""elements of the inputs that a net is run on, at most"""
+"""maximum number of elements of the inputs that a net is run on"""
 PEAK, FLOPS = 1 << 24, 10**8
-"""memory and work of the plans that are run: what a net asks for openly is not explorer's fault"""
+"""maximum memory and work of plans that are run: a net may openly ask for more, which is no fault of explorer's"""
 _CONTROLS = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _ORDERS = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 NODES = 3000
-"""nodes of the graphs that are drawn: how time grows is measured in tests/bench"""
+"""maximum number of nodes of graphs that are drawn: tests/bench measures how the time grows"""
 
 
 class BrokenPromiseError(AssertionError):
-    """Something that explorer promises of every file is not so."""
+    """A promise of explorer about every file is broken."""
 
 
 def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
-    """Open a model and do with it as users do; "fine", or "clean" where it is refused with an error of the family."""
+    """Open a model and use it as users do; return "fine", or "clean" if it raises an error of explorer's family."""
     try:
         net = ex.open(path)
         repr(net)
         net.check()
-        plan = (
-            net.preview_plan()
-        )  # refused for a net of nothing but plain values, or where the file notes no shape at all
+        plan = net.preview_plan()  # rejected for a net with only plain values, or if the file has no shapes at all
     except ex.ExplorerError as error:
         _foreseen(error)
         return "clean"
@@ -71,7 +69,7 @@ def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
 
 
 def draw(recording: Recording, chance: random.Random, whole: bool) -> None:
-    """Draw a recording in some ways, in every way if it is whole."""
+    """Draw a recording in some of the ways, or in all of them if the file is undamaged."""
     if len(recording.nodes) > NODES:
         return
     if whole or chance.random() < 0.3:
@@ -89,7 +87,7 @@ def draw(recording: Recording, chance: random.Random, whole: bool) -> None:
 
 
 def command(arguments: list[str]) -> None:
-    """Run a command of the command line; what it prints must not command the terminal."""
+    """Run a command of the command line; its output may contain no terminal control characters."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
@@ -102,12 +100,12 @@ def command(arguments: list[str]) -> None:
 
 
 def is_obeyed(character: str) -> bool:
-    """Tell whether a terminal obeys a character, or reorders text for it; a no-break space is text like any other."""
+    """Return whether a terminal interprets a character or reorders text because of it; a no-break space is ordinary."""
     return unicodedata.category(character) in _CONTROLS or unicodedata.bidirectional(character) in _ORDERS
 
 
 def _foreseen(error: ex.ExplorerError) -> None:
-    """Raise an error that is explorer's by its class alone: what nobody foresaw, or memory that was not there."""
+    """Raise the cause of an explorer error if it is an unforeseen exception or a lack of memory."""
     result: BaseException | None = error
     while result is not None:
         cause = result.__cause__ or result.__context__
@@ -119,12 +117,12 @@ def _foreseen(error: ex.ExplorerError) -> None:
 
 
 def _is_lack(error: BaseException | None) -> bool:
-    """Tell whether memory was not there: a claim above the budget is refused before that."""
+    """Return whether an allocation failed; explorer rejects sizes above the budget before that."""
     return isinstance(error, MemoryError) and not isinstance(error, ex.ExplorerError)
 
 
 def _run(net: Net, plan: EvalPlan) -> None:
-    """Run a net on zeros of the shapes that it was looked at with, where that asks for little."""
+    """Run a net on zeros of the example shapes, if memory and work stay below the limits."""
     schedule = plan.recording.schedule
     if net.problems() or schedule is None:
         return
@@ -144,7 +142,7 @@ def _run(net: Net, plan: EvalPlan) -> None:
 
 
 def _save(net: Net, path: Path) -> None:
-    """Save a net in explorer's own form, and open it again: it is the same net."""
+    """Save a net in explorer's own format, and check that opening it gives an equal net."""
     saved = path.with_name("saved.json")
     try:
         net.save(saved)
@@ -152,5 +150,5 @@ def _save(net: Net, path: Path) -> None:
         _foreseen(error)
         return
     again = ex.open(saved).definition
-    if dumps(replace(again, name=net.definition.name)) != dumps(net.definition):  # NaN is none of its equals
+    if dumps(replace(again, name=net.definition.name)) != dumps(net.definition):  # NaN does not equal itself
         raise BrokenPromiseError("a net is another one after it was saved and opened")

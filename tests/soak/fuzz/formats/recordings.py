@@ -1,4 +1,4 @@
-"""Recordings: JSON by its structure and its text; what is one can be drawn in every way."""
+"""Recordings: JSON damaged as a structure and as a string; valid ones are drawn in every way."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from tests.soak.fuzz.values import damaged_plain, damaged_text
 
 MAIN = "recording.json"
 LONGEST = 600
-"""characters of a refusal"""
+"""maximum number of characters of an error message"""
 _REFUSAL = re.compile(r"recording field recording.*: \S|this recording has schema |this is no recording: \S")
 _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """The recordings of the golden programs, and of one that has run with its values."""
+    """Return recordings of the golden programs, and of an executed program with its values."""
     seeded = {"run": _run(), **{name: _timeless(recorded, name) for name in PROGRAMS}}
     return {name: {MAIN: json.dumps(to_json(recording)).encode()} for name, recording in seeded.items()}
 
 
 def _timeless(record: Callable[..., Recording], *arguments: str) -> Recording:
-    """A recording, equal in every process: without the times that planning took."""
-    record(*arguments)  # what is made once for all uses of a function does not tell who was first
+    """Return a recording without the times of planning, so that it is equal in every process."""
+    record(*arguments)  # nodes shared by all uses of a function do not record which use was first
     recording = record(*arguments)
     recording.stages = [replace(stage, micros=0.0) for stage in recording.stages]
     return recording
 
 
 def _run() -> Recording:
-    """The perceptron's plan after its run, with a summary of each value and made-up times."""
+    """Return the perceptron's recording after a run, with a summary of each value and invented times."""
     recording = _timeless(_perceptron)
     run, schedule = recording.run, recording.schedule
     assert run is not None
@@ -72,7 +72,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 def probe(path: Path, chance: random.Random, whole: bool) -> str:
-    """Read a recording: a clear refusal, or answers to everything that a view asks."""
+    """Read a recording; it is rejected with a clear error, or answers every query of a view."""
     try:
         recording = loads(path.read_bytes().decode("utf-8", "surrogatepass"))
     except ValueError as error:

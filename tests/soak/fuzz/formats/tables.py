@@ -1,4 +1,4 @@
-"""Tables: CSV text damaged by cells, rows and characters."""
+"""Tables: CSV with damaged cells, rows and characters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mutate(files: _Files, chance: random.Random) -> _Files:
 
 
 def probe(path: Path, chance: random.Random, whole: bool) -> str:
-    """Load the table in some way."""
+    """Load the table with random options."""
     del whole
     options = {"header": chance.choice((None, None, True, False)), "delimiter": chance.choice((",", ",", ";", "\t"))}
     try:
