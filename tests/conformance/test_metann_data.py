@@ -1,4 +1,4 @@
-"""MetaNN's data: constructors, categories, elements, copies and sizes, by the names that users write."""
+"""MetaNN's data: constructors, categories, elements, copies and sizes, under their public names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.refusals import refused
 
 
 class Diagonal(ex.Data):
-    """A square matrix that stores its diagonal."""
+    """A square matrix that stores only its diagonal."""
 
     def __init__(self, diagonal: Any) -> None:
         self.diagonal = np.asarray(diagonal, np.float32)
@@ -54,8 +54,8 @@ def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shap
 
 @pytest.mark.spec("M-D1", "M-D11")
 @pytest.mark.parametrize("shape", [(), (10,), (10, 20), (4, 5, 6, 7), (2, 1, 3, 0, 2, 2)])
-def test_a_tensor_of_any_rank_is_made_by_its_sizes(shape: tuple[int, ...]) -> None:
-    """Tensor<int, CPU, 4>(4, 5, 6, 7) is ex.Tensor(4, 5, 6, 7, dtype=int): zeros, to be written to."""
+def test_a_tensor_of_any_rank_is_constructed_from_its_sizes(shape: tuple[int, ...]) -> None:
+    """Tensor<int, CPU, 4>(4, 5, 6, 7) is ex.Tensor(4, 5, 6, 7, dtype=int): writable zeros."""
     for value in (ex.Tensor(*shape, dtype=int), ex.Tensor(shape, dtype=int)):
         assert type(value) is ex.Tensor
         assert (value.shape, value.dtype, value.device) == (shape, np.dtype(int), ex.cpu)
@@ -69,16 +69,15 @@ def test_a_tensor_of_any_rank_is_made_by_its_sizes(shape: tuple[int, ...]) -> No
 
 @pytest.mark.spec("M-D1", "M-O2")
 @pytest.mark.parametrize("given", [([1.0, 2.0],), (2.5,), (2, "3"), (True, 2), (np.ones(3),), (2, -1)])
-def test_sizes_that_are_none_are_refused(given: tuple[object, ...]) -> None:
-    """A value is no size: the error says how sizes are given."""
+def test_invalid_sizes_raise_an_error(given: tuple[object, ...]) -> None:
+    """A value is not a size, and the error shows how to pass sizes."""
     with pytest.raises(ex.ExplorerError) as refusal:
         ex.Tensor(*given)
     assert refusal.value.rule
 
 
 @pytest.mark.spec("M-D11")
-def test_a_scalars_value_is_converted() -> None:
-    """A scalar's value is converted to the element type."""
+def test_the_value_of_a_scalar_is_converted_to_the_element_type() -> None:
     assert ex.Scalar(2.7, np.int32).array.tolist() == 2
     assert ex.Scalar(2.5, fixed.dtype).dtype == fixed.dtype
     assert ex.evaluate(ex.TrivialTensor(0.1, (2,), fixed).astype(np.float64)).tolist() == [26 / 256] * 2
@@ -102,8 +101,8 @@ def test_everything_has_a_category() -> None:
 
 
 @pytest.mark.spec("M-D8")
-def test_elements_are_written() -> None:
-    """t[i] = v and t[1:3] = … write to a tensor that nothing else reads; numbers are converted to its dtype."""
+def test_elements_can_be_assigned() -> None:
+    """t[i] = v and t[1:3] = … assign to a tensor without other readers; numbers are converted to its dtype."""
     t = ex.Matrix(4, 3)
     t[0] = 1
     t[1:3] = [[1, 2, 3], [4, 5, 6]]
@@ -159,7 +158,7 @@ def test_shared_writes_are_refused(share: Callable[[ex.Tensor], Any]) -> None:
 
 @pytest.mark.spec("M-D8")
 def test_views_share_storage() -> None:
-    """t[i] and t[1:3] are views that share the tensor's storage, also when they are evaluated."""
+    """t[i] and t[1:3] are views that share the tensor's storage, also after evaluation."""
     t = ex.tensor(np.arange(12.0).reshape(4, 3))
     for view in (t[1], t[1:3], t[:, ::2]):
         assert np.shares_memory(ex.evaluate(view), t.array)
@@ -183,8 +182,8 @@ def test_values_are_copied_between_dtypes_and_devices(target: Any, source: Any, 
 
 
 @pytest.mark.spec("M-D9")
-def test_wrong_copies_are_refused() -> None:
-    """A copy of another shape, of a dtype that does not convert, or into a shared storage, overwrites nothing."""
+def test_invalid_copies_raise_an_error() -> None:
+    """A copy of another shape or an inconvertible dtype, or into shared storage, changes nothing."""
     into = ex.Vector([1, 2, 3], np.int32)
     with pytest.raises(ex.OperandError, match="copyto of shape \\(2,\\) into 3 int32"):
         ex.copyto(into, [1, 2])
@@ -220,8 +219,8 @@ def test_wrong_copies_are_refused() -> None:
         lambda: ex.Matrix(2, 2) @ ex.Matrix(2, 2),
     ],
 )
-def test_all_data_registers_for_evaluation(make: Callable[[], Any]) -> None:
-    """Every data type, plain tensors too, registers for evaluation and evaluates to its principal type."""
+def test_all_data_can_be_registered_for_evaluation(make: Callable[[], Any]) -> None:
+    """Every data type, including plain tensors, evaluates to its principal type."""
     data = make()
     handle = data.eval_register()
     with pytest.raises(ex.StateError, match="before its evaluation"):
@@ -235,14 +234,14 @@ def test_all_data_registers_for_evaluation(make: Callable[[], Any]) -> None:
 
 @pytest.mark.spec("M-D11")
 def test_positions_count_from_zero() -> None:
-    """BiasVector(100, 37, v) has v at index 37, counted from zero, and its docstring says so."""
+    """BiasVector(100, 37, v) has v at index 37, counted from zero, and its docstring states this."""
     assert np.flatnonzero(ex.evaluate(ex.BiasVector(100, 37, 2.0))).tolist() == [37]
     assert "counted from zero" in (ex.BiasVector.__doc__ or "")
 
 
 @pytest.mark.spec("M-D2", "M-D11")
-def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
-    """ZeroTensor(5, 10, 20) is ZeroTensor((5, 10, 20)); a dtype and a device may follow by place, as ever."""
+def test_structured_tensors_accept_a_shape_or_separate_sizes() -> None:
+    """ZeroTensor(5, 10, 20) is ZeroTensor((5, 10, 20)); dtype and device may be positional, too."""
     for value, shape, dtype in (
         (ex.ZeroTensor(5, 10, 20), (5, 10, 20), np.float32),
         (ex.ZeroTensor((5, 10), np.int8), (5, 10), np.int8),
@@ -270,8 +269,8 @@ def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
 
 
 @pytest.mark.spec("M-D2")
-def test_the_element_type_is_the_given_scalars() -> None:
-    """BiasVector(100, 37, Scalar(3, int32)) is int32; Python's numbers are float32; dtype= says otherwise."""
+def test_the_element_type_is_the_type_of_the_given_scalar() -> None:
+    """BiasVector(100, 37, Scalar(3, int32)) is int32; Python numbers give float32; dtype= overrides both."""
     for make in (lambda v, **o: ex.TrivialTensor(v, 2, 3, **o), lambda v, **o: ex.BiasVector(100, 37, v, **o)):
         for dtype in (np.int32, np.float64, np.uint8, np.complex64):
             tensor = make(ex.Scalar(3, dtype=dtype))
@@ -305,8 +304,8 @@ def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
 
 
 @pytest.mark.spec("M-D12")
-def test_shapes_as_attributes_are_plain_tuples() -> None:
-    """An operation made of an expression's shape is the one made of the tuple, and keeps a tuple."""
+def test_shapes_as_attributes_become_plain_tuples() -> None:
+    """An operation from an expression's shape is the same as one from a tuple, and stores a tuple."""
     x = ex.Matrix(3, 4)
     y = x.reshape(12).reshape(x.shape)
     assert y.operation is x.reshape(12).reshape((3, 4)).operation
@@ -316,11 +315,11 @@ def test_shapes_as_attributes_are_plain_tuples() -> None:
 
 
 @pytest.mark.spec("M-D3")
-def test_a_class_has_a_category_where_all_its_data_have_one() -> None:
-    """A class attribute `type` answers; where it is a property, the error says to ask an instance."""
+def test_a_class_with_one_type_has_a_category() -> None:
+    """The class attribute `type` determines it; if `type` is a property, the error asks for an instance."""
 
     class Eye(ex.Data):
-        """The unit matrix of 3 × 3."""
+        """The 3 × 3 identity matrix."""
 
         type = ex.TensorType((3, 3), np.float32)
 
@@ -338,7 +337,7 @@ def test_a_class_has_a_category_where_all_its_data_have_one() -> None:
 
 @pytest.mark.spec("M-D7")
 def test_equality_by_operators_is_elementwise() -> None:
-    """== and != record comparisons of elements, as NumPy's: same() alone asks for identity."""
+    """== and != record elementwise comparisons, as in NumPy; only same() compares identity."""
     x = ex.tensor([1.0, 2.0, np.nan])
     assert ex.evaluate(x == copy.copy(x)).tolist() == [True, True, False]
     assert ex.evaluate(x != copy.copy(x)).tolist() == [False, False, True]
@@ -347,8 +346,8 @@ def test_equality_by_operators_is_elementwise() -> None:
 
 
 @pytest.mark.spec("M-O7")
-def test_the_nested_form_tells_a_device_that_is_not_cpu() -> None:
-    """print(y) names the device beside shape and dtype where it is another one than cpu."""
+def test_the_nested_form_includes_a_device_other_than_cpu() -> None:
+    """print(y) shows the device after shape and dtype unless it is cpu."""
     other = ex.Device("elsewhere")
     text = str(ex.tensor(np.ones((2, 3)), device=other).to_device(ex.cpu) + 1)
     assert text.count(" on elsewhere") == 1

@@ -1,4 +1,4 @@
-"""MetaNN's element types and devices that users declare."""
+"""MetaNN's user-defined element types and devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.foreign import Block, Counting, FixedPoint, fixed, there
 
 
 def decisions(*roots: Any, **options: Any) -> tuple[list[Any], list[Any]]:
-    """The values of expressions, and the decisions of their plan."""
+    """Return the values of expressions and the decisions of their plan."""
     plan = ex.EvalPlan(**options)
     handles = [plan.register(root) for root in roots]
     plan.eval()
@@ -57,8 +57,8 @@ def test_a_users_element_type_works() -> None:
 
 
 @pytest.mark.spec("M-D10")
-def test_structure_and_sameness_of_a_users_element_type() -> None:
-    """Rules, dedup, pictures and recordings know a user's element type."""
+def test_rules_and_recordings_support_a_user_defined_element_type() -> None:
+    """Include deduplication, pictures and equality of expressions."""
     x = ex.tensor([1.5, 2.5], fixed)
     plan = ex.EvalPlan(record="values")
     handle = plan.register(x * 1 + ex.ZeroTensor((2,), fixed) + (x + x) * (x + x))
@@ -71,10 +71,10 @@ def test_structure_and_sameness_of_a_users_element_type() -> None:
 
 @pytest.mark.spec("M-D10")
 def test_kernels_of_an_element_type() -> None:
-    """A kernel registered for (operation, element type) computes on what is stored."""
+    """A kernel registered for (operation, element type) receives the stored values."""
 
     class Saturating(FixedPoint):
-        """Fixed point whose sums are of whole numbers."""
+        """Fixed-point type whose sums are computed with integers."""
 
     element = Saturating("saturating8")
     seen = []
@@ -93,15 +93,15 @@ def test_kernels_of_an_element_type() -> None:
     def again(operation: ex.Operation, out: Any, a: Any, b: Any) -> None:
         np.subtract(a, b, out=out)
 
-    assert element.read(ex.evaluate(x + x)).tolist() == [0.0, 0.0]  # the newest kernel, in every plan
-    assert Saturating("saturating8") == element  # the cell is run again
+    assert element.read(ex.evaluate(x + x)).tolist() == [0.0, 0.0]  # new plans use the newest kernel
+    assert Saturating("saturating8") == element  # the user runs the cell again
     with pytest.raises(ex.DeclarationError, match="a second element type 'saturating8'"):
         FixedPoint("saturating8")
 
 
 @pytest.mark.spec("M-D10")
 def test_dtypes_of_numpy_extensions_work() -> None:
-    """A dtype that an extension of NumPy declares works where NumPy computes with it."""
+    """A dtype from a NumPy extension works wherever NumPy computes with it."""
     from numpy._core._rational_tests import rational
 
     x = ex.tensor(np.array([rational(1, 2), rational(1, 3)]))
@@ -109,8 +109,8 @@ def test_dtypes_of_numpy_extensions_work() -> None:
 
 
 @pytest.mark.spec("M-D10", "M-E10")
-def test_a_users_device_works() -> None:
-    """A device declared in a cell, with memory of its own and kernels registered, runs expressions in plans."""
+def test_a_user_defined_device_works() -> None:
+    """A device declared in a cell, with its own memory and registered kernels, runs expressions in plans."""
     numbers = np.array([[1.0, 2.0], [3.0, 4.0]])
     x = ex.tensor(numbers, device=there)
     assert (x.device, x.array.tolist()) == (there, numbers.tolist())
@@ -129,8 +129,8 @@ def test_a_users_device_works() -> None:
 
 
 @pytest.mark.spec("M-E10", "M-D10")
-def test_copies_between_devices_are_seen() -> None:
-    """Mixed devices are refused, naming the fix; a copy is a node with a gradient, and goes where it is not needed."""
+def test_copies_between_devices_are_explicit() -> None:
+    """Mixed devices raise an error with the fix; a copy is a differentiable node, and is removed when not needed."""
     here, x = ex.tensor([1.0, 2.0]), ex.tensor([3.0, 4.0], device=there)
     with pytest.raises(ex.OperandError, match=r"x\.to_device\(explorer\.device\('cpu'\)\)"):
         here + x
@@ -170,8 +170,8 @@ def test_a_plan_for_each_device() -> None:
 
 
 @pytest.mark.spec("M-D10", "M-E10")
-def test_what_a_device_cannot_do_is_told() -> None:
-    """An operation without a kernel on a device is told before anything runs, and no rule brings one in."""
+def test_an_operation_without_a_kernel_on_the_device_raises_an_error() -> None:
+    """The error comes before anything runs, and no rule adds such an operation."""
     x = ex.tensor([1.0, 2.0], device=there)
     with pytest.raises(ex.DeclarationError, match=r"@explorer\.kernel\('exp', on=conformance\)"):
         ex.evaluate(np.exp(x))
@@ -188,8 +188,8 @@ def test_what_a_device_cannot_do_is_told() -> None:
 
 
 @pytest.mark.spec("M-D10")
-def test_memory_of_a_device_is_given_back() -> None:
-    """A chain of a hundred operations on a device holds few of its arrays at a time."""
+def test_memory_of_a_device_is_freed() -> None:
+    """A chain of a hundred operations on a device keeps few of its arrays at a time."""
     import gc
     import weakref
 
@@ -219,8 +219,8 @@ def test_memory_of_a_device_is_given_back() -> None:
 
 
 @pytest.mark.spec("M-D10")
-def test_a_cell_may_be_run_again() -> None:
-    """A device declared again by the same class is the same device; another class of that name is refused."""
+def test_a_cell_that_declares_a_device_can_run_again() -> None:
+    """The same class gives the same device; another class with that name raises an error."""
     before = ex.tensor([1.0], device=there)
     assert Counting("conformance") is there
     assert ex.evaluate(before + before).tolist() == [2.0]

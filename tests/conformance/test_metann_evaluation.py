@@ -1,4 +1,4 @@
-"""MetaNN's evaluation: chains of responsibility, the fused loss gradient, stability by planning, characteristics."""
+"""MetaNN's evaluation: chains of responsibility, the fused loss gradient, numerical stability, characteristics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGE = (1e4, -1e4, 0.0, 3.0)
 
 @pytest.fixture(autouse=True)
 def _tables() -> Iterator[None]:
-    """The chain of rules and the registry as they were."""
+    """Restore the chain of rules and the registry after each test."""
     chain, tables = list(ex.Rule.rules), (registry.operations, registry.functions, registry.extensions)
     held = [dict(table) for table in tables]
     yield
@@ -34,7 +34,7 @@ def _tables() -> Iterator[None]:
 
 
 def planned(*roots: ex.Expr, **options: Any) -> tuple[list[Array], list[Any]]:
-    """The values of a plan, and its decisions."""
+    """Return the values of a plan and its decisions."""
     plan = ex.EvalPlan(**options)
     handles = [plan.register(root) for root in roots]
     plan.eval()
@@ -63,8 +63,8 @@ def test_a_product_that_is_written_a_thousand_times_is_computed_once(rebuilt: bo
 
 
 @pytest.mark.spec("M-E5")
-def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
-    """log(exp(x)) is x: 1000 comes back where exp overflows, the decision names the rule, and nothing is computed."""
+def test_log_of_exp_is_computed_by_the_first_matching_rule() -> None:
+    """log(exp(x)) is x: it returns 1000 where exp overflows, computes nothing, and the decision names the rule."""
     given = np.array([1000.0, -1000.0, 0.5])
     (value,), decisions = planned(ex.log(ex.exp(ex.tensor(given))))
     np.testing.assert_array_equal(value, given)
@@ -100,8 +100,8 @@ def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
 
 
 @pytest.mark.spec("M-E5")
-def test_the_tail_of_the_chain_is_the_general_method() -> None:
-    """Where every rule declines or does not know the structure, the operation is computed as it is written."""
+def test_the_general_method_is_the_end_of_the_chain() -> None:
+    """If every rule declines or does not match, the operation is computed as written."""
     x = ex.tensor(X)
     (value,), decisions = planned(ex.exp(ex.log(x)))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -118,7 +118,7 @@ def log_softmax(x: Array, axes: tuple[int, ...]) -> Any:
 
 
 def loss_gradient(logits: Array, weights: Array, scale: float, axes: tuple[int, ...]) -> Any:
-    """(s·Σ w over the axes − w)·g / Σ w in float64: nothing is divided by s."""
+    """Return (s·Σ w over the axes − w)·g / Σ w in float64, which does not divide by s."""
     s = np.exp(log_softmax(logits, axes))
     return (s * weights.sum(axis=axes, keepdims=True) - weights) * scale / weights.sum()
 
@@ -153,7 +153,7 @@ def test_the_fused_gradient_of_the_loss_equals_the_general_path(
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("axes", SOFTMAX_AXES)
 def test_the_fused_gradient_is_finite_where_probabilities_are_zero(axes: tuple[int, ...], dtype: Any) -> None:
-    """Logits of ±1e4 make probabilities of 0, by which the general path divides: the fused one is right."""
+    """Logits of ±1e4 give probabilities of 0, by which the general path divides; the fused gradient is correct."""
     for row in itertools.permutations(LARGE, 4):
         logits = np.array([row, row[::-1]])
         weights = np.array([[0.0, 1.0, 2.0, 0.5], [3.0, 0.0, 0.0, 1.0]])
@@ -247,8 +247,8 @@ def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
 
 
 @pytest.mark.spec("M-E7")
-def test_roots_of_squares_and_powers_of_logarithms() -> None:
-    """√(x²) is |x| where x² overflows, exp(log x) is x where x is known to be positive; both are told."""
+def test_roots_of_squares_and_exponentials_of_logarithms() -> None:
+    """√(x²) is |x| where x² overflows, exp(log x) is x for positive x; both have decisions."""
     x = ex.tensor(np.array([1e200, -1e200, 0.0, -2.5]))
     (value,), decisions = planned(np.sqrt(np.square(x)))
     np.testing.assert_array_equal(value, np.abs(x.array))
@@ -312,7 +312,7 @@ complement, bell, step, join, blend = OwnComplement(), OwnBell(), OwnStep(), Own
 
 
 def cell(without: str = "") -> dict[str, Any]:
-    """What the cell leaves behind, with a characteristic taken out of its declarations."""
+    """Return the names that the cell defines, with one characteristic removed from its declarations."""
     code = "".join([line for line in CELL.splitlines(keepends=True) if not line.startswith(f"    {without} =")])
     if without == "elementwise":
         code = code.replace('."\n', '."\n    elementwise = False\n')
@@ -364,8 +364,8 @@ def test_characteristics_that_a_users_operation_declares_are_used(
 
 
 @pytest.mark.spec("M-E9")
-def test_a_characteristic_that_is_not_enough_is_told_as_a_refusal() -> None:
-    """A monotone operation that is not declared total stays before the maximum, and the plan says why."""
+def test_an_insufficient_characteristic_is_a_declined_decision() -> None:
+    """A monotone operation not declared total stays before the maximum, with the reason."""
     space = cell(without="defined_everywhere")
     (value,), decisions = planned(space["step"](ex.tensor(X)).max(axis=1))
     np.testing.assert_array_equal(value, [2.0, 3.0])

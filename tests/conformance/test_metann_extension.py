@@ -1,4 +1,4 @@
-"""M-O4: operations, and operand combinations for operations that there are, come from outside: one declaration each."""
+"""M-O4: new operations, and new operand combinations for existing operations, need one declaration each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MatmulOfScalar(ex.Elementwise, extends=ex.matmul):
 
 @pytest.fixture
 def cell() -> Iterator[dict[str, Any]]:
-    """What a notebook's cell with the declaration leaves behind; the registry is as before when the test ends."""
+    """Return the names that a notebook cell with the declaration defines; the registry is restored after the test."""
     held = {name: dict(getattr(registry, name)) for name in ("operations", "functions", "extensions")}
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CELL, "<cell 7>", "exec"), space)
@@ -56,8 +56,8 @@ MATRIX = np.arange(6.0).reshape(2, 3)
 
 
 @pytest.mark.spec("M-O4")
-def test_a_new_operand_combination_of_an_operation_is_one_declaration(cell: dict[str, Any]) -> None:
-    """matmul refuses scalars until a cell declares what they mean there: then checks, dtypes and values have them."""
+def test_a_new_operand_combination_is_one_declaration(cell: dict[str, Any]) -> None:
+    """matmul rejects scalars until a cell declares their meaning, which then has checks, dtypes and values."""
     x = ex.tensor(MATRIX)
     for y in (2.0 @ x, x @ 2.0, ex.matmul(ex.tensor(2.0), x), np.matmul(x, ex.tensor(2.0))):
         assert (y.shape, y.dtype) == ((2, 3), np.float64)
@@ -71,8 +71,8 @@ def test_a_new_operand_combination_of_an_operation_is_one_declaration(cell: dict
 
 
 @pytest.mark.spec("M-O4")
-def test_the_new_combination_has_gradients_is_planned_batched_and_drawn(cell: dict[str, Any]) -> None:
-    """The gradient, function calls that become one batch, the plan's decisions and the drawing have the combination."""
+def test_a_new_combination_has_gradients_and_is_planned_batched_and_drawn(cell: dict[str, Any]) -> None:
+    """Test the gradient, calls that become one batch, the plan's decisions and the drawing."""
     x, scale = ex.tensor(MATRIX, name="x"), ex.tensor(0.5, name="scale")
     loss = ex.tanh(scale @ x).sum()
     inner = 1 - np.tanh(0.5 * MATRIX) ** 2
@@ -95,8 +95,8 @@ def test_the_new_combination_has_gradients_is_planned_batched_and_drawn(cell: di
 
 @pytest.mark.spec("M-O4")
 @pytest.mark.parametrize("example", [0, 1])
-def test_the_laws_hold_for_a_users_combination(cell: dict[str, Any], example: int) -> None:
-    """Its declaration gives examples, so that every law of operations can be asked of it."""
+def test_the_laws_hold_for_a_user_defined_combination(cell: dict[str, Any], example: int) -> None:
+    """Its declaration contains examples, so that every law about operations can be tested."""
     kind = cell["MatmulOfScalar"]
     case = Case(kind(), kind.examples[example])
     facets.gradient_equals_differences(case)
@@ -107,8 +107,8 @@ def test_the_laws_hold_for_a_users_combination(cell: dict[str, Any], example: in
 
 
 @pytest.mark.spec("M-O4")
-def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[str, Any]) -> None:
-    """The first declared combination that takes the operands is recorded; running its cell again replaces it."""
+def test_the_first_matching_combination_is_recorded(cell: dict[str, Any]) -> None:
+    """Running the cell of a combination again replaces it."""
     with pytest.warns(ex.OperationRedefined, match="matmul_of_scalar"):
         exec(compile(CELL.replace("np.multiply(", "np.add("), "<cell 8>", "exec"), cell)
     assert [operation_class.name for operation_class in registry.extensions["matmul"]] == ["matmul_of_scalar"]
@@ -127,11 +127,11 @@ def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[s
 
 
 @pytest.mark.spec("M-O4")
-def test_every_combination_of_an_operation_is_asked(cell: dict[str, Any]) -> None:
-    """Of two combinations the second takes what the first refuses; what none takes is refused by the rules of both."""
+def test_every_combination_of_an_operation_is_tried(cell: dict[str, Any]) -> None:
+    """The second of two combinations accepts what the first rejects; an error contains the rules of both."""
 
     class RowDots(ex.Operation, extends=ex.matmul):
-        """Rows of two matrices of one shape: a dot product each."""
+        """Dot products of the rows of two matrices with equal shapes."""
 
         examples = (ex.Example(ex.real(2, 3), ex.real(2, 3)),)
         nondifferentiable = "a test's operation"
@@ -162,11 +162,11 @@ def test_every_combination_of_an_operation_is_asked(cell: dict[str, Any]) -> Non
 
 @pytest.mark.spec("M-O4")
 def test_a_combination_has_the_attributes_of_the_operation_that_it_extends(cell: dict[str, Any]) -> None:
-    """Attributes are handed on by name: a sum of truth values' opposite, say; another attribute is refused at once."""
+    """Attributes are passed by name; an unknown attribute raises an error immediately."""
     from explorer.ops.manipulation.reshape import Cast
 
     class CastOfComplex(ex.Operation, extends=Cast):
-        """Complex numbers to real ones: their absolute value."""
+        """Convert complex numbers to their absolute value."""
 
         dtype: np.dtype[Any]
         nondifferentiable = "must be real"

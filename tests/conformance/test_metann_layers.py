@@ -1,4 +1,4 @@
-"""MetaNN's layers: the cases of its own tests with their numbers, and the rules M-L1 to M-L9 and M-L14."""
+"""MetaNN's layers: its own test cases with their numbers, and the rules M-L1 to M-L9 and M-L14."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ONES = layers.Initializer(filler=layers.Constant(1.0))
 
 
 def steps(start: float, step: float, *shape: int) -> Array:
-    """MetaNN's G(start, step, shape): start, start + step, … row by row."""
+    """Return MetaNN's G(start, step, shape): start, start + step, … in row-major order."""
     return start + step * np.arange(float(np.prod(shape))).reshape(shape)
 
 
 def collected(*held: layers.Layer) -> dict[str, Any]:
-    """The gradients of layers' parameters by name, computed; the layers are neutral."""
+    """Return the computed gradients of layers' parameters by name, and check that the layers are neutral."""
     collector = layers.GradCollector()
     for layer in held:
         layer.grad_collect(collector)
@@ -36,7 +36,7 @@ def collected(*held: layers.Layer) -> dict[str, Any]:
 
 
 def check(layer: layers.Layer, inputs: Mapping[str, Array], value: Callable[..., Array], tolerance: float) -> None:
-    """A training layer's output, and the gradients of its inputs, equal NumPy's value and its central differences."""
+    """Check a training layer's output and input gradients against NumPy's value and its central differences."""
     y = layer(inputs)
     expected = np.asarray(value(*inputs.values()))
     upstream = RANDOM.uniform(0.5, 2, expected.shape)
@@ -90,7 +90,7 @@ def test_layers_of_one_input(name: str) -> None:
 
 @pytest.mark.spec("M-L1", "M-L15")
 def test_softmax_and_permute_read_dimension_policies() -> None:
-    """Softmax and Permute layers read from a policy which axes they work on: the last one unless said otherwise."""
+    """Softmax and Permute layers read their axes from a policy; the default is the last axis."""
     for count in (1, 2):
         chosen = [FEEDBACK, *[layers.DimensionPolicy.count(2)] * (count == 2)]
         layer: layers.Layer = layers.Softmax("s", policies=chosen, train=True)
@@ -115,8 +115,8 @@ def test_layers_of_two_inputs_broadcast_both_ways(name: str) -> None:
 
 
 @pytest.mark.spec("M-L2")
-def test_dot_contracts_as_many_axes_as_its_policy_says() -> None:
-    """A Dot layer contracts the last axes of left with the first ones of right, one unless its policy says more."""
+def test_dot_contracts_the_number_of_axes_in_its_policy() -> None:
+    """A Dot layer contracts the last axes of left with the first of right, one by default."""
     for count, left, right in ((1, (2, 3), (3, 4)), (1, (3,), (3,)), (1, (2, 2, 3), (3, 2)), (2, (2, 3, 2), (3, 2, 2))):
         layer = layers.Dot("dot", policies=[FEEDBACK, layers.DimensionPolicy.count(count)], train=True)
         inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
@@ -150,7 +150,7 @@ def test_interpolate_and_nll_loss_layers() -> None:
 
 @pytest.mark.spec("M-L2", "M-L6")
 def test_metanns_ports_have_names_here() -> None:
-    """MetaNN's ports: LeftOperand and RightOperand are left and right, LayerInput and LayerOutput input and output."""
+    """LeftOperand and RightOperand are left and right, LayerInput and LayerOutput are input and output."""
     assert (
         layers.Add.inputs == layers.Subtract.inputs == layers.Multiply.inputs == layers.Dot.inputs == ("left", "right")
     )
@@ -186,8 +186,8 @@ def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: typ
 
 
 @pytest.mark.spec("M-L3", "M-L8")
-def test_an_init_that_fails_changes_nothing() -> None:
-    """Where one parameter has nothing to begin with, none is given a value and the buffer stays as it was."""
+def test_a_failed_init_changes_nothing() -> None:
+    """If one parameter has no initial value, no parameter is assigned and the buffer is unchanged."""
     layer = layers.Linear("l", 2, 3)
     buffer: dict[str, Any] = {}
     with pytest.raises(ex.StateError, match="'l/bias/parameter'"):
@@ -245,17 +245,17 @@ def test_containers_are_set_in_any_order_and_read_by_name() -> None:
 
 
 @pytest.mark.spec("M-L6")
-def test_containers_take_any_keys_and_values() -> None:
-    """A named container has any keys and values: MetaNN's VarTypeDict of A, B and Weight with true, "abc" and 15.
+def test_containers_support_any_keys_and_values() -> None:
+    """MetaNN's VarTypeDict of A, B and Weight with true, "abc" and 15.
 
-    A wrong, missing or twice set key is an error that lists the keys; a key may be a class, as MetaNN's tags are.
+    Unknown, missing or repeated keys raise an error that lists the keys; a key may be a class, like MetaNN's tags.
     """
     params = layers.Container(("A", "B", "Weight"), "FParams")
     full = params.set(B="abc").set(Weight=15, A=True)
     assert (full["A"], full["B"], full["Weight"], [*full]) == (True, "abc", 15, ["A", "B", "Weight"])
 
     class Tag:
-        """A key of a user's own."""
+        """A user-defined key."""
 
     tags = layers.Container((Tag, 3, ("a", 1)))
     held = tags.set({3: None, Tag: [1, 2]})
@@ -311,8 +311,8 @@ def test_every_layer_has_the_whole_interface() -> None:
 
 
 @pytest.mark.spec("M-L8")
-def test_general_functions_do_nothing_where_an_object_lacks_the_method() -> None:
-    """Seven general functions take any object; where it lacks the method they do nothing: None, no weights."""
+def test_general_functions_do_nothing_for_an_object_without_the_method() -> None:
+    """The seven functions accept any object; without the method they return None or no weights."""
     buffer: dict[str, Any] = {}
     collector = layers.GradCollector()
     for thing in (object(), 3, None, "text", ex.tensor(1.0)):
@@ -326,7 +326,7 @@ def test_general_functions_do_nothing_where_an_object_lacks_the_method() -> None
     assert (buffer, len(collector)) == ({}, 0)
 
     class Half:
-        """Has one method of seven."""
+        """Object with one of the seven methods."""
 
         def feed_forward(self, x: float) -> float:
             return x / 2
@@ -357,7 +357,7 @@ def test_general_functions_do_nothing_where_an_object_lacks_the_method() -> None
 
 @pytest.mark.spec("M-L8")
 def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
-    """Weights are saved and loaded by name; all are checked before any is assigned, and what was recorded stays."""
+    """All weights are checked before any is assigned, and recorded expressions keep their values."""
     layer = layers.Linear("l", 2, 1)
     layer.init(layers.Initializer(filler=layers.Constant(1.0)))
     before = layer(np.ones(2))
@@ -400,8 +400,8 @@ def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() ->
 
 
 @pytest.mark.spec("M-L9")
-def test_a_layer_is_neutral_only_when_its_gradients_were_collected() -> None:
-    """A layer fed backward as often as forward is neutral once its gradients were collected; the error names them."""
+def test_a_layer_is_neutral_only_after_its_gradients_were_collected() -> None:
+    """This holds even if it was fed backward as often as forward; the error names the gradients."""
     layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
     layer.init(ONES)
     layer.feed_backward(np.ones_like(ex.evaluate(layer(np.ones((3, 2), np.float32)))))
@@ -418,8 +418,8 @@ def test_a_layer_is_neutral_only_when_its_gradients_were_collected() -> None:
 
 
 @pytest.mark.spec("M-L4")
-def test_composites_say_their_sublayers() -> None:
-    """The documentation of every composite names its sublayers, which Sub overrides policies of."""
+def test_composites_document_their_sublayers() -> None:
+    """The documentation of every composite names the sublayers whose policies Sub overrides."""
     chosen = [layers.PerceptronPolicy.activation(layers.Tanh), layers.RecurrentPolicy.step(layers.GRUStep)]
     values: list[layers.Composite] = [
         layers.Weight("l", 2, 3),
@@ -436,7 +436,7 @@ def test_composites_say_their_sublayers() -> None:
 
 @pytest.mark.spec("M-L11")
 def test_row_vector_inputs_are_one_row() -> None:
-    """With PRowVecInput a product's left operand is one row: a vector is taken for 1×n, more rows are refused."""
+    """With PRowVecInput a product's left operand is one row: a vector becomes 1×n, more rows raise an error."""
     weight = np.arange(6.0).reshape(2, 3)
     plain, row = layers.Dot("d"), layers.Dot("d", policies=[layers.PRowVecInput, FEEDBACK], train=True)
     x = np.array([1.0, 2.0])
@@ -480,8 +480,7 @@ def test_gradients_of_a_shared_parameter_are_summed() -> None:
 
 
 @pytest.mark.spec("M-L7")
-def test_the_last_feeding_forward_is_fed_backward_first() -> None:
-    """Each feeding backward answers the last feeding forward that is not answered yet."""
+def test_feeding_backward_uses_the_last_unanswered_feeding_forward() -> None:
     layer = layers.Tanh("t", policies=[FEEDBACK], train=True)
     first, second = ex.tensor([0.5]), ex.tensor([2.0])
     layer(first), layer(second)

@@ -25,7 +25,7 @@ MANY = RANDOM.uniform(0, 1, (3, 5000)).astype(np.float32)
 
 
 def under(*nodes: ex.Expr) -> list[str]:
-    """The operations under policies that nodes are made of, also inside calls."""
+    """Return the operations with policies among the nodes and in called functions."""
     results: list[str] = []
     pending = reachable(nodes)
     while pending:
@@ -46,8 +46,8 @@ def planned_codes(*roots: ex.Expr, **options: Any) -> list[tuple[str, str]]:
 
 
 @pytest.mark.spec("M-E9")
-def test_a_sum_is_accumulated_by_product_where_a_policy_says_so() -> None:
-    """MetaNN's example: a sum takes the policy to accumulate by product; kernel, plan and gradient obey it."""
+def test_a_policy_accumulates_a_sum_as_a_product() -> None:
+    """This is MetaNN's example; the kernel, the plan and the gradient obey the policy."""
     x = ex.tensor([[1.0, 2, 3], [4, 5, 0]])
     y = ex.sum(x, axis=1, policies=[BY_PRODUCT])
     for options in ({}, {"without": ("simplify",)}):
@@ -61,10 +61,10 @@ def test_a_sum_is_accumulated_by_product_where_a_policy_says_so() -> None:
 
 
 @pytest.mark.spec("M-E9")
-def test_single_precision_is_accumulated_in_double_where_a_policy_says_so() -> None:
-    """Sums, means, products and matrix products of float32 and float16 accumulate in float64, and stay what they are.
+def test_a_policy_accumulates_single_precision_in_double() -> None:
+    """Sums, means and matrix products of float32 and float16 accumulate in float64 and keep their dtype.
 
-    So they do where the plan takes what a reduction reads into its kernel.
+    This holds as well if the plan fuses a reduction with its producers.
     """
     x, exact = ex.tensor(MANY), MANY.astype(np.float64)
     wide = [
@@ -90,7 +90,7 @@ def test_single_precision_is_accumulated_in_double_where_a_policy_says_so() -> N
 
 @pytest.mark.spec("M-E9")
 def test_policies_of_a_scope_reach_the_operations_in_it() -> None:
-    """``with ex.policies(…)`` reaches operators, functions and gradients; an inner scope and a call override it."""
+    """``with ex.policies(…)`` affects operators, functions and gradients; an inner scope or a call overrides it."""
     x = ex.tensor(MANY)
 
     @ex.function
@@ -115,14 +115,14 @@ def test_policies_of_a_scope_reach_the_operations_in_it() -> None:
 
 
 def policies_of(*nodes: ex.Expr) -> set[tuple[str, str]]:
-    """Of the operations under policies that nodes are made of the names, and the policies."""
+    """Return the names and policies of operations with policies among the nodes."""
     operations = [node.operation for node in reachable(nodes) if isinstance(node.operation, Adjusted)]
     return {(operation.name, repr(policy)) for operation in operations for policy in operation.policies}
 
 
 @pytest.mark.spec("M-E9")
-def test_a_scope_inside_another_adds_to_it_and_ends_however_it_is_left() -> None:
-    """Policies of other kinds stay those of the scope around; after a failure inside they are as they were."""
+def test_an_inner_scope_adds_policies_and_restores_the_outer_ones() -> None:
+    """Other kinds of policies are inherited; the outer policies are restored even after an exception."""
     images, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
     direct = ex.ConvolutionPolicy.algorithm("direct")
     narrow = ("sum", "AccumulationPolicy.dtype = float64")
@@ -139,8 +139,8 @@ def test_a_scope_inside_another_adds_to_it_and_ends_however_it_is_left() -> None
 
 
 @pytest.mark.spec("M-E9")
-def test_gradients_and_batches_of_an_operation_are_under_its_policies() -> None:
-    """Also where policies were given to the call: the matrix products of a product's gradient accumulate as it does."""
+def test_gradients_and_batches_of_an_operation_inherit_its_policies() -> None:
+    """This includes policies of a call: the products of a product's gradient accumulate as it does."""
     x, w = ex.tensor(MANY[:, :16]), ex.tensor(MANY[:, :16].T.copy())
     product = ex.matmul(x, w, policies=[WIDE])
     wide = ("matmul", "AccumulationPolicy.dtype = float64")
@@ -155,8 +155,8 @@ def test_gradients_and_batches_of_an_operation_are_under_its_policies() -> None:
 
 
 @pytest.mark.spec("M-E9", "M-L11")
-def test_a_policy_that_is_not_read_is_harmless_and_a_conflict_is_an_error() -> None:
-    """A policy that an operation does not read, or that is the default, changes nothing; two values are refused."""
+def test_an_unread_policy_is_harmless_and_a_conflict_is_an_error() -> None:
+    """A policy that the operation does not read, or its default, changes nothing."""
     x = ex.tensor(MANY)
     for node in (
         ex.exp(x, policies=[BY_PRODUCT, layers.PUpdate]),
@@ -182,8 +182,8 @@ def test_a_policy_that_is_not_read_is_harmless_and_a_conflict_is_an_error() -> N
 
 
 @pytest.mark.spec("M-E9", "P-2")
-def test_operations_under_other_policies_are_other_operations() -> None:
-    """Equal sums under equal policies are one, under others they are not: in dedup, the plan cache, the fingerprint."""
+def test_operations_with_different_policies_are_different_operations() -> None:
+    """Equal sums with equal policies are one operation in deduplication, the plan cache and the fingerprint."""
     x = ex.tensor(MANY)
 
     def roots() -> list[ex.Expr]:
@@ -210,8 +210,8 @@ def test_operations_under_other_policies_are_other_operations() -> None:
 
 
 @pytest.mark.spec("M-E9", "P-1")
-def test_rules_do_not_see_an_operation_under_policies() -> None:
-    """No rule that knows the plain operation alone fires on one under policies, at any depth of its structure."""
+def test_rules_do_not_match_an_operation_with_policies() -> None:
+    """Rules for the plain operation do not apply, at any depth of the pattern."""
     chain = [rule for rule in ex.Rule.rules if rule.applies_to(Adjusted)]
     assert [rule.name for rule in chain] == ["UnderPolicies"]
     x = ex.tensor(RANDOM.normal(size=(3, 4)).astype(np.float32))
@@ -224,8 +224,8 @@ def test_rules_do_not_see_an_operation_under_policies() -> None:
 
 
 @pytest.mark.spec("M-E9", "P-4")
-def test_loops_over_operations_under_policies_become_batches() -> None:
-    """A loop of sums under a policy is batched as one of plain sums is, and computes the same as each alone."""
+def test_loops_over_operations_with_policies_become_batches() -> None:
+    """A loop of sums with a policy is batched like plain sums, with the values of separate calls."""
 
     @ex.function
     def row(a: ex.Expr, w: ex.Expr) -> ex.Expr:
@@ -242,8 +242,8 @@ def test_loops_over_operations_under_policies_become_batches() -> None:
 
 
 @pytest.mark.spec("M-E9", "V-1")
-def test_policies_are_told_with_the_node_and_reproduced() -> None:
-    """A recording holds a node's policies among its attributes, and a reproducer writes them."""
+def test_policies_are_recorded_with_the_node_and_reproduced() -> None:
+    """A recording stores a node's policies with its attributes, and a reproducer contains them."""
     x = ex.tensor(MANY)
     plan = ex.EvalPlan()
     plan.register(ex.sum(x, axis=1, policies=[BY_PRODUCT, WIDE]))
@@ -260,13 +260,13 @@ def test_policies_are_told_with_the_node_and_reproduced() -> None:
 
 
 class Rounding(ex.PolicyClass):
-    """A policy of a user's own."""
+    """A user-defined policy."""
 
     mode = ex.Minor("nearest", among=("nearest", "down"))
 
 
 class Whole(ex.Adjustable, ex.Elementwise):
-    """Numbers without their fraction, as a policy says."""
+    """Numbers without their fraction, rounded as a policy selects."""
 
     name = "whole_for_policies"
     policies = (Rounding.mode,)
@@ -274,7 +274,7 @@ class Whole(ex.Adjustable, ex.Elementwise):
     examples = (ex.Example(ex.real(3)),)
 
     def under(self, policies: Any) -> ex.Operation:
-        """Down, where that is asked for."""
+        """Round down if the policy requests it."""
         down: ex.Operation = ex.operation("floor")()
         return down if policies.select(Rounding).mode == "down" else self
 
@@ -283,8 +283,8 @@ class Whole(ex.Adjustable, ex.Elementwise):
 
 
 @pytest.mark.spec("M-E9", "M-O4")
-def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
-    """A user's own operation names the policies that it reads, and says what computes it under them."""
+def test_a_user_defined_operation_reads_user_defined_policies() -> None:
+    """The operation names its policies and the operation that implements them."""
     x = ex.tensor([0.7, 1.2])
     np.testing.assert_array_equal(ex.evaluate(Whole()(x)), [1, 1])
     np.testing.assert_array_equal(ex.evaluate(Whole()(x, policies=[Rounding.mode("down")])), [0, 1])
@@ -298,7 +298,7 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
         type("Odd", (Whole,), {**body, "policies": (layers.RecurrentPolicy.step,), "name": "odd_policies"})
 
     class Cast(ex.Adjustable, ex.Elementwise):
-        """Breaks the rule that a result keeps its type."""
+        """An operation that breaks the rule that the result type is kept."""
 
         name = "cast_by_policy"
         policies = (Rounding.mode,)
@@ -306,7 +306,7 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
         examples = Whole.examples
 
         def under(self, policies: Any) -> ex.Operation:
-            """Something of another type."""
+            """Return an operation with another result type."""
             operation: ex.Operation = ex.operation("equal")()
             return operation
 
@@ -321,8 +321,8 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
 
 
 @pytest.mark.spec("M-E9", "M-L12")
-def test_a_layers_policies_reach_its_operations_and_their_gradients() -> None:
-    """Policies of operations are given to layers: they reach what is recorded inside, a Sub overrides them."""
+def test_the_policies_of_a_layer_reach_its_operations_and_their_gradients() -> None:
+    """Operations in the layer inherit the policies, unless a Sub overrides them."""
 
     def linear(*chosen: Any) -> layers.Linear:
         layer = layers.Linear("l", 5000, 2, policies=[layers.PUpdate, *chosen], train=True)
@@ -349,8 +349,8 @@ def test_a_layers_policies_reach_its_operations_and_their_gradients() -> None:
 
 
 @pytest.mark.spec("M-E9", "P-15")
-def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
-    """The policy of a convolution's algorithm is read by the plan: one that is to be direct is not made tiles of."""
+def test_a_policy_keeps_a_convolution_direct() -> None:
+    """The plan reads the algorithm policy and does not use Winograd's method for a direct convolution."""
     x = Parameter(ex.TensorType((2, 32, 15, 14), np.dtype(np.float32)), "x")()
     w = ex.tensor(RANDOM.normal(size=(32, 32, 3, 3)).astype(np.float32))
     for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
@@ -359,7 +359,7 @@ def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
 
 
 class Centred(ex.Operation):
-    """x − mean x, whose gradient and batch are made of a mean too."""
+    """x − mean x, whose gradient and batch contain a mean, too."""
 
     nondifferentiable = ""
     examples = (ex.Example(ex.real(4)),)
@@ -381,7 +381,7 @@ class Centred(ex.Operation):
 
 
 class CentredAsTold(Adjustable):
-    """x − mean x, accumulated as policies say."""
+    """x − mean x, accumulated as policies select."""
 
     policies = (ex.AccumulationPolicy.dtype,)
     nondifferentiable = ""
@@ -407,8 +407,8 @@ class CentredAsTold(Adjustable):
 
 
 @pytest.mark.spec("M-E9")
-def test_what_an_operation_under_policies_records_is_under_them() -> None:
-    """Its gradient and its batch, whatever they are made of; and under those of the scope that it does not read."""
+def test_operations_in_gradients_and_batches_inherit_policies() -> None:
+    """They also inherit policies of the scope that the operation itself does not read."""
     x = ex.tensor(MANY[0, :8])
     given = CentredAsTold()(x, policies=[WIDE])
     wide = ("mean", "AccumulationPolicy.dtype = float64")
@@ -418,8 +418,8 @@ def test_what_an_operation_under_policies_records_is_under_them() -> None:
 
 
 @pytest.mark.spec("M-E9")
-def test_a_result_is_recalled_under_its_own_policies_only() -> None:
-    """Expressions that differ in policies alone are different ones; what one gave is not taken for the other."""
+def test_a_result_is_recalled_only_for_its_own_policies() -> None:
+    """Expressions that differ only in policies do not share results."""
     x = ex.tensor(np.array([2**24, 1, 1], np.float32))
 
     def write(*items: Any) -> ex.Expr:
@@ -435,8 +435,8 @@ def test_a_result_is_recalled_under_its_own_policies_only() -> None:
 
 
 @pytest.mark.spec("M-E9")
-def test_a_net_is_run_under_the_policies_of_each_call(tmp_path: Path) -> None:
-    """A net holds operators by name and no policies: a saved one is the same, and each run has its own."""
+def test_a_net_runs_with_the_policies_of_each_call(tmp_path: Path) -> None:
+    """A net stores operators by name without policies, so saving it is unaffected, and each run has its own."""
     net = ex.Net("mean")
     net.input("x", (3,))
     net.AveragedLoss("x", "y")

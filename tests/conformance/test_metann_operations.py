@@ -1,4 +1,4 @@
-"""MetaNN's operations: each of its list, its cases with their numbers, and the rules M-O1 to M-O7."""
+"""MetaNN's operations: its full list, its test cases with their numbers, and the rules M-O1 to M-O7."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Make = Callable[..., Any]
 
 
 def steps(start: float, step: float, *shape: int) -> Array:
-    """MetaNN's G(start, step, shape): start, start + step, … row by row."""
+    """Return MetaNN's G(start, step, shape): start, start + step, … in row-major order."""
     return start + step * np.arange(float(np.prod(shape))).reshape(shape)
 
 
@@ -27,7 +27,7 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-# MetaNN's name: what records it, its value, its derivative, and from where to where it is tried
+# MetaNN's name: function, reference value, derivative, and the range of tested inputs
 ELEMENTWISE: dict[str, tuple[Make, Make, Make, float, float]] = {
     "Abs": (ex.absolute, np.abs, np.sign, -3, 3),
     "Sign": (ex.sign, np.sign, np.zeros_like, -3, 3),
@@ -53,8 +53,8 @@ SHAPES = [(), (3,), (2, 3), (2, 1, 3), (2, 3, 1, 2), (0,), (2, 0, 3)]
 @pytest.mark.spec("M-O1", "M-L1")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_elementwise_operations_and_the_gradient_of_each(name: str, dtype: Any) -> None:
-    """Every elementwise operation of MetaNN and its gradient, at ranks 0 to 4 and for no elements, equal float64's."""
+def test_elementwise_operations_and_their_gradients(name: str, dtype: Any) -> None:
+    """Every elementwise operation of MetaNN and its gradient equal float64's, at ranks 0 to 4 and for no elements."""
     record, value, slope, low, high = ELEMENTWISE[name]
     for shape in SHAPES:
         given, upstream = (RANDOM.uniform(*span, shape).astype(dtype) for span in ((low, high), (-2, 2)))
@@ -70,7 +70,7 @@ def test_elementwise_operations_and_the_gradient_of_each(name: str, dtype: Any) 
 
 @pytest.mark.spec("M-O1")
 def test_gradients_of_sigmoid_and_tanh_read_the_output_and_the_others_the_input() -> None:
-    """The gradients of sigmoid and tanh are g·y(1 − y) and g·(1 − y²) of the output y; the others read the input."""
+    """Gradients are g·y(1 − y) for sigmoid and g·(1 − y²) for tanh with the output y; all others read the input."""
     g, x = ex.tensor(RANDOM.uniform(-2, 2, 5)), ex.tensor(RANDOM.uniform(0.1, 0.9, 5))
     y = ex.tensor(RANDOM.uniform(0.1, 0.9, 5))
     outputs = {"Sigmoid": g.array * y.array * (1 - y.array), "Tanh": g.array * (1 - y.array**2)}
@@ -102,8 +102,8 @@ def reads(node: ex.Expr, wanted: ex.Expr) -> bool:
     ],
     ids=["Add", "Subtract", "Multiply", "Divide"],
 )
-def test_arithmetic_of_tensors_and_of_a_number_on_either_side(record: Make, value: Make) -> None:
-    """Tensor with tensor of every pair of ranks, broadcast both ways, and with a number on the left and the right."""
+def test_arithmetic_of_tensors_and_numbers(record: Make, value: Make) -> None:
+    """Test tensors of every pair of ranks, broadcast both ways, and a number on the left and the right."""
     for left in SHAPES:
         for right in SHAPES:
             try:
@@ -129,7 +129,7 @@ def test_arithmetic_of_tensors_and_of_a_number_on_either_side(record: Make, valu
 
 @pytest.mark.spec("M-O1")
 def test_interpolate() -> None:
-    """interpolate(a, b, λ) is aλ + b(1 − λ): of 3 and 9 with λ = .3 it is 7.2; numbers may stand anywhere."""
+    """interpolate(a, b, λ) is aλ + b(1 − λ), so 7.2 for 3 and 9 with λ = .3; any argument may be a number."""
     np.testing.assert_allclose(ex.evaluate(ex.interpolate(ex.tensor(3.0), 9.0, 0.3)), 7.2)
     np.testing.assert_allclose(ex.evaluate(ex.interpolate(3.0, ex.tensor(9.0), 0.3)), 7.2)
     a, b, weight = RANDOM.normal(size=(2, 1, 3)), RANDOM.normal(size=(4, 1)), RANDOM.uniform(size=3)
@@ -143,9 +143,9 @@ def test_interpolate() -> None:
 
 @pytest.mark.spec("M-O1")
 def test_reduce_sum() -> None:
-    """Sums over all dimensions, over given ones, over the leading k, and with the dimensions kept."""
+    """Test sums over all dimensions, given ones, the leading k, and with kept dimensions."""
     total = ex.evaluate(ex.tensor([0.1133, -0.9567, 0.2958]).sum())
-    np.testing.assert_allclose(total, -0.5475, atol=2e-4)  # MetaNN's figure; the sum is −.5476
+    np.testing.assert_allclose(total, -0.5475, atol=2e-4)  # MetaNN's documentation has this number; the sum is −.5476
     np.testing.assert_allclose(total, -0.5476, rtol=1e-14)
     ones = ex.tensor(np.ones((2, 3)))
     np.testing.assert_array_equal(ex.evaluate(ones.sum(axis=1, keepdims=True)), [[3], [3]])
@@ -165,7 +165,7 @@ def test_reduce_sum() -> None:
 
 @pytest.mark.spec("M-O1", "M-L2")
 def test_dot_contracts_the_last_k_dimensions_with_the_first_k() -> None:
-    """tensordot(a, b, k) contracts the last k of a with the first k of b: MetaNN's 5×2 of 5×4×3 and 4×3×2."""
+    """tensordot(a, b, k) contracts the last k axes of a with the first k of b: 5×4×3 and 4×3×2 give 5×2 in MetaNN."""
     result = ex.evaluate(ex.tensordot(ex.tensor(steps(0, 1, 5, 4, 3)), steps(0, 1, 4, 3, 2), 2))
     assert result.shape == (5, 2)
     np.testing.assert_array_equal(result[:2], [[1012, 1078], [2596, 2806]])
@@ -195,7 +195,7 @@ def test_dot_contracts_the_last_k_dimensions_with_the_first_k() -> None:
 
 @pytest.mark.spec("M-O1")
 def test_permute_its_inverse_and_transpose() -> None:
-    """Permute ⟨2,0,1⟩ of 3×2×5 is 5×3×2 with out[k,i,j] = in[i,j,k]; the inverse undoes every permutation."""
+    """Permute ⟨2,0,1⟩ of 3×2×5 is 5×3×2 with out[k,i,j] = in[i,j,k]; the inverse reverts every permutation."""
     solid = steps(0, 1, 3, 2, 5)
     x = ex.tensor(solid)
     result = ex.evaluate(ex.transpose(x, (2, 0, 1)))
@@ -215,7 +215,7 @@ def test_permute_its_inverse_and_transpose() -> None:
 
 @pytest.mark.spec("M-O1")
 def test_reshape_slice_and_tile() -> None:
-    """Reshape with one inferred dimension; slices; tiling along a new dimension at any place."""
+    """Test reshape with one inferred dimension, slices, and tiling along a new dimension at any position."""
     solid = steps(0, 1, 2, 3, 4)
     x = ex.tensor(solid)
     assert x.reshape(4, -1).shape == (4, 6)
@@ -234,7 +234,7 @@ def test_reshape_slice_and_tile() -> None:
 @pytest.mark.spec("M-O1")
 @pytest.mark.parametrize("trailing", [1, 2, 3])
 def test_softmax_over_the_trailing_dimensions_and_its_gradient(trailing: int) -> None:
-    """Softmax over the trailing k dimensions, the largest subtracted first; its gradient is y(g − Σ gy)."""
+    """Softmax over the trailing k dimensions subtracts the maximum first; its gradient is y(g − Σ gy)."""
     axes = tuple(range(3 - trailing, 3))
     given, g = RANDOM.normal(size=(2, 3, 4)) * 1e4, RANDOM.normal(size=(2, 3, 4))
     powers = np.exp(given - given.max(axis=axes, keepdims=True))
@@ -248,7 +248,7 @@ def test_softmax_over_the_trailing_dimensions_and_its_gradient(trailing: int) ->
 
 @pytest.mark.spec("M-O1", "M-L2")
 def test_nll_loss_and_its_gradient() -> None:
-    """in = G(.1, .05, 3×4), w = G(.3, .1, 3×4), g = .5: loss −Σ w·ln(in) / Σw, gradient −.5·w / in / Σw."""
+    """With in = G(.1, .05, 3×4), w = G(.3, .1, 3×4), g = .5: loss −Σ w·ln(in) / Σw, gradient −.5·w / in / Σw."""
     prediction, truth = steps(0.1, 0.05, 3, 4), steps(0.3, 0.1, 3, 4)
     loss = ex.nll_loss(ex.tensor(truth), prediction)
     np.testing.assert_allclose(ex.evaluate(loss), -(truth * np.log(prediction)).sum() / truth.sum(), rtol=1e-14)
@@ -269,7 +269,7 @@ def test_writing_an_expression_computes_nothing_and_knows_its_type() -> None:
     """Record an expression without computing it; shape, dtype and category are known at once."""
 
     class Untouched(ex.Elementwise):
-        """x, by a kernel that must not run."""
+        """x, with a kernel that must not run."""
 
         examples = (ex.Example(ex.real(2)),)
         nondifferentiable = "it is declared to fail when it runs"
@@ -329,8 +329,8 @@ def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> No
 
 
 @pytest.mark.spec("M-O6")
-def test_an_int_matrix_plus_a_half() -> None:
-    """Python's numbers are weak, as in NumPy 2: an int matrix + 0.5 is float64, a float32 one stays float32."""
+def test_an_int_matrix_plus_one_half() -> None:
+    """Python numbers are weak, as in NumPy 2: an int matrix + 0.5 is float64, a float32 one stays float32."""
     assert "float64, as in NumPy 2" in (Path(__file__).parents[2] / "assets" / "metann.md").read_text(encoding="utf-8")
     for dtype, number, expected in (
         (np.int32, 0.5, np.float64),

@@ -1,4 +1,4 @@
-"""MetaNN's data types of users, dynamic data, scalable tensors, and when two of them are the same."""
+"""MetaNN's user-defined data types, dynamic data, scalable tensors, and equality of data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.foreign import there
 
 
 class Diagonal(ex.Data):
-    """A square matrix that stores its diagonal."""
+    """A square matrix that stores only its diagonal."""
 
     def __init__(self, diagonal: Any) -> None:
         self.diagonal = np.asarray(diagonal, np.float32)
@@ -29,7 +29,7 @@ class Diagonal(ex.Data):
 
 
 def decisions(*roots: Any, **options: Any) -> tuple[list[Any], list[Any]]:
-    """The values of expressions, and the decisions of their plan."""
+    """Return the values of expressions and the decisions of their plan."""
     plan = ex.EvalPlan(**options)
     handles = [plan.register(root) for root in roots]
     plan.eval()
@@ -54,7 +54,7 @@ def test_a_users_data_type_takes_part() -> None:
     y = np.exp(d) + d @ x - 2 * d + d.T
     (value,), _ = decisions(y)
     np.testing.assert_allclose(value, np.exp(want) + want @ x - 2 * want + want.T, rtol=1e-6)
-    assert d.evaluated == 1  # one node, however often it is used
+    assert d.evaluated == 1  # one node for any number of uses
     np.testing.assert_array_equal(ex.evaluate(d), want)
     np.testing.assert_array_equal(ex.evaluate([d, 3])[0], want)
     handle = d.eval_register()
@@ -67,11 +67,11 @@ def test_a_users_data_type_takes_part() -> None:
 
 
 @pytest.mark.spec("M-D4")
-def test_rules_can_be_written_for_a_users_data_type() -> None:
-    """A rule that has a user's data type among its operands uses its structure."""
+def test_rules_can_match_a_user_defined_data_type() -> None:
+    """A rule uses the structure of an operand with such a type."""
 
     class ScaledRows(ex.Rule):
-        """A diagonal times a matrix scales its rows."""
+        """A diagonal matrix times a matrix scales the matrix's rows."""
 
         numerics = "exact"
         roots = (ex.operation("matmul"),)
@@ -94,8 +94,8 @@ def test_rules_can_be_written_for_a_users_data_type() -> None:
 
 
 @pytest.mark.spec("M-D4")
-def test_a_users_data_type_is_used_like_a_tensor() -> None:
-    """Data of a user's type is indexed, iterated, stacked, reduced, given to traced functions and explored."""
+def test_a_user_defined_data_type_is_used_like_a_tensor() -> None:
+    """Test indexing, iteration, stacking, reduction, traced functions and exploring."""
     d = Diagonal([1, 2, 3])
     want = np.diag(d.diagonal)
     assert len(d) == 3
@@ -118,11 +118,11 @@ def test_a_users_data_type_is_used_like_a_tensor() -> None:
 
 
 @pytest.mark.spec("M-D4", "M-D10")
-def test_a_users_data_type_lives_on_a_users_device() -> None:
-    """Data of a user's type may live on a user's device: its value is written there."""
+def test_data_of_a_user_defined_type_on_a_user_defined_device() -> None:
+    """Its value is written to the device."""
 
     class Elsewhere(Diagonal):
-        """A diagonal on another device."""
+        """A diagonal matrix on another device."""
 
         @property
         def type(self) -> ex.TensorType:
@@ -134,8 +134,8 @@ def test_a_users_data_type_lives_on_a_users_device() -> None:
 
 
 @pytest.mark.spec("M-D4")
-def test_any_object_takes_part_by_one_method() -> None:
-    """An object of any class is an operand once __expr__() says which expression it stands for."""
+def test_an_object_with_an_expr_method_is_an_operand() -> None:
+    """Any object is an operand if its __expr__() returns an expression."""
 
     class Offset:
         def __expr__(self) -> ex.Expr:
@@ -147,19 +147,19 @@ def test_any_object_takes_part_by_one_method() -> None:
 
 
 @pytest.mark.spec("M-D4")
-def test_an_incomplete_data_type_is_told() -> None:
-    """A data type without type, evaluate() or docstring, or with a value of another shape, is told what is missing."""
+def test_an_incomplete_data_type_raises_an_error() -> None:
+    """The error names the missing type, evaluate() or docstring, or the value's wrong shape."""
     with pytest.raises(ex.DeclarationError, match="without evaluate"):
 
         class Half(ex.Data):
-            """Names its type only."""
+            """Data with only a type."""
 
             @property
             def type(self) -> ex.TensorType:
                 return ex.TensorType(())
 
     class Wrong(Diagonal):
-        """A diagonal whose value has another shape."""
+        """A diagonal matrix whose value has another shape."""
 
         def evaluate(self) -> Any:
             return self.diagonal
@@ -194,8 +194,8 @@ def test_dynamic_data_hides_its_type() -> None:
 
 
 @pytest.mark.spec("M-D5")
-def test_rules_say_that_a_type_is_hidden() -> None:
-    """A rule that needs the concrete type of dynamic data declines and says so."""
+def test_a_rule_declines_dynamic_data_with_a_reason() -> None:
+    """The rule needs the concrete type, which dynamic data hides."""
     x = ex.tensor(np.ones((2, 2)))
     zero = ex.make_dynamic(ex.ZeroTensor((2, 2), np.float64))
     (value,), taken = decisions(x + zero)
@@ -211,8 +211,7 @@ def test_rules_say_that_a_type_is_hidden() -> None:
 
 
 @pytest.mark.spec("M-D5")
-def test_gradients_pass_dynamic_data() -> None:
-    """The gradient of dynamic data is that of what it hides."""
+def test_the_gradient_of_dynamic_data_is_the_gradient_of_the_hidden_data() -> None:
     x = ex.tensor([1.0, 2.0])
     assert ex.evaluate(ex.grad((ex.make_dynamic(x) * x).sum(), x)).tolist() == [2.0, 4.0]
 
@@ -243,8 +242,8 @@ def test_a_scalable_tensor_grows() -> None:
 
 
 @pytest.mark.spec("M-D6")
-def test_pushing_allocates_rarely() -> None:
-    """Memory doubles when it is full, and reserve() makes room before; operands are no copies and never change."""
+def test_appending_allocates_rarely() -> None:
+    """Memory doubles when it is full, reserve() allocates in advance, and operands are unchanging views."""
     grown = ex.ScalableTensor((3,))
     rooms = set()
     for number in range(1000):
@@ -267,8 +266,8 @@ def test_pushing_allocates_rarely() -> None:
 
 
 @pytest.mark.spec("M-D6")
-def test_gradients_flow_through_a_scalable_tensor() -> None:
-    """The gradient of what was pushed is its member of the whole's gradient."""
+def test_gradients_of_appended_values() -> None:
+    """The gradient of a pushed value is its element of the whole tensor's gradient."""
     x = ex.tensor([1.0, 2.0])
     grown = ex.ScalableTensor((2,), np.float64)
     for factor in (1.0, 2.0, 3.0):
@@ -314,7 +313,7 @@ def test_sameness_never_compares_elements(a: Any, b: Any, equal: bool) -> None:
 
 @pytest.mark.spec("M-D7")
 def test_results_of_a_copy_and_its_original_are_the_same() -> None:
-    """Results of evaluating a copy and its original are the same; those of equal elements alone are not."""
+    """Results of evaluating a copy and the original are the same; results of merely equal elements are not."""
     y = np.exp(A)
     (first, second, third), _ = decisions(y, copy.copy(y), np.exp(B))
     assert ex.same(first, second)
@@ -327,7 +326,7 @@ def test_results_of_a_copy_and_its_original_are_the_same() -> None:
 
 @pytest.mark.spec("M-D7")
 def test_sameness_of_deep_graphs() -> None:
-    """Graphs of any depth are compared, a pair of nodes once."""
+    """Graphs of any depth are compared, visiting each pair of nodes once."""
     a = b = A
     for _ in range(20_000):
         a, b = a + a, b + b

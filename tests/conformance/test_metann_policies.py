@@ -1,4 +1,4 @@
-"""MetaNN's policies, topologies and what follows from them: rules M-L10 to M-L15."""
+"""MetaNN's policies and topologies: rules M-L10 to M-L15."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> No
 
 
 @pytest.mark.spec("M-L11", "M-L12")
-def test_policies_are_picked_as_in_metann() -> None:
-    """Of {PUpdate, Sub(Tag1, PNoUpdate, Sub(Tag2))} Tag3 gets PUpdate, Tag1 PNoUpdate and its Sub, Tag2 PNoUpdate."""
+def test_policies_are_selected_as_in_metann() -> None:
+    """For {PUpdate, Sub(Tag1, PNoUpdate, Sub(Tag2))}: Tag3 has PUpdate; Tag1 and its Sub Tag2 have PNoUpdate."""
     held = Policies((PUpdate, Sub("Tag1", PNoUpdate, Sub("Tag2"))))
     assert held.of("Tag3").items() == {PUpdate}
     assert held.of("Tag1").items() == {PNoUpdate, Sub("Tag2")}
@@ -82,7 +82,7 @@ def test_policies_are_picked_as_in_metann() -> None:
 
 
 class ScalePolicy(layers.PolicyClass):
-    """Policies of a user's own: a value, a type, a choice."""
+    """User-defined policies: a value, a type and a choice."""
 
     factor = layers.Minor(2.0, kind=float)
     element = layers.Minor(kind=type)
@@ -95,19 +95,19 @@ def scaled_by(factor: float) -> layers.Policy:
 
 
 class Scale(layers.Layer):
-    """Reads its policies."""
+    """Layer that reads these policies."""
 
     offset: float = 0.0
 
     def forward(self, input: ex.Expr) -> ex.Expr:
-        """factor · input + offset."""
+        """Return factor · input + offset."""
         chosen = self.select(ScalePolicy)
         scaled = input * chosen.factor + self.offset
         return ex.floor(scaled) if chosen.rounding == "down" else scaled
 
 
 class Twice(layers.Composite):
-    """Two sublayers, of which a constructor argument goes to one."""
+    """Two sublayers, with a constructor argument for one of them."""
 
     offset: float
     topology: ClassVar[Topology] = Topology(
@@ -119,7 +119,7 @@ class Twice(layers.Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """The offset is the second's."""
+        """Pass the offset to the second sublayer."""
         return {"second": {"offset": self.offset}}
 
 
@@ -148,24 +148,24 @@ def test_policies_of_ones_own_are_values_types_and_choices() -> None:
 
 
 class Loose(layers.PolicyClass):
-    """Any value, and a class that is made objects of."""
+    """Policies with any value, and with a class to instantiate."""
 
     number = layers.Minor(0)
     container = layers.Minor(list, kind=type)
 
 
 class Held(layers.Layer):
-    """Holds its parts in what a policy says, as MetaNN's class templates do."""
+    """Layer that stores its parts in a container chosen by a policy, like MetaNN's class templates."""
 
     def forward(self, input: ex.Expr) -> ex.Expr:
-        """The sum of different parts."""
+        """Return the sum of the distinct parts."""
         parts = self.select(Loose).container([1.0, 2.0, 2.0])
         return ex.add_n(*[input * part for part in parts])
 
 
 @pytest.mark.spec("M-L15")
-def test_a_policys_value_may_be_a_class_that_a_layer_makes_objects_of() -> None:
-    """MetaNN's third form of policy: its value is a class template, of which the layer makes what it needs."""
+def test_the_value_of_a_policy_may_be_a_class_that_a_layer_instantiates() -> None:
+    """This is MetaNN's third form of policies, whose value is a class template."""
     assert ex.evaluate(Held("h")(np.ones(()))) == 5
     assert ex.evaluate(Held("h", policies=[Loose.container(set)])(np.ones(()))) == 3
     with pytest.raises(ex.DeclarationError, match="its value must be of type type"):
@@ -174,8 +174,8 @@ def test_a_policys_value_may_be_a_class_that_a_layer_makes_objects_of() -> None:
 
 @pytest.mark.spec("M-L11")
 @pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (True, 1.0), (0.0, -0.0), (1, "1"), (2, 3)])
-def test_values_that_python_calls_equal_are_different_policies(one: Any, other: Any) -> None:
-    """1, True and 1.0 are different values of a minor class: together they conflict, each alone is what was given."""
+def test_values_that_are_equal_in_python_are_different_policies(one: Any, other: Any) -> None:
+    """1, True and 1.0 conflict as values of one minor class, and each is returned as given."""
     for pair in ([one, other], [other, one]):
         with refused(ex.DeclarationError):
             Policies([Loose.number(value) for value in pair])
@@ -186,12 +186,12 @@ def test_values_that_python_calls_equal_are_different_policies(one: Any, other: 
 
 
 class Positive(layers.Parameter):
-    """A parameter type of a user's own."""
+    """A user-defined parameter type."""
 
     __slots__ = ()
 
     def assign(self, array: Any) -> None:
-        """Without what is negative."""
+        """Set negative elements to zero."""
         super().assign(np.maximum(array, 0))
 
 
@@ -233,7 +233,7 @@ def test_parameters_are_made_as_their_policies_say() -> None:
 
 @pytest.mark.spec("M-L16", "M-L14")
 def test_the_distribution_of_varscale_is_chosen_by_policy() -> None:
-    """PNormVarScale and PUniformVarScale choose how a VarScale filler draws; others draw as they did."""
+    """PNormVarScale and PUniformVarScale choose the distribution of a VarScale filler; other fillers are unaffected."""
 
     def drawn(*policies: Any, filler: Any) -> Any:
         source = layers.ParamSource("w", (200, 300), policies=list(policies))
@@ -283,7 +283,7 @@ def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
 
 
 def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:
-    """What is inside the call that feeding backward recorded, at any depth."""
+    """Return the operations inside the call that feeding backward recorded, at any depth."""
     y = layer(x)
     layer.feed_backward(np.ones(y.shape, y.dtype))
     nodes = reachable([*collected(layer).values()])
@@ -316,7 +316,7 @@ def test_feedback_is_inferred_and_a_gradient_that_nobody_needs_is_never_built() 
             assert layer[name].feeds_back is needed
     weight, bias = (each.reason for each in linear(PUpdate).feedback)
     assert weight
-    assert "weight" in bias  # the sublayer that it reads
+    assert "weight" in bias  # the sublayer with this input
     (inference,) = {each.reason for each in linear(PUpdate, train=False).feedback}
     assert inference not in ("", weight, bias)
     x = np.ones((4, 2), np.float32)
@@ -372,18 +372,15 @@ WRONG: list[tuple[list[Any], str]] = [
 
 @pytest.mark.spec("M-L10")
 @pytest.mark.parametrize(("clauses", "message"), WRONG, ids=range(len(WRONG)))
-def test_a_wrong_topology_names_the_clause(clauses: list[Any], message: str) -> None:
-    """A wrong topology is refused where it is written: empty, names twice or unknown, two sources, loose, a cycle.
-
-    The error names the clause, in whatever order the clauses come.
-    """
+def test_an_invalid_topology_raises_an_error_with_the_clause(clauses: list[Any], message: str) -> None:
+    """Test empty, repeated, unknown and unconnected names, two sources, and a cycle, in any order of clauses."""
     with pytest.raises(ex.ExplorerError, match=message):
         Topology(*clauses)
 
 
 @pytest.mark.spec("M-L14")
-def test_fillers_draw_what_they_say_by_seed_and_name() -> None:
-    """Fillers have the statistics that they promise; what they draw depends on seed and parameter's name alone."""
+def test_fillers_have_their_distribution_and_depend_on_seed_and_name() -> None:
+    """The values depend only on the seed and the parameter's name."""
     shape, generator = (400, 600), np.random.default_rng(0)
     uniform = layers.Uniform(-2, 4).fill(shape, generator)
     assert uniform.min() >= -2
@@ -426,15 +423,15 @@ def test_fillers_draw_what_they_say_by_seed_and_name() -> None:
 
 
 class Ramp(layers.Filler):
-    """A user's own filler."""
+    """A user-defined filler."""
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         return np.arange(np.prod(shape, dtype=int)).reshape(shape)
 
 
 @pytest.mark.spec("M-L14")
-def test_a_filler_of_ones_own_is_a_class_with_draw() -> None:
-    """A user's own filler is a class with draw; one that draws another shape, or no numbers, is refused."""
+def test_a_user_defined_filler_is_a_class_with_draw() -> None:
+    """A filler that returns another shape or a non-number raises an error."""
     layer = layers.Linear("l", 2, 2, policies=[layers.ParameterPolicy.filler(Ramp())])
     layer.init()
     np.testing.assert_array_equal(layer.save_weights()["l/weight/parameter"], [[0, 1], [2, 3]])

@@ -1,4 +1,4 @@
-"""MetaNN's structured tensors: constants and one-hot rows are used as such."""
+"""MetaNN's structured tensors: rules use constants and one-hot rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABELS = np.array([2, 0, 3, 2, 1])
 
 
 def decisions(*roots: Any, **options: Any) -> tuple[list[Any], list[Any]]:
-    """The values of expressions, and the decisions of their plan."""
+    """Return the values of expressions and the decisions of their plan."""
     plan = ex.EvalPlan(**options)
     handles = [plan.register(root) for root in roots]
     plan.eval()
@@ -40,8 +40,8 @@ def codes(found: list[Any], applied: bool = True) -> set[str]:
         (lambda x: ex.one_hot(LABELS, 4, x.dtype).T @ x, "one_hot_rows"),
     ],
 )
-def test_structure_is_used(write: Callable[[Any], Any], code: str) -> None:
-    """Rules use structure: x + 0, x · 0, x · 1; one-hot vectors and matrices pick and add rows, if NaN may be lost."""
+def test_rules_use_the_structure(write: Callable[[Any], Any], code: str) -> None:
+    """Test x + 0, x · 0, x · 1, and products with one-hot rows, which select or add rows if NaN may be lost."""
     x = ex.tensor(np.random.default_rng(1).normal(size=(5, 4)))
     (short,), taken = decisions(write(x), numerics="fast" if code.startswith("one_hot") else "safe")
     (plain,), declined = decisions(write(x), without=() if code.startswith("one_hot") else "simplify")
@@ -51,8 +51,8 @@ def test_structure_is_used(write: Callable[[Any], Any], code: str) -> None:
 
 
 @pytest.mark.spec("M-D2")
-def test_refusals_of_one_hot_rows_say_why() -> None:
-    """Products with one-hot rows that stay products say why: a batch of matrices, another dtype."""
+def test_remaining_products_with_one_hot_rows_have_reasons() -> None:
+    """Test a batch of matrices and another dtype."""
     rows = ex.one_hot(LABELS, 4, np.float64)
     batch, narrow = ex.tensor(np.ones((2, 4, 3))), ex.tensor(np.ones((4, 3), np.float32))
     (several, converted), taken = decisions(rows @ batch, rows @ narrow)
@@ -61,7 +61,7 @@ def test_refusals_of_one_hot_rows_say_why() -> None:
 
 
 @pytest.mark.spec("M-D2")
-def test_wrong_class_numbers_stay_an_error() -> None:
-    """A one-hot row of a class that is not there stays an error where rows are picked."""
+def test_labels_out_of_range_raise_an_error() -> None:
+    """A one-hot row with an invalid class is an error even when products become row selections."""
     with pytest.raises(ex.RunError, match="label 4 with 4 classes"):
         ex.evaluate(ex.one_hot(np.array([0, 4]), 4, np.float64) @ np.ones((4, 3)))

@@ -1,4 +1,4 @@
-"""The maps of names: what MetaNN, Caffe2, CDNN and InferFramework call things, and what these are called here."""
+"""Pages that map the names of MetaNN, Caffe2, CDNN and InferFramework to Explorer's names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ IDENTIFIERS = {
         CreateRegistry LayerRegistererWrapper ExpressionParser
     """,
 }
-"""the identifiers of the texts that describe these systems"""
+"""identifiers in the descriptions of these systems"""
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def pages() -> ModuleType:
 
 @pytest.mark.spec("M-L1", "M-L8")
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_name_of_a_system_is_called_something_here(pages: ModuleType, system: str) -> None:
-    """A page for each system says what each of its names is called here, from the code."""
+def test_a_page_maps_every_name_of_a_system(pages: ModuleType, system: str) -> None:
+    """There is one page for each system, generated from the code."""
     for name in pages.named(system):
         assert pages.found(name) is not None
     mapped = {each for entries in SYSTEMS[system].values() for theirs in entries for each in spellings(theirs)}
@@ -78,19 +78,18 @@ def test_every_name_of_a_system_is_called_something_here(pages: ModuleType, syst
 
 
 @pytest.mark.spec("M-L4")
-def test_metanns_page_names_ports_layers_policies_and_sublayers(pages: ModuleType) -> None:
-    """MetaNN's page has every layer and policy with its ports, and the names of all sublayers for Sub."""
+def test_metanns_page_contains_ports_layers_policies_and_sublayers(pages: ModuleType) -> None:
     for port, kind in pages.known_ports().values():
         layer = pages.found(f"layers.{kind}")
         assert port in (*layer.inputs, *layer.outputs)
-    assert pages.unnamed() == {"Conv2d", "Elementwise"}  # MetaNN has no convolution, and a class for each function
+    assert pages.unnamed() == {"Conv2d", "Elementwise"}  # MetaNN has no convolution, and one class for each function
     text = pages.table("MetaNN")
     assert "| `ex.layers.Linear` | `weight`, `bias` |" in text
     assert "| `ex.layers.Recurrent` | `step` |" in text
 
 
-def test_a_name_of_another_system_is_answered_with_ours() -> None:
-    """Asking the package for a name of MetaNN, Caffe2 or KuiperInfer is answered with what it is called here."""
+def test_an_error_about_a_foreign_name_suggests_explorers_name() -> None:
+    """Access names of MetaNN, Caffe2 and KuiperInfer in the package."""
     answers = {
         "Evaluate": "MetaNN's Evaluate is ex.evaluate here",
         "ReduceSum": "MetaNN's ReduceSum is ex.sum here",
