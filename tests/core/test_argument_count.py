@@ -1,4 +1,4 @@
-"""Calls with too many arguments, and functions of a user's that take too few or too many."""
+"""Calls with too many arguments, and user functions with too few or too many parameters."""
 
 from __future__ import annotations
 
@@ -48,27 +48,27 @@ def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
         (lambda x: module().add_node(lambda a, b: a + b), "a node's function must take one expression"),
     ],
 )
-def test_a_function_that_cannot_be_called_is_refused_before_the_call(call, said: str) -> None:
-    """Python's own error would come from inside, and name no argument of the user's call."""
+def test_a_function_with_the_wrong_number_of_parameters_raises_an_error_before_the_call(call, said: str) -> None:
+    """Python's own error would come from inside and name no argument of the user's call."""
     with pytest.raises(ex.DeclarationError) as caught:
         call(ex.tensor(np.ones((2, 3))))
     assert said in str(caught.value)
 
 
 def test_functions_without_a_signature_and_with_defaults_are_called() -> None:
-    """A function that takes more if it is given more fits, and one that does not tell is tried."""
+    """Optional parameters are allowed, and a function with an unknown signature is tried."""
     x = ex.tensor(np.ones(2))
     np.testing.assert_array_equal(ex.evaluate(ex.cond(True, lambda x, y=1: x + y, lambda *xs: xs[0], x)), [2, 2])
     module().add_node(np.tanh)
 
 
 def module() -> ex.train.Module:
-    """A module without nodes."""
+    """Return a module without nodes."""
     return ex.train.Module("m", loss=ex.train.CrossEntropy(), optimizer=ex.train.SGD(0.1))
 
 
-def test_a_wrapper_is_asked_for_its_own_arguments() -> None:
-    """functools.wraps shows those of the wrapped function, which takes one more."""
+def test_the_signature_of_a_wrapper_is_its_own() -> None:
+    """functools.wraps exposes the wrapped function's signature, which has one more parameter."""
 
     def scaled(x: ex.Expr, factor: float) -> ex.Expr:
         return x * factor
@@ -81,7 +81,7 @@ def test_a_wrapper_is_asked_for_its_own_arguments() -> None:
     np.testing.assert_array_equal(ex.evaluate(y), [2.0, 4.0])
 
 
-def test_a_default_does_not_take_the_place_of_an_argument_that_is_absent() -> None:
+def test_a_default_does_not_replace_a_missing_argument() -> None:
     @named
     def pair(a: Any, b: int = 1, /) -> tuple[Any, int]:
         return a, b

@@ -1,4 +1,4 @@
-"""Attributes of users' objects and classes: metaclasses that raise, old names and slips of them."""
+"""Attributes of users' objects and classes: metaclasses that raise, renamed attributes, and misspellings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.refusals import refused
 
 
 class Raising(type):
-    """A class of classes whose missing attributes raise an error of another kind."""
+    """Metaclass whose missing attributes raise another kind of error."""
 
     def __getattr__(cls, name: str) -> Any:
         raise KeyError(name)
@@ -29,7 +29,7 @@ class Hostile(metaclass=Raising):
 
 
 class Number(metaclass=Raising):
-    """A number of a user's own, which stands for an expression."""
+    """A user-defined number that converts to an expression."""
 
     def __expr__(self) -> ex.Expr:
         return ex.tensor([1.0, 2.0])
@@ -52,10 +52,10 @@ GIVEN = ex.tensor([1.0, 2.0])
         lambda value: ex.function(lambda x: x + value)(GIVEN),
     ],
 )
-def test_a_class_whose_metaclass_raises_is_a_class_like_others(use: Callable[[Any], Any]) -> None:
-    """Data whose class's class answers no lookup is data; what is none is refused with explorer's errors."""
+def test_a_class_whose_metaclass_raises_is_treated_like_others(use: Callable[[Any], Any]) -> None:
+    """Such data is accepted, and other objects are rejected with explorer's errors."""
     use(Number())
-    if use is not ex.evaluate:  # which returns what is no expression as it is
+    if use is not ex.evaluate:  # returns other values than expressions unchanged
         with pytest.raises(ex.ExplorerError):
             use(Hostile())
     with pytest.raises(ex.OperandError):
@@ -63,18 +63,18 @@ def test_a_class_whose_metaclass_raises_is_a_class_like_others(use: Callable[[An
 
 
 @pytest.mark.parametrize(("old", "name"), FACETS.items())
-def test_an_old_name_of_a_facet_is_refused_with_its_new_one(old: str, name: str) -> None:
+def test_a_renamed_facet_raises_an_error_with_the_new_name(old: str, name: str) -> None:
     with refused(ex.DeclarationError, old, name, "Declared"):
         type("Declared", (ex.Elementwise,), {"__doc__": "x.", old: True})
 
 
 @pytest.mark.parametrize(("old", "name"), OF_RULES.items())
-def test_an_old_name_of_an_attribute_of_rules_is_refused_with_its_new_one(old: str, name: str) -> None:
+def test_a_renamed_attribute_of_rules_raises_an_error_with_the_new_name(old: str, name: str) -> None:
     with refused(ex.DeclarationError, old, name):
         type("Declared", (ex.Rule,), {"__doc__": "x.", old: ()}, abstract=True)
 
 
-def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -> None:
+def test_a_misspelt_facet_raises_an_error_unlike_custom_attributes() -> None:
     with refused(ex.DeclarationError, "commutativ", "commutative"):
         type("Declared", (ex.Elementwise,), {"__doc__": "x.", "commutativ": True}, abstract=True)
     with refused(ex.DeclarationError, "producer", "producers"):
@@ -97,7 +97,7 @@ def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -
         kernels: int = 3
 
     class Below(Kept, abstract=True):
-        """The same."""
+        """The same again."""
 
         table = (3,)
 
@@ -108,18 +108,18 @@ def test_a_slip_of_a_facets_name_is_refused_and_what_is_the_users_own_is_not() -
     ("base", "renamed"),
     [(ex.Operation, FACETS), (ex.Rule, OF_RULES), (ex.Pass, {}), (ex.Device, {}), (ex.layers.Layer, {})],
 )
-def test_no_class_of_explorers_own_has_a_name_without_effect(base: type, renamed: dict[str, str]) -> None:
-    """The import does not compare them."""
+def test_no_class_of_explorer_has_an_attribute_without_effect(base: type, renamed: dict[str, str]) -> None:
+    """This is not checked at import time."""
     below = [*base.__subclasses__()]
-    for cls in below:  # grows while we iterate: classes below are appended
+    for cls in below:  # grows during the iteration, since subclasses are appended
         below += cls.__subclasses__()
     own = [cls for cls in below if cls.__module__.startswith("explorer.")]
     assert own or base is ex.Device
     assert {cls.__name__: names for cls in own if (names := misnamed(cls, base, renamed))} == {}
 
 
-def test_the_import_loads_no_random_numbers() -> None:
-    """Their library takes as long to load as a hundred modules of explorer's."""
+def test_the_import_does_not_load_the_random_library() -> None:
+    """Loading it takes as long as a hundred of explorer's modules."""
     process = subprocess.run(
         [sys.executable, "-c", "import sys, explorer; print('numpy.random' in sys.modules)"],
         capture_output=True,
@@ -130,6 +130,6 @@ def test_the_import_loads_no_random_numbers() -> None:
 
 
 @pytest.mark.parametrize(("module", "old", "name"), [(ex, "Link", "Rule"), (ex.layers, "PFeedbackNoOutput", "PNo")])
-def test_an_old_public_name_tells_the_new_one(module: Any, old: str, name: str) -> None:
+def test_the_error_of_a_renamed_public_name_contains_the_new_name(module: Any, old: str, name: str) -> None:
     with pytest.raises(AttributeError, match=rf"{old}.*{name}"):
         getattr(module, old)

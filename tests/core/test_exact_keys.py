@@ -1,4 +1,4 @@
-"""Keys of attributes and static arguments: equal for equal types and bits, however deep tuples are nested."""
+"""Keys of attributes and static arguments: equal for equal types and bits, at any depth of nested tuples."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LEAVES += [
 
 
 def nested(leaf: Any) -> list[Any]:
-    """Tuples around a value, some of numbers alone and some not."""
+    """Return nested tuples around a value, some with only numbers."""
     return [
         leaf,
         (leaf,),
@@ -55,17 +55,17 @@ def nested(leaf: Any) -> list[Any]:
     ]
 
 
-def told(value: Any) -> Any:
-    """Type and bits of a value, part by part."""
+def types_and_bits(value: Any) -> Any:
+    """Return the type and bits of a value, recursively."""
     if isinstance(value, tuple):
-        return type(value), tuple([told(part) for part in value])
+        return type(value), tuple([types_and_bits(part) for part in value])
     bits = np.asarray(value).tobytes() if isinstance(value, (float, complex, np.generic)) else value
     return type(value), bits
 
 
-def test_keys_are_equal_where_types_and_bits_are_and_only_there() -> None:
+def test_keys_are_equal_if_and_only_if_types_and_bits_are_equal() -> None:
     values = [value for leaf in LEAVES for value in nested(leaf)]
     for one, other in itertools.combinations(values, 2):
         same = exact(one) == exact(other)
-        assert same == (told(one) == told(other)), (one, other)
+        assert same == (types_and_bits(one) == types_and_bits(other)), (one, other)
         assert not same or hash(exact(one)) == hash(exact(other))

@@ -1,4 +1,4 @@
-"""The budget: limits that can be set, and claims that are counted against them."""
+"""The memory budget: limits that can be set, and sizes that are counted against them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from explorer.core.memory_budget import (
 from tests.support.refusals import refused
 
 
-def test_limits_are_set_and_shown() -> None:
+def test_limits_can_be_set_and_are_shown() -> None:
     budget = Budget()
-    assert budget.memory > 1 << 28  # the machine's
+    assert budget.memory > 1 << 28  # the limits of this machine
     budget.memory, budget.operators = 5 << 30, 7
     assert (budget.memory, budget.operators) == (5 << 30, 7)
     assert "memory 5 GB" in repr(budget)
@@ -35,8 +35,8 @@ def test_limits_are_set_and_shown() -> None:
             budget.memory = wrong
 
 
-def test_claims_of_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small claims are refused as one large one is; outside of a build nothing is counted."""
+def test_sizes_in_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small sizes are rejected like one large one; outside a build nothing is counted."""
     monkeypatch.setattr(ex.budget, "constants", 100)
     monkeypatch.setattr(ex.budget, "steps", 10)
     claim_constant("a range", 10**6)
@@ -52,8 +52,8 @@ def test_claims_of_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> No
             claim_constant("a range", 12)
 
 
-def test_a_run_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run is refused before it allocates; the error names the largest value, its line, and how the limit is set."""
+def test_a_run_above_the_limit_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised before any allocation, with the largest value, its line, and how to set the limit."""
     monkeypatch.setattr(ex.budget, "memory", 1 << 20)
     x = ex.tensor(np.ones((256, 256), np.float32))
     with pytest.raises(
@@ -67,8 +67,8 @@ def test_a_run_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -
         claim_memory("a file", 1 << 30)
 
 
-def test_lists_know_how_much_they_hold() -> None:
-    """Lists of lists are counted without a walk over what they share."""
+def test_lists_count_their_nested_elements() -> None:
+    """Nested lists are counted without visiting shared parts again."""
     value: tuple[Any, ...] = (1, 2)
     for _ in range(NESTING - 1):
         value = listed((value, value))
@@ -84,11 +84,11 @@ def test_lists_know_how_much_they_hold() -> None:
     ("text", "size"),
     [("1000", 1000), ("8GB", 8 << 30), ("8 GiB", 8 << 30), ("500m", 500 << 20), ("2tb", 2 << 40), ("64 b", 64)],
 )
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_size_strings_are_parsed(text: str, size: int) -> None:
     assert size_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "GB", "1.5GB", "-1", "0", "8XB", "9" * 30, "ﬁ"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_raise_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="is no size"):
         size_of(text)

@@ -1,4 +1,4 @@
-"""Policies as keys: of tables that outlive modules, and of other processes."""
+"""Policies as keys of tables that outlive modules, and in other processes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import explorer as ex
 from explorer.core import policy as module
 
 
-def test_a_policy_is_hashed_after_the_modules_are_gone() -> None:
-    """At the exit of the interpreter weak tables hash their keys once more, when functions of modules are None."""
+def test_a_policy_can_be_hashed_at_interpreter_exit() -> None:
+    """Weak tables hash their keys again at exit, when functions of modules are None."""
     given = ex.PAccumulateIn("float64")
     held = {given: 1}
     with patch.object(module, "exact", None):
@@ -20,8 +20,8 @@ def test_a_policy_is_hashed_after_the_modules_are_gone() -> None:
     assert not held
 
 
-def test_a_policy_read_from_a_pickle_is_the_same_key() -> None:
-    """Hashes of strings differ between processes: a policy that comes from another one computes its own."""
+def test_an_unpickled_policy_is_the_same_key() -> None:
+    """String hashes differ between processes, so the hash is computed again."""
     given = ex.PAccumulateIn("float64")
     again = pickle.loads(pickle.dumps(given))
     assert (again, hash(again)) == (given, hash(given))

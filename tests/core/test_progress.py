@@ -1,4 +1,4 @@
-"""Long work is told to who follows it, and can be cancelled at every place without harm."""
+"""Progress reports of long work, and cancellation at any moment without harm."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ images = np.load(MODEL.with_name("digits.npz"))["images"]
 probability = np.load(MODEL.with_name("digits.npz"))["probability"]
 
 
-def told(net: Net | None = None) -> list[ex.Progress]:
-    """All that is told of opening and running a net."""
+def reports(net: Net | None = None) -> list[ex.Progress]:
+    """Return all progress reports of opening and running a net."""
     results: list[ex.Progress] = []
     with ex.progress(results.append):
         (net or ex.open(MODEL)).run(images)
@@ -29,10 +29,10 @@ def told(net: Net | None = None) -> list[ex.Progress]:
 
 
 @pytest.mark.spec("V-20")
-def test_reading_building_planning_and_running_are_told() -> None:
-    """Who follows is told each line that is read, operator that is built, pass, and kernel, with how many there are."""
+def test_reading_building_planning_and_running_report_progress() -> None:
+    """Each line read, operator built, pass and kernel is reported, with the total count."""
     net = ex.open(MODEL)
-    result = told()
+    result = reports()
     phases = [step.phase for step in result]
     assert list(dict.fromkeys(phases)) == ["reading", "building", "planning", "running"]
     for phase, count in (("building", len(net.operators)), ("running", phases.count("running"))):
@@ -45,9 +45,9 @@ def test_reading_building_planning_and_running_are_told() -> None:
 
 
 @pytest.mark.spec("V-20", "P-11")
-def test_work_that_is_cancelled_anywhere_can_be_done_again() -> None:
-    """Cancelled at any place, a net still gives the right values afterwards, and so does a plan."""
-    count = len(told())
+def test_work_cancelled_at_any_moment_can_be_repeated() -> None:
+    """The net or plan still gives correct values afterwards."""
+    count = len(reports())
     for at in range(count):
         net, steps = None, iter(range(count))
 
@@ -63,8 +63,8 @@ def test_work_that_is_cancelled_anywhere_can_be_done_again() -> None:
 
 
 @pytest.mark.spec("V-20", "P-11")
-def test_a_cancelled_plan_is_used_again() -> None:
-    """A plan that is cancelled while it plans keeps its registrations; cancelled while it runs it takes new ones."""
+def test_a_cancelled_plan_can_be_used_again() -> None:
+    """A plan cancelled during planning keeps its registrations; one cancelled during a run accepts new ones."""
     x = ex.tensor(np.arange(6.0))
     y = ex.exp(x @ ex.tensor(np.ones((6, 6)))).sum()
 
@@ -90,12 +90,12 @@ def test_a_cancelled_plan_is_used_again() -> None:
     assert third.data() == first.data()
 
 
-def test_cancelling_is_an_interrupt() -> None:
+def test_a_cancellation_is_a_keyboard_interrupt() -> None:
     assert issubclass(ex.Cancelled, KeyboardInterrupt)
 
 
-def test_who_follows_late_is_told_of_long_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bar appears after a second, changes ten times a second at most, and is gone at the end."""
+def test_a_progress_bar_appears_only_for_long_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It appears after a second, changes at most ten times a second, and disappears at the end."""
     clock = [0.0]
     monkeypatch.setattr("explorer.core.progress.monotonic", lambda: clock[0])
     happened: list[str] = []
@@ -118,9 +118,9 @@ def test_who_follows_late_is_told_of_long_work_only(monkeypatch: pytest.MonkeyPa
     assert happened == ["shown", "16", "18", "20", "22", "gone"]
 
 
-def test_a_display_shows_work_without_a_callback_and_ends_with_its_block() -> None:
-    """The display of a context is asked once for each piece of work; a callback takes its place, as does an inner
-    display, and after the block nothing is displayed."""
+def test_a_display_context_shows_work_without_a_callback() -> None:
+    """The display is called once for each piece of work inside the context; a callback or an inner display replaces
+    it."""
     shown: list[tuple[str, str]] = []
 
     def display(name: str) -> Display:
@@ -138,7 +138,7 @@ def test_a_display_shows_work_without_a_callback_and_ends_with_its_block() -> No
         ex.open(MODEL)
         assert {name for name, _ in shown} == {"inner", "outer"}
         before = len(shown)
-        assert told()
+        assert reports()
         assert len(shown) == before
     ex.open(MODEL)
     assert len(shown) == before
@@ -147,8 +147,8 @@ def test_a_display_shows_work_without_a_callback_and_ends_with_its_block() -> No
 @pytest.mark.spec("V-20")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("phase", ["reading", "building", "planning", "running"])
-def test_an_error_of_a_callback_is_no_error_of_the_work(phase: str, executor: str) -> None:
-    """It comes out as it was raised, in every phase, and the work can be done again."""
+def test_an_exception_of_a_callback_is_passed_through(phase: str, executor: str) -> None:
+    """In every phase, it is raised unchanged, and the work can be repeated."""
 
     def report(state: ex.Progress) -> None:
         if state.phase == phase:
@@ -162,7 +162,7 @@ def test_an_error_of_a_callback_is_no_error_of_the_work(phase: str, executor: st
 
 @pytest.mark.spec("V-20")
 def test_a_notebook_shows_a_cancellation_as_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """No line of the reader's is at fault, and the lines of the library that was running help nobody."""
+    """A traceback would show no faulty line of the user and irrelevant library code."""
     shell = InteractiveShell()
     for sentence in ("cancelled while running tanh", ""):
         shell.user_ns["stopped"] = ex.Cancelled(*filter(None, [sentence]))

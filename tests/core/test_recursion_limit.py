@@ -1,4 +1,4 @@
-"""Functions inside functions: as deep as Python nests calls, and told when that is not deep enough."""
+"""Nested functions: as deep as Python's calls, with a clear error beyond that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.plan.passes import Inline
 
 
 def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
-    """The exponential inside so many functions."""
+    """Return the exponential inside the given number of functions."""
 
     def around(inner: Callable[[ex.Expr], ex.Expr]) -> Callable[[ex.Expr], ex.Expr]:
         return ex.function(lambda x: inner(x))
@@ -25,8 +25,8 @@ def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
     return function
 
 
-def test_functions_nested_too_deep_are_told() -> None:
-    """Functions nested deeper than a stack has room for end in one clear error, and recording goes on afterwards."""
+def test_functions_nested_too_deep_raise_an_error() -> None:
+    """One clear error is raised instead of a stack overflow, and recording still works afterwards."""
     x, limit = ex.tensor(np.ones(3)), sys.getrecursionlimit()
     with pytest.raises(
         ex.DeclarationError, match=r"functions that are nested 2,500 deep\n  rule: .* at most 2,500 deep"
@@ -39,7 +39,7 @@ def test_functions_nested_too_deep_are_told() -> None:
 @pytest.mark.soak
 @pytest.mark.spec("P-13", "P-5")
 def test_functions_nest_two_thousand_deep() -> None:
-    """Recorded, evaluated by both executors, differentiated, recorded to data, with calls inlined or kept closed."""
+    """They are evaluated by both executors, differentiated, and recorded as data, with calls inlined or not."""
     x, limit = ex.tensor(np.ones(3)), sys.getrecursionlimit()
     f = nested(2_000)
     y = f(x)
@@ -52,8 +52,8 @@ def test_functions_nest_two_thousand_deep() -> None:
     assert sys.getrecursionlimit() == limit
 
 
-def test_a_thread_with_a_small_stack_nests_less_deep() -> None:
-    """Python's limit is raised only where the stack has room for what it lets through."""
+def test_a_thread_with_a_small_stack_allows_less_nesting() -> None:
+    """Python's recursion limit is raised only as far as the stack permits."""
     texts: list[str] = []
 
     def work() -> None:
@@ -73,8 +73,8 @@ def test_a_thread_with_a_small_stack_nests_less_deep() -> None:
     assert "threading.stack_size" in error
 
 
-def test_a_recursion_of_a_body_deep_inside_is_found() -> None:
-    """A body far down that calls itself without end meets Python's limit, not the end of the stack."""
+def test_infinite_recursion_in_a_nested_body_raises_recursion_error() -> None:
+    """A deeply nested body that calls itself endlessly reaches Python's limit before the stack ends."""
 
     def endless(x: ex.Expr) -> ex.Expr:
         return endless(x)
@@ -86,7 +86,7 @@ def test_a_recursion_of_a_body_deep_inside_is_found() -> None:
         function(ex.tensor(1.0))
 
 
-def test_a_body_that_recurses_by_itself_is_not_taken_for_nesting() -> None:
+def test_infinite_recursion_is_not_reported_as_nesting() -> None:
     def endless(x: ex.Expr) -> ex.Expr:
         return endless(x)
 

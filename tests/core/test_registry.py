@@ -1,4 +1,4 @@
-"""Registries: a key once, help, near names, and threads that register and list at a time."""
+"""Registries: unique keys, help, suggestions, and threads that register and list concurrently."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_anything_is_registered_created_and_explained_by_its_key() -> None:
 
 
 @pytest.mark.spec("C-21", "C-6")
-def test_a_key_is_registered_once_unless_it_is_replaced_on_purpose() -> None:
+def test_a_key_is_unique_unless_replaced_explicitly() -> None:
     shapes: ex.Registry[str, Any] = ex.Registry("shape")
     shapes.register("point", Point, help="The first.")
     shapes.register("point", Point)
@@ -80,8 +80,8 @@ def test_explorers_own_tables_are_registries() -> None:
 
 
 @pytest.mark.spec("C-21")
-def test_threads_register_and_list_at_a_time() -> None:
-    """Of threads that register one key, one succeeds; a listing is not disturbed by those that register meanwhile."""
+def test_threads_register_and_list_concurrently() -> None:
+    """Of several threads that register one key, one succeeds; concurrent registration does not disturb listing."""
     numbers: ex.Registry[int, int] = ex.Registry("number", {-1: 0})
     threads, count = 8, 300
     accepted: list[tuple[int, int]] = []
@@ -104,7 +104,7 @@ def test_threads_register_and_list_at_a_time() -> None:
                 for key, value in numbers.items():
                     assert numbers[key] == value
                 assert len(list(numbers)) <= count + 1
-        except BaseException as error:  # reported below: a thread's failure is not the test's by itself
+        except BaseException as error:  # asserted below, because an exception in a thread does not fail the test
             failures.append(error)
 
     workers = [threading.Thread(target=enter, args=(thread,)) for thread in range(threads)]

@@ -1,4 +1,4 @@
-"""Several threads record at once: equal types and operations are one object to all of them, traces are their own."""
+"""Several threads record concurrently: types and operations are interned across threads, traces are separate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def often_interrupted() -> Iterator[None]:
 
 
 def together(work: Callable[[], Any]) -> list[Any]:
-    """What the work gives in each of several threads that begin at one moment."""
+    """Return the results of a function called in several threads at the same time."""
     start = threading.Barrier(THREADS)
     results: list[Any] = []
 
@@ -44,7 +44,7 @@ def together(work: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def test_equal_types_are_one_object_to_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_types_are_one_object_in_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     barrier = threading.Barrier(THREADS)
 
     def product(sizes: Any) -> int:
@@ -56,13 +56,13 @@ def test_equal_types_are_one_object_to_all_threads(monkeypatch: pytest.MonkeyPat
     assert all(kind is kinds[0] for kind in kinds)
 
 
-def test_equal_operations_are_one_object_to_all_threads() -> None:
+def test_equal_operations_are_one_object_in_all_threads() -> None:
     first, *others = together(lambda: [Full(float(number), (3,), np.dtype("float64")) for number in range(400)])
     for other in others:
         assert all(a is b for a, b in zip(first, other, strict=True))
 
 
-def test_a_function_is_recorded_by_several_threads_at_once() -> None:
+def test_a_function_is_traced_by_several_threads_concurrently() -> None:
     inside = threading.Barrier(THREADS)
 
     @ex.function

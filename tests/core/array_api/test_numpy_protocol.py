@@ -1,4 +1,4 @@
-"""NumPy's functions on expressions record the operations of their names, or say what they cannot do."""
+"""NumPy functions of expressions record the operation of the same name, or raise an error with an alternative."""
 
 from __future__ import annotations
 
@@ -102,20 +102,20 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_recorded_is_refused(name: str) -> None:
+def test_unsupported_numpy_calls_raise_an_error(name: str) -> None:
     with pytest.raises(ex.OperandError):
         REFUSED[name](ex.tensor(A))
 
 
-def test_an_einsum_of_lists_is_refused_as_it_was_written() -> None:
-    """No equation is named that nobody gave."""
+def test_the_error_of_an_einsum_of_lists_shows_the_lists() -> None:
+    """The error contains no equation, since none was given."""
     with pytest.raises(ex.OperandError, match=r"(?s)np\.einsum of an operand and \['i'\].*np\.einsum\(a, \[0, 1\]"):
         np.einsum(ex.tensor(A), ["i"])
 
 
 @pytest.mark.parametrize("name", HINTS)
-def test_a_function_that_is_not_recorded_names_what_is(name: str) -> None:
-    """What is written in its place stays in the graph; the functions that are named are there."""
+def test_the_error_of_an_unrecorded_function_suggests_recorded_ones(name: str) -> None:
+    """The suggestion is recorded in the graph, and all suggested functions exist."""
     module, _, own = name.rpartition(".")
     function = getattr(np.linalg if module else np, own)
     with pytest.raises(ex.OperandError) as caught:
@@ -140,26 +140,26 @@ def test_a_function_that_is_not_recorded_names_what_is(name: str) -> None:
         (lambda a: np.linalg.vector_norm(a), "ex.vector_norm"),
     ],
 )
-def test_a_refused_call_names_what_to_write(call: Callable[[Any], Any], fix: str) -> None:
+def test_the_error_of_a_rejected_call_suggests_an_alternative(call: Callable[[Any], Any], fix: str) -> None:
     with pytest.raises(ex.OperandError) as caught:
         call(ex.tensor(A))
     assert fix in caught.value.fix
 
 
-def test_a_function_that_no_operation_has_is_named() -> None:
+def test_the_error_of_a_function_without_an_operation_contains_its_name() -> None:
     with pytest.raises(ex.UnknownNameError, match=r"np\.nextafter"):
         np.nextafter(ex.tensor(A), 2.0)
     with pytest.raises(ex.UnknownNameError, match=r"np\.unwrap"):
         np.unwrap(ex.tensor(A))
 
 
-def test_defaults_given_by_name_are_harmless() -> None:
+def test_defaults_given_as_keywords_are_accepted() -> None:
     assert np.exp(ex.tensor(A), out=None, where=True, dtype=None).operation.name == "exp"
     assert np.sum(ex.tensor(A), axis=0, dtype=None, out=None).shape == (3,)
 
 
 @pytest.mark.spec("M-O6")
-def test_numpy_numbers_are_limits_of_clip() -> None:
-    """A NumPy number is an attribute as Python's is: np.clip(a, np.float32(0), np.float64(1))."""
+def test_numpy_numbers_can_be_limits_of_clip() -> None:
+    """A NumPy number becomes an attribute as a Python number does: np.clip(a, np.float32(0), np.float64(1))."""
     value = np.clip(ex.tensor(A), np.float32(0), np.float64(1))
     np.testing.assert_array_equal(ex.evaluate(value), np.clip(A, 0, 1))

@@ -1,4 +1,4 @@
-"""Python's operators and array methods: each records what NumPy would compute, or says what to write instead."""
+"""Python operators and array methods: each records NumPy's computation, or raises an error with an alternative."""
 
 import operator
 from typing import Any
@@ -16,7 +16,7 @@ OPERATORS = (
 
 
 @pytest.mark.parametrize("apply", OPERATORS, ids=lambda apply: apply.__name__)
-def test_integer_operators_are_numpys(apply: Any) -> None:
+def test_integer_operators_equal_numpys(apply: Any) -> None:
     x, other = ex.tensor(INTEGERS), np.array([3, 1, 2])
     for value, expected in (
         (apply(x, 2), apply(INTEGERS, 2)),
@@ -37,15 +37,14 @@ def test_divmod_is_the_quotient_and_the_remainder() -> None:
 
 
 @pytest.mark.parametrize("apply", [operator.and_, operator.or_, operator.xor])
-def test_truth_values_stay_truth_values(apply: Any) -> None:
+def test_operators_on_booleans_give_booleans(apply: Any) -> None:
     positive, even = ex.tensor(INTEGERS > 0), ex.tensor(INTEGERS % 2 == 0)
     value = apply(positive, even)
     assert value.dtype == bool
     np.testing.assert_array_equal(ex.evaluate(value), apply(INTEGERS > 0, INTEGERS % 2 == 0))
 
 
-def test_refused_elements_are_named() -> None:
-    """The message tells the dtypes that were given."""
+def test_errors_of_operators_contain_the_dtypes() -> None:
     x = ex.tensor([1.0, 2.0, 3.0])
     with pytest.raises(ex.OperandError, match="elements of dtype float64, float64"):
         _ = x & x
@@ -59,7 +58,7 @@ def test_refused_elements_are_named() -> None:
         ex.relu(ex.tensor(np.ones(3, complex)))
 
 
-def test_methods_are_numpys() -> None:
+def test_methods_equal_numpys() -> None:
     array = np.arange(12.0).reshape(3, 1, 4)
     x = ex.tensor(array)
     for value, expected in (
@@ -78,8 +77,8 @@ def test_methods_are_numpys() -> None:
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), ("a", 0), (0, 0)])
-def test_transpose_refuses_what_are_no_axes(axes: Any) -> None:
-    """Axis 0 alone is not "no axes"."""
+def test_transpose_rejects_invalid_axes(axes: Any) -> None:
+    """Axis 0 is not treated as "no axes"."""
     x = ex.tensor(np.ones((3, 4)))
     with pytest.raises(ex.OperandError):
         x.transpose(*axes)
@@ -100,7 +99,7 @@ def test_transpose_refuses_what_are_no_axes(axes: Any) -> None:
         ("softmax", r"ex\.softmax\(x\)"),
     ],
 )
-def test_habits_from_elsewhere_are_told_what_to_write(name: str, told: str) -> None:
+def test_errors_about_methods_of_other_libraries_suggest_an_alternative(name: str, told: str) -> None:
     x = ex.tensor(np.ones(3))
     with pytest.raises(AttributeError, match=told):
         getattr(x, name)
@@ -110,7 +109,7 @@ def test_habits_from_elsewhere_are_told_what_to_write(name: str, told: str) -> N
 @pytest.mark.parametrize(
     ("name", "told"), [("sofmax", "ex.softmax(x), "), ("shpe", "x.shape, "), ("transpoze", "x.transpose"), ("qqqq", "")]
 )
-def test_a_misspelt_name_is_told_those_near(name: str, told: str) -> None:
+def test_the_error_of_a_misspelt_name_suggests_similar_ones(name: str, told: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(ex.tensor(np.ones(3)), name)
     message = f"an expression has no attribute {name!r}"
@@ -119,16 +118,16 @@ def test_a_misspelt_name_is_told_those_near(name: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["__array_interface__", "_repr_html_", "_ipython_display_", "__wrapped__"])
-def test_probes_find_nothing(name: str) -> None:
-    """NumPy and IPython look for attributes of these names; nothing is said about them."""
+def test_attribute_probes_of_numpy_and_ipython_find_nothing(name: str) -> None:
+    """Lookups of these names return no attribute and no suggestion."""
     x = ex.tensor(np.ones(3))
     with pytest.raises(AttributeError) as caught:
         getattr(x, name)
     assert str(caught.value) == f"an expression has no attribute {name!r}"
 
 
-def test_an_object_that_opts_out_of_numpys_ufuncs_answers_for_both_operands() -> None:
-    """``__array_ufunc__ = None`` is NumPy's word for it; an object without it is refused by name."""
+def test_an_object_that_opts_out_of_numpy_ufuncs_handles_the_operator() -> None:
+    """``__array_ufunc__ = None`` opts out; the error for other objects contains their class."""
 
     class Quantity:
         __array_ufunc__ = None

@@ -9,8 +9,8 @@ import explorer as ex
 
 
 @pytest.mark.spec("M-O7")
-def test_an_expression_is_read_as_it_is_nested() -> None:
-    """print(y) nests any expression, with operations, attributes, names, categories and types; shared values once."""
+def test_an_expression_is_printed_as_nested_operations() -> None:
+    """print(y) shows operations, attributes, names, categories and types, and shared values once."""
     x = ex.tensor(np.ones((2, 3)))
     weight = ex.tensor(np.ones((3, 4), np.float32), name="w1")
     hidden = ex.tanh(x @ weight)
@@ -32,7 +32,7 @@ def test_an_expression_is_read_as_it_is_nested() -> None:
 
 
 @pytest.mark.spec("M-O7")
-def test_calls_and_their_outputs_are_named() -> None:
+def test_calls_and_their_outputs_are_printed_by_name() -> None:
     @ex.function
     def both(v: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
         return ex.exp(v), v + 1
@@ -49,8 +49,8 @@ def test_calls_and_their_outputs_are_named() -> None:
 
 
 @pytest.mark.spec("M-O7")
-def test_a_large_expression_is_cut_and_the_rest_counted() -> None:
-    """Of a chain of 100,000 operations, and of one with 2¹⁰⁰ ways through it, as much is written as can be read."""
+def test_a_large_expression_is_truncated_with_a_count() -> None:
+    """Print a readable part of a chain of 100,000 operations, and of one with 2¹⁰⁰ paths."""
     deep = wide = ex.tensor([1.0])
     for _ in range(100_000):
         deep = ex.tanh(deep)
@@ -64,7 +64,7 @@ def test_a_large_expression_is_cut_and_the_rest_counted() -> None:
     assert text.splitlines()[-1] == "… 41 more nodes"
 
 
-def test_what_is_read_again_is_counted() -> None:
+def test_repeated_nodes_are_counted() -> None:
     x = ex.tensor([1.0], name="x")
     total = ex.add_n(*[x] * 100)
     assert str(total).splitlines()[-1] == "… 41 more lines of the same nodes"

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: by threads and processes at once, over links, on full and read-only disks."""
+"""Atomic replacement of files: by concurrent threads and processes, through links, on full and read-only disks."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def content(target: Path) -> bytes:
 
 
 @pytest.mark.spec("I-13")
-def test_a_reader_sees_one_content_whoever_writes(tmp_path: Path) -> None:
-    """Threads that replace one file while it is read: every look is at one whole content, and nothing is left."""
+def test_a_reader_always_sees_one_complete_content(tmp_path: Path) -> None:
+    """Threads replace one file while another reads it; no scratch files remain."""
     target = tmp_path / "x"
     write_file(target, b"0")
     running = True
@@ -87,8 +87,8 @@ def test_a_reader_sees_one_content_whoever_writes(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_processes_with_one_pid_do_not_share_a_scratch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scratch files have names of their own: containers on one volume have processes of equal pids."""
+def test_processes_with_equal_pids_do_not_share_a_scratch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers on one volume can have processes with equal pids, so scratch files have unique names."""
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with Replacement(tmp_path / "x") as one, Replacement(tmp_path / "x") as other:
         assert one.scratch != other.scratch
@@ -99,7 +99,7 @@ def test_processes_with_one_pid_do_not_share_a_scratch_file(tmp_path: Path, monk
     assert (tmp_path / "x").read_bytes() == b"other"
 
 
-def test_a_failing_block_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_failing_block_keeps_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "x"
     target.write_text("old")
 
@@ -115,9 +115,7 @@ def test_a_failing_block_leaves_the_old_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_an_interrupt_while_the_name_is_given_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_during_the_rename_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -138,8 +136,8 @@ def umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("umask")
-def test_modes_and_links_are_kept(tmp_path: Path) -> None:
-    """A new file has the mode that the umask leaves, an old one keeps its own; a link's target is written."""
+def test_modes_and_links_are_preserved(tmp_path: Path) -> None:
+    """A new file has the umask's mode, an old one keeps its mode; a link's target is written."""
     write_file(tmp_path / "new", "1")
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
     for mode in (0o600, 0o444, 0o755):
@@ -169,7 +167,7 @@ def test_modes_and_links_are_kept(tmp_path: Path) -> None:
         ("n\ud800", "cannot be written"),
     ],
 )
-def test_what_cannot_be_written_is_told_before_anything_happens(tmp_path: Path, name: str, said: str) -> None:
+def test_an_unwritable_target_raises_an_error_before_anything_is_written(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -184,10 +182,10 @@ def test_what_cannot_be_written_is_told_before_anything_happens(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(("number", "said"), [("EROFS", "read-only"), ("EACCES", "writable"), ("ENOSPC", "free some")])
-def test_a_folder_that_cannot_be_written_is_told_by_the_target_s_name(
+def test_errors_about_a_read_only_or_full_folder_contain_the_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, said: str
 ) -> None:
-    """A read-only or full disk gives an error that names target, reason and fix, never the scratch file."""
+    """The error contains target, reason and fix, and never the scratch file's name."""
     import errno
 
     (tmp_path / "x").write_text("old")
@@ -207,8 +205,8 @@ def test_a_folder_that_cannot_be_written_is_told_by_the_target_s_name(
     assert (tmp_path / "x").read_text() == "old"
 
 
-def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
-    """Where the room ends in the middle the error says so, the old file is whole, and nothing is left behind."""
+def test_a_disk_that_fills_up_keeps_the_old_file(tmp_path: Path) -> None:
+    """The error names the lack of space, the old file is intact, and no scratch file remains."""
     target = tmp_path / "x"
     target.write_text("old")
     done = subprocess.run([sys.executable, "-c", _FULL_DISK, str(target)], capture_output=True, text=True, check=True)
@@ -219,19 +217,19 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     assert target.read_text() == "old"
 
 
-def test_scratch_files_of_killed_writers_go_with_the_next_save(tmp_path: Path) -> None:
-    """A killed writer's scratch file is recognised and removed by the next save; that of a live one stays."""
+def test_the_next_save_removes_scratch_files_of_killed_writers(tmp_path: Path) -> None:
+    """Scratch files of live writers stay."""
     target = tmp_path / "x"
     target.write_text("old")
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", _KILLED, str(target)], check=False)
         assert done.returncode == -signal.SIGKILL
-    (left,) = scratch_files(target)  # each run removes what the one before it left
+    (left,) = scratch_files(target)  # each run removes the scratch file of the one before it
     assert left.read_bytes() == b"half"
     assert target.read_text() == "old"
     with Replacement(target) as live:
         live.file.write(b"live")
-        (tmp_path / ".x.note.explorer~").touch()  # no name of ours
+        (tmp_path / ".x.note.explorer~").touch()  # not one of our scratch files
         write_file(target, "new")
         assert not left.exists()
         assert scratch_files(target) == [live.scratch]
@@ -241,7 +239,7 @@ def test_scratch_files_of_killed_writers_go_with_the_next_save(tmp_path: Path) -
     assert sorted(os.listdir(tmp_path)) == [".x.note.explorer~", "x"]
 
 
-def test_a_scratch_file_taken_for_abandoned_before_it_is_locked_is_made_again(
+def test_a_scratch_file_that_is_removed_before_it_is_locked_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked, calls = module.locked, []
@@ -258,8 +256,8 @@ def test_a_scratch_file_taken_for_abandoned_before_it_is_locked_is_made_again(
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_without_locks_scratch_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a file system has no locks a save works, and removes nobody's scratch file."""
+def test_scratch_files_stay_on_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Saves work there, too."""
     monkeypatch.setattr(module, "locked", lambda handle: None)
     with Replacement(tmp_path / "x") as other:
         write_file(tmp_path / "x", "new")
@@ -268,10 +266,10 @@ def test_without_locks_scratch_files_are_left_alone(tmp_path: Path, monkeypatch:
 
 
 def writes(source: Path) -> list[str]:
-    """The calls in a package that write to disk, but for those in the one place for it."""
+    """Return the calls in a package that write to disk outside the module for it."""
     results = []
     for path in sorted(source.rglob("*.py")):
-        # The hook runs while a wheel is built, into a folder that is made for it.
+        # The hook runs while a wheel is built, and writes to a new folder.
         if path in (source / "core" / "files" / "atomic_write.py", source / "lab" / "build_hook.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -295,22 +293,23 @@ def writes(source: Path) -> list[str]:
     return results
 
 
-def test_files_are_written_in_one_place() -> None:
+def test_only_one_module_writes_files() -> None:
     assert not writes(SOURCE)
 
 
 @pytest.mark.parametrize(
     "line", ['open("x", "wb")', 'Path("x").open(mode="w")', 'Path("x").write_text("")', "os.replace(a, b)"]
 )
-def test_a_write_elsewhere_is_found(tmp_path: Path, line: str) -> None:
+def test_a_write_in_another_module_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "new.py").write_text(line)
     assert len(writes(tmp_path)) == 1
 
 
 def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
-    """Whether work was interrupted, at one of the moments when Python looks for interrupts, counted from 0.
+    """Return whether an interrupt was raised at the given occasion, counted from 0, at which Python checks for
+    interrupts.
 
-    That is where a function begins, after a call, and where a loop begins again.
+    These are the start of a function, the return from a call, and the jump back of a loop.
     """
     count = 0
     last: dict[FrameType, str] = {}
@@ -349,14 +348,14 @@ def replace_once(target: Path) -> None:
 @pytest.mark.spec("V-20")
 @pytest.mark.parametrize("save", [replace_once, lambda target: write_file(target, b"new")], ids=["block", "write_file"])
 def test_an_interrupt_at_any_moment_leaves_no_scratch_file(tmp_path: Path, save: Callable[[Path], None]) -> None:
-    """At each moment of a save: an interrupt is raised, and the folder holds the old file or the new one."""
+    """At each occasion of a save the folder contains the old or the new file afterwards."""
     target = tmp_path / "x"
     before = signal.getsignal(signal.SIGINT)
 
     moment = 0
     while True:
         target.write_bytes(b"old")
-        gc.disable()  # an interrupt in somebody's callback of the collector is none of a save
+        gc.disable()  # an interrupt in another library's gc callback is not one of the save
         try:
             interrupted = interrupted_at(moment, functools.partial(save, target))
         finally:

@@ -1,4 +1,4 @@
-"""Files that nobody vouches for: regular ones only, and looked at once they are open."""
+"""Untrusted files: only regular ones are opened, and they are checked after opening."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.core.files.open_untrusted import content, opened
 from explorer.formats.registry import endings
 
 
-def test_a_file_is_read_whole(tmp_path: Path) -> None:
+def test_a_file_is_read_completely(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"all of it")
     assert content(path) == b"all of it"
@@ -23,8 +23,8 @@ def test_a_file_is_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-9")
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
-    """A pipe that nobody writes to, a socket, a device and a folder are refused, and nobody waits for them."""
+def test_other_than_regular_files_raise_an_error_immediately(tmp_path: Path) -> None:
+    """A pipe without a writer, a socket, a device and a folder are rejected without waiting."""
     os.mkfifo(tmp_path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
@@ -34,8 +34,8 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", endings())
-def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, ending: str) -> None:
-    """Every format has one message for it, and one fix."""
+def test_a_git_lfs_pointer_is_recognized(tmp_path: Path, ending: str) -> None:
+    """Every format has the same message and fix."""
     name = f"x{ending}"
     (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
     with pytest.raises(ex.FileError, match="this is a pointer of Git LFS") as caught:
@@ -44,7 +44,7 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "a" * 5000, "loop", "none"])
-def test_names_that_no_file_has_are_refused(tmp_path: Path, name: str) -> None:
+def test_invalid_file_names_raise_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(ex.FileError, match="the file cannot be read") as caught:
         opened(tmp_path / name)
@@ -54,8 +54,8 @@ def test_names_that_no_file_has_are_refused(tmp_path: Path, name: str) -> None:
             ex.open(f"{tmp_path}/{name}{ending}")
 
 
-def test_a_file_lies_in_its_folder(tmp_path: Path) -> None:
-    """A link that leads out of the folder is refused, whatever it led to before."""
+def test_a_file_must_be_in_its_folder(tmp_path: Path) -> None:
+    """A link to outside the folder is rejected, whatever it pointed to before."""
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "secret").write_bytes(b"secret")
@@ -69,10 +69,10 @@ def test_a_file_lies_in_its_folder(tmp_path: Path) -> None:
         opened(folder / "link", within=folder.resolve())
 
 
-def test_a_file_of_more_than_is_granted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_the_budget_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.onnx"
     with path.open("wb") as file:
-        file.truncate(1 << 40)  # holes, which take no room
+        file.truncate(1 << 40)  # sparse file, which uses no space
     with pytest.raises(ex.FileError, match=r"the file has 1,099,511,627,776 bytes\n.*budget.text"):
         ex.open(path)
     monkeypatch.setattr(ex.budget, "text", 4)
@@ -81,7 +81,7 @@ def test_a_file_of_more_than_is_granted_is_not_read(tmp_path: Path, monkeypatch:
         content(path)
 
 
-def test_an_absent_file_is_told_with_a_near_one_of_its_folder(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_file_suggests_a_similar_one_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "resnet18.onnx").touch()
     (tmp_path / "labels.txt").touch()
     with pytest.raises(ex.FileError, match=r"fix: correct the path of the \.onnx file; near is .*resnet18\.onnx$"):
@@ -107,8 +107,8 @@ def test_an_absent_file_is_told_with_a_near_one_of_its_folder(tmp_path: Path) ->
         ("labels.tx", "labels.txt"),
     ],
 )
-def test_of_near_files_one_that_a_graph_is_read_from_comes_first(tmp_path: Path, absent: str, near: str) -> None:
-    """Neither the weights beside a graph nor arrays of a like name are proposed where a graph is near."""
+def test_suggestions_of_files_list_graphs_first(tmp_path: Path, absent: str, near: str) -> None:
+    """If there is a similar graph, neither weight files nor array files are suggested."""
     names = ("digits.npz", "digits.py", "digits.pnnx.bin", "digits.pnnx.param", "digits_opt1.pnnx.param", "labels.txt")
     for name in names:
         (tmp_path / name).touch()

@@ -1,4 +1,4 @@
-"""Lines that several calls of one Python function recorded are told apart by the lines of the calls."""
+"""Nodes recorded by several calls of one Python function are distinguished by the lines of the calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recording_of(*roots: ex.Expr) -> Recording:
 
 
 def places(recording: Recording, label: str) -> list[str]:
-    """Where each recorded node of a name stands."""
+    """Return the displayed line of each recorded node with a name."""
     nodes = recording.nodes
     chosen = [n for n in range(len(nodes)) if nodes.label[n] == label and nodes.born[n] < 0]
     return [recording.sources[nodes.source[n]].short_place for n in chosen]
@@ -47,8 +47,8 @@ def block(x: ex.Expr) -> ex.Expr:
 
 
 @pytest.mark.spec("V-9")
-def test_two_calls_of_one_function_are_told_apart_by_their_lines() -> None:
-    """A node of a function that was called from two lines names the line of its call."""
+def test_two_calls_of_one_function_are_distinguished_by_their_lines() -> None:
+    """A node of a function that was called on two lines has the line of its call."""
     x = ex.tensor(np.ones((2, 2)), name="x")
     y, first = layer(x), line()
     z, second = layer(y), line()
@@ -59,7 +59,7 @@ def test_two_calls_of_one_function_are_told_apart_by_their_lines() -> None:
 
 
 @pytest.mark.spec("V-9")
-def test_the_call_that_differs_is_told_and_none_where_all_are_alike() -> None:
+def test_the_differing_call_is_shown_and_none_if_all_are_equal() -> None:
     x = ex.tensor(np.ones((2, 2)), name="x")
     y, first = block(x), line()
     z, second = block(y), line()
@@ -70,7 +70,7 @@ def test_the_call_that_differs_is_told_and_none_where_all_are_alike() -> None:
     assert set(places(recording_of(w), "tanh")) == {f"line {LAYER}"}
 
 
-def test_the_caller_is_named_with_its_file_where_that_is_another_one() -> None:
+def test_a_caller_in_another_file_is_shown_with_its_file() -> None:
     source = Source("net.py", 3, "y = f(x)", "train.py", 9)
     assert source.whole_place == source.place == "net.py line 3, called from train.py line 9"
     assert Source("In[2]", 3, "", "In[4]", 9).place == "line 3, called from line 9"
@@ -78,14 +78,14 @@ def test_the_caller_is_named_with_its_file_where_that_is_another_one() -> None:
     assert Source("In[2]", 3, "").place == "line 3"
 
 
-def test_a_line_is_not_said_to_be_called_from_itself() -> None:
-    """The operand that a batch stacks stands at the line of the call, beside nodes of the function."""
+def test_a_line_is_not_shown_as_its_own_caller() -> None:
+    """The operand that a batch stacks has the line of the call, next to nodes of the function."""
     assert Source("In[2]", 3, "", "In[2]", 3).place == "line 3"
     assert Source("net.py", 3, "", "net.py", 3).whole_place == "net.py line 3"
     assert Source("net.py", 3, "", "a.py", 3).short_place == "line 3, called from a.py line 3"
 
 
-def test_lines_outside_of_functions_keep_their_code_alone() -> None:
+def test_lines_outside_functions_have_no_caller() -> None:
     names: dict[str, ex.Expr] = {}
     exec(compile("import explorer as ex\nx = ex.tensor([1.0])\ny = x + 1", "<cell>", "exec"), names)
     assert not isinstance(names["y"].code, CalledCode)
@@ -95,7 +95,7 @@ def test_lines_outside_of_functions_keep_their_code_alone() -> None:
     assert node.place.line == LAYER
 
 
-def test_nodes_of_one_call_share_their_chain_and_rewritten_ones_keep_it() -> None:
+def test_nodes_of_one_call_share_their_call_chain_and_rewritten_ones_keep_it() -> None:
     x = ex.tensor(np.ones(3), name="x")
 
     def twice(value: ex.Expr) -> ex.Expr:
@@ -108,14 +108,14 @@ def test_nodes_of_one_call_share_their_chain_and_rewritten_ones_keep_it() -> Non
     assert codes[0] is not codes[1]
 
 
-def test_the_depth_with_the_most_different_callers_tells_chains_apart() -> None:
+def test_the_depth_with_the_most_distinct_callers_is_shown() -> None:
     inner, first, second = Place("a", 5, ""), Place("a", 9, ""), Place("a", 10, "")
     assert differing([(inner, first), (inner, second)]) == [first, second]
     assert differing([(inner,), (inner, second)]) == [None, second]
     assert differing([(first,), (second, inner)]) == [first, second]
 
 
-def test_callers_are_kept_by_a_recording_that_is_written_and_read() -> None:
+def test_callers_are_kept_when_a_recording_is_written_and_read() -> None:
     x = ex.tensor(np.ones((2, 2)), name="x")
     y = layer(x)
     recording = recording_of(layer(y))

@@ -1,4 +1,4 @@
-"""Expressions: recorded values that compute nothing, keep their identity, and refuse what they cannot mean."""
+"""Expressions: recorded without computing, compared by identity, and rejecting meaningless operations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def x() -> ex.Tensor:
 
 
 @pytest.mark.spec("M-O1")
-def test_writing_computes_nothing(x: ex.Tensor) -> None:
-    """Building is cheap: no kernel runs while an expression is written, and its shape, dtype and rank are known."""
+def test_recording_computes_nothing(x: ex.Tensor) -> None:
+    """No kernel runs while an expression is written, and its shape, dtype and rank are known."""
     calls = []
 
     class Watched(ex.Elementwise):
-        """Notes when it runs."""
+        """Identity that records when it runs."""
 
         examples = (ex.Example(ex.real(2)),)
         nondifferentiable = "it only watches what runs"
@@ -44,7 +44,7 @@ def test_writing_computes_nothing(x: ex.Tensor) -> None:
     assert len(calls) == 1
 
 
-def test_uids_grow_and_operands_come_first(x: ex.Tensor) -> None:
+def test_uids_increase_and_operands_come_first(x: ex.Tensor) -> None:
     y = np.tanh(x) + x
     nodes = reachable([y])
     assert [node.uid for node in nodes] == sorted(node.uid for node in nodes)
@@ -59,8 +59,8 @@ def test_expressions_are_hashed_by_identity(x: ex.Tensor) -> None:
     assert {first: 1}[first] == 1
 
 
-def test_expressions_never_change(x: ex.Tensor) -> None:
-    """Writing to an element is refused; += rebinds the name to a new expression."""
+def test_expressions_are_immutable(x: ex.Tensor) -> None:
+    """Assigning to an element raises an error; += rebinds the name to a new expression."""
     held = y = np.tanh(x)
     for written in (x, y):
         with pytest.raises(ex.StateError, match=r"ex\.where"):
@@ -70,7 +70,7 @@ def test_expressions_never_change(x: ex.Tensor) -> None:
     assert held.operation.name == "tanh"
 
 
-def test_copies_are_the_expression_itself(x: ex.Tensor) -> None:
+def test_a_copy_is_the_expression_itself(x: ex.Tensor) -> None:
     assert copy.copy(x) is x
     assert copy.deepcopy({"x": [x]})["x"][0] is x
     with pytest.raises(ex.StateError, match="identity"):
@@ -93,20 +93,20 @@ def test_a_chain_of_100_000_is_built_printed_walked_and_freed(x: ex.Tensor) -> N
 
 
 @pytest.mark.parametrize("convert", [bool, float, int, complex])
-def test_a_single_element_becomes_a_number(convert: Any, x: ex.Tensor) -> None:
+def test_a_single_element_converts_to_a_number(convert: Any, x: ex.Tensor) -> None:
     assert convert(x.sum()) == convert(15.0)
     assert type(convert(x.sum())) is convert
 
 
 @pytest.mark.parametrize("convert", [bool, float, int])
-def test_many_elements_are_no_number(convert: Any, x: ex.Tensor) -> None:
+def test_several_elements_do_not_convert_to_a_number(convert: Any, x: ex.Tensor) -> None:
     with refused(ex.OperandError, "element") as caught:
         convert(x)
     assert "ex.where" in str(caught.value)
 
 
 def test_comparisons_record(x: ex.Tensor) -> None:
-    """== and its like record NumPy's elementwise comparison."""
+    """== and others record NumPy's elementwise comparisons."""
     array = np.asarray(x)
     for value, expected in (
         (x == 2, array == 2),
@@ -121,13 +121,13 @@ def test_comparisons_record(x: ex.Tensor) -> None:
         np.testing.assert_array_equal(ex.evaluate(value), expected)
 
 
-def test_truth_values_only_are_combined(x: ex.Tensor) -> None:
+def test_logical_operators_accept_only_booleans(x: ex.Tensor) -> None:
     with pytest.raises(ex.OperandError, match="bitwise_and is not defined"):
         x & x
 
 
 def test_arrays_of_expressions(x: ex.Tensor) -> None:
-    """np.asarray evaluates, read-only; np.array gives a copy that can be written to."""
+    """np.asarray evaluates to a read-only array; np.array returns a writable copy."""
     y = x + 1
     assert not np.asarray(y).flags.writeable
     mine = np.array(y)
@@ -148,7 +148,7 @@ def test_iteration_and_length(x: ex.Tensor) -> None:
         list(x.sum())
 
 
-def test_values_with_several_outputs_are_unpacked_first(x: ex.Tensor) -> None:
+def test_values_with_several_outputs_must_be_unpacked_first(x: ex.Tensor) -> None:
     @ex.function
     def both(a: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
         return a + 1, a.sum()
@@ -169,8 +169,8 @@ INDICES: list[Any] = [
 
 @pytest.mark.spec("M-D8")
 @pytest.mark.parametrize("index", INDICES, ids=repr)
-def test_indexing_is_numpys(index: Any, x: ex.Tensor) -> None:
-    """Ints, slices of any step, None and Ellipsis pick what NumPy picks, and so do their gradients."""
+def test_indexing_equals_numpys(index: Any, x: ex.Tensor) -> None:
+    """Integers, slices of any step, None and Ellipsis select NumPy's elements, and gradients match."""
     part = x[index]
     expected = np.asarray(x)[index]
     assert part.shape == expected.shape
@@ -183,7 +183,7 @@ def test_indexing_is_numpys(index: Any, x: ex.Tensor) -> None:
 @pytest.mark.parametrize(
     "index", [2, -3, 1.0, True, [0.5], "a", (0, 0, 0), (..., ...), slice(0.5, 2), slice(None, None, 0)]
 )
-def test_other_indices_are_refused(index: Any, x: ex.Tensor) -> None:
+def test_other_indices_raise_an_error(index: Any, x: ex.Tensor) -> None:
     with pytest.raises(ex.OperandError):
         x[index]
     with pytest.raises(ex.OperandError, match=r"ex\.where"):
@@ -193,7 +193,7 @@ def test_other_indices_are_refused(index: Any, x: ex.Tensor) -> None:
 @pytest.mark.parametrize("method", ["sum", "mean", "max", "min"])
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1), (), [1], np.int64(1)])
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_reductions_are_numpys(method: str, axis: Any, keepdims: bool, x: ex.Tensor) -> None:
+def test_reductions_equal_numpys(method: str, axis: Any, keepdims: bool, x: ex.Tensor) -> None:
     plain = tuple(axis) if isinstance(axis, list) else axis
     expected = getattr(np.asarray(x), method)(axis=plain, keepdims=keepdims)
     value = getattr(x, method)(axis=axis, keepdims=keepdims)
@@ -201,7 +201,7 @@ def test_reductions_are_numpys(method: str, axis: Any, keepdims: bool, x: ex.Ten
     np.testing.assert_allclose(ex.evaluate(value), expected)
 
 
-def test_shapes_are_numpys(x: ex.Tensor) -> None:
+def test_shapes_equal_numpys(x: ex.Tensor) -> None:
     assert x.reshape(3, 2).shape == x.reshape((3, -1)).shape == (3, 2)
     assert x.reshape(-1).shape == (6,)
     assert x.T.shape == x.transpose().shape == x.transpose(1, 0).shape == x.transpose((1, 0)).shape == (3, 2)
@@ -218,7 +218,7 @@ def test_shapes_are_numpys(x: ex.Tensor) -> None:
             x.astype(dtype)
 
 
-def test_a_mistyped_name_lists_the_near_ones() -> None:
+def test_the_error_of_a_mistyped_name_lists_similar_ones() -> None:
     with pytest.raises(AttributeError, match="no attribute 'sofmax'; near names: softmax"):
         ex.sofmax  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute '_ipython_display_'$"):

@@ -1,4 +1,4 @@
-"""Hooks name functions of higher packages, each of a known signature."""
+"""Hooks refer to functions of higher packages with declared signatures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.core.ir.function import CallRules, call_rules
 from explorer.core.ir.hooks import Hooks, hooks
 
 
-def test_every_hook_names_a_function_that_is_there() -> None:
+def test_every_hook_refers_to_an_existing_function() -> None:
     """The function is imported when the hook is called."""
     for table in (hooks, call_rules):
         for field in fields(table):
@@ -19,8 +19,8 @@ def test_every_hook_names_a_function_that_is_there() -> None:
 
 
 def test_every_hook_has_a_signature() -> None:
-    """A type checker checks calls through hooks, and the functions that fill them: none is a bare Callable."""
+    """Type checkers check calls of hooks and the functions behind them, since no hook is a bare Callable."""
     for table in (Hooks, CallRules):
         for name, signature in get_type_hints(table, vars(importlib.import_module(table.__module__))).items():
             assert signature.__doc__, name
-            assert getattr(signature, "_is_protocol", False), name  # typing.is_protocol is of Python 3.13
+            assert getattr(signature, "_is_protocol", False), name  # typing.is_protocol exists since Python 3.13

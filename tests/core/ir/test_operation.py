@@ -1,4 +1,4 @@
-"""Operations declared by users: all facets or a clear error, one object for equal attributes, replacement by name."""
+"""User-declared operations: complete or rejected with a clear error, interned by attributes, replaced by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.refusals import refused
 
 
 def declare() -> Any:
-    """Declare x³ as a user does in a cell; every call is the same class again."""
+    """Declare x³ as a cell does; every call declares the same class again."""
 
     class CubeOfCell(ex.Elementwise):
         """x³."""
@@ -54,7 +54,7 @@ def test_one_declaration_is_enough() -> None:
         ex.cube_of_cell(x, x)
 
 
-def test_declaring_again_replaces_and_says_so() -> None:
+def test_declaring_an_operation_again_replaces_it_with_a_message() -> None:
     if "cube_of_cell" not in registry.operations:
         declare()
     held = registry.operations["cube_of_cell"]
@@ -65,7 +65,7 @@ def test_declaring_again_replaces_and_says_so() -> None:
 
 
 def test_missing_facets_are_all_listed() -> None:
-    """An operation that lacks facets fails when it is declared, with all that is missing."""
+    """An operation without required facets raises an error at its declaration that lists all of them."""
     with pytest.raises(ex.DeclarationError) as caught:
 
         class Empty(ex.Operation):
@@ -87,8 +87,8 @@ def test_missing_facets_are_all_listed() -> None:
     assert "docstring" not in str(caught.value)
 
 
-def test_a_facet_that_needs_another_one_says_so() -> None:
-    """What a facet announces and does not hold is told when the class is declared, not in a run."""
+def test_a_facet_without_a_facet_that_it_requires_raises_an_error() -> None:
+    """The error is raised when the class is declared, not during a run."""
     with pytest.raises(
         ex.DeclarationError, match=r"lacks partial_reduce\(\), .*; pack_operand\(\), for the operand number 0"
     ):
@@ -126,7 +126,7 @@ def test_a_name_belongs_to_one_operation() -> None:
     with refused(ex.DeclarationError, "function"):
 
         class Flatten(ex.Elementwise):
-            """Would take the place of a function that others use."""
+            """Would replace a function of the package."""
 
             examples = (ex.Example(ex.real(2)),)
             nondifferentiable = "it is declared to fail"
@@ -153,7 +153,7 @@ def test_equal_attributes_are_one_object() -> None:
     assert Full(1, (2, True), f64) is not Full(1, (2, 1), f64)
 
 
-def test_operations_that_nobody_uses_are_freed() -> None:
+def test_unused_operations_are_freed() -> None:
     held = [Full(1e6 + number, (3,), np.dtype("float64")) for number in range(100)]
     references = [weakref.ref(operation) for operation in held]
     assert all(reference() is not None for reference in references)
@@ -162,28 +162,28 @@ def test_operations_that_nobody_uses_are_freed() -> None:
     assert all(reference() is None for reference in references)
 
 
-def test_attributes_that_cannot_be_compared_are_refused() -> None:
+def test_incomparable_attributes_raise_an_error() -> None:
     with refused(ex.DeclarationError, "operands"):
         Full(1.0, [2, 3], np.dtype("float64"))
     with refused(ex.DeclarationError, "operands"):
         Full(np.ones(2), (2,), np.dtype("float64"))
 
 
-def test_attributes_never_change() -> None:
+def test_attributes_are_immutable() -> None:
     operation = Full(1.0, (2,), np.dtype("float64"))
     with pytest.raises(AttributeError):
         operation.value = 2.0
     assert operation.attributes == {"value": 1.0, "shape": (2,), "dtype": np.dtype("float64")}
 
 
-def test_unknown_operations_list_the_near_ones() -> None:
+def test_the_error_of_an_unknown_operation_lists_similar_ones() -> None:
     with pytest.raises(ex.UnknownNameError, match="softmax"):
         registry.function("sofmax")
     with pytest.raises(ex.UnknownNameError, match="conv2d"):
         ex.operation("conv2")
 
 
-def test_operands_live_on_one_device() -> None:
+def test_operands_must_be_on_one_device() -> None:
     other = _device("law-test-device")
     here, there = ex.TensorType((2,)), ex.TensorType((2,), np.float32, other)
     with refused(ex.OperandError, "device") as caught:
@@ -206,16 +206,16 @@ def _device(name: str) -> ex.Device:
         return ex.Device(name)
 
 
-def test_wrong_attributes_are_told_apart_from_unhashable_ones() -> None:
+def test_errors_about_wrong_and_about_unhashable_attributes_differ() -> None:
     with refused(ex.DeclarationError, "operands"):
         Full(np.ones(3), (3,), np.dtype("float64"))
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'dtype'"):
         Full(1.0, (3,))
 
 
-def test_a_mistake_inside_an_operation_is_not_taken_for_an_attribute_that_cannot_be_hashed() -> None:
+def test_a_mistake_inside_an_operation_is_not_reported_as_an_unhashable_attribute() -> None:
     class Mistaken(ex.Elementwise):
-        """x, and a mistake when it is made."""
+        """x, with a mistake in its constructor."""
 
         size: int
         nondifferentiable = "a test"

@@ -1,4 +1,4 @@
-"""Where an expression was written: the user's own line, through NumPy, functions, scopes and gradients."""
+"""Source lines of expressions: the user's own line, even through NumPy, functions, scopes and gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(node: ex.Expr) -> Place:
     return result
 
 
-def test_every_way_of_writing_reports_the_users_line() -> None:
+def test_every_way_to_record_stores_the_users_line() -> None:
     x, line = ex.tensor(np.ones((2, 2))), here()
     assert place(x) == ("test_source_location.py", line, "x, line = ex.tensor(np.ones((2, 2))), here()")
     values = [
@@ -48,7 +48,7 @@ def test_every_way_of_writing_reports_the_users_line() -> None:
         assert str(place(node).text).startswith("(")
 
 
-def test_a_statement_over_several_lines_reports_the_operators_line() -> None:
+def test_a_statement_over_several_lines_stores_the_operators_line() -> None:
     x = ex.tensor(1.0)
     first = here()
     node = (
@@ -66,7 +66,7 @@ def name(node: ex.Expr) -> str:
     return assigned_name(function_code(node.code), node.instruction)
 
 
-def test_the_name_that_a_line_assigns() -> None:
+def test_a_value_has_the_name_that_its_line_assigns() -> None:
     weight = ex.tensor(1.0)
     assert name(weight) == "weight"
     first, second = ex.tensor(1.0), ex.tensor(2.0)
@@ -76,14 +76,14 @@ def test_the_name_that_a_line_assigns() -> None:
     assert name(doubled) == "doubled"
 
 
-def test_an_array_in_a_line_has_not_the_name_that_the_line_assigns() -> None:
-    """A line's variable names the tensor that it makes, not the arrays that the line's result reads."""
+def test_an_array_in_a_line_does_not_have_the_name_that_the_line_assigns() -> None:
+    """The variable names the resulting tensor, not the arrays that it was computed from."""
     x = ex.tensor([1.0, 2.0])
     y = x + np.ones(2)
     assert [operand.label for operand in y.operands] == ["x", "tensor"]
 
 
-def test_bodies_and_gradients_report_lines_too() -> None:
+def test_bodies_and_gradients_store_lines_too() -> None:
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
         return np.tanh(a)
@@ -97,8 +97,8 @@ def test_bodies_and_gradients_report_lines_too() -> None:
     assert repr(gradient.scope).startswith("gradient")
 
 
-def test_a_body_has_its_own_lines_wherever_it_is_recorded_first() -> None:
-    """A gradient, or a file's place, tells of the call: the body is recorded once, for later calls elsewhere too."""
+def test_a_body_has_its_own_lines_wherever_it_is_traced_first() -> None:
+    """A call in a gradient or a file is located there, but the body, recorded once for all calls, is not."""
 
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
@@ -112,7 +112,7 @@ def test_a_body_has_its_own_lines_wherever_it_is_recorded_first() -> None:
     assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
 
 
-def test_scopes_nest_and_end() -> None:
+def test_scopes_can_be_nested_and_end() -> None:
     with ex.scope("a"):
         with ex.scope("b", kind="layer") as inner:
             node = ex.tensor(1.0) + 1
@@ -128,15 +128,15 @@ def test_scopes_nest_and_end() -> None:
     assert (node + 1).scope is None
 
 
-def test_a_file_can_be_the_place() -> None:
+def test_a_file_can_be_the_source_location() -> None:
     written = Place("net.param", 12, "nn.ReLU relu 1 1 a b")
     with recording_at(None, written):
         node = ex.tensor(1.0) + 1
     assert node.place is written
 
 
-def test_a_cell_that_runs_again_has_its_newest_number() -> None:
-    """IPython keeps the name of the code while the text of a cell is the same, and counts its runs."""
+def test_a_cell_that_runs_again_has_its_latest_number() -> None:
+    """IPython keeps the code's name while the cell is unchanged, and counts its runs."""
     from IPython.core.interactiveshell import InteractiveShell
 
     already = InteractiveShell.initialized()

@@ -1,4 +1,4 @@
-"""Tensors: values that are there, held by a storage that nobody may write to."""
+"""Tensors: known values in read-only storage."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from explorer.core.ir.tensor import tensor_of
 from tests.support.refusals import refused
 
 
-def test_a_tensor_copies() -> None:
-    """What happens to the array afterwards does not reach the tensor."""
+def test_a_tensor_copies_its_array() -> None:
+    """Later changes to the array do not affect the tensor."""
     array = np.array([1.0, 2.0])
     x = ex.tensor(array)
     array[0] = 7
@@ -23,8 +23,8 @@ def test_a_tensor_copies() -> None:
 
 
 @pytest.mark.spec("M-D8")
-def test_a_storage_is_read_only() -> None:
-    """Writing to a shared storage is refused, on the tensor and on the array that it took."""
+def test_shared_storage_is_read_only() -> None:
+    """Writing raises an error, both through the tensor and through the adopted array."""
     array = np.array([1.0, 2.0])
     x = ex.tensor(array, copy=False)
     assert np.shares_memory(x.array, array)
@@ -45,8 +45,8 @@ def test_a_storage_is_read_only() -> None:
         lambda array: _frozen(array[:])[1:],
     ],
 )
-def test_views_of_what_can_be_written_to_are_not_taken(view: Any) -> None:
-    """A view's base could still be written to, also where the view itself is read-only."""
+def test_views_of_writable_arrays_are_copied(view: Any) -> None:
+    """The base could still be modified, even if the view itself is read-only."""
     array = np.ones((2, 2))
     with refused(ex.OperandError):
         ex.tensor(view(array), copy=False)
@@ -58,7 +58,7 @@ def _frozen(array: Any) -> Any:
     return array
 
 
-def test_views_of_frozen_memory_are_taken() -> None:
+def test_views_of_frozen_memory_are_not_copied() -> None:
     whole = ex.tensor(np.arange(6.0))
     part = ex.tensor(whole.array[2:], copy=False)
     assert np.shares_memory(part.array, whole.array)
@@ -68,12 +68,12 @@ def test_views_of_frozen_memory_are_taken() -> None:
 @pytest.mark.parametrize(
     "value", [None, "ab", [[1], [1, 2]], [object()], [10**30], {"a": 1}, np.array(["2020-01-01"], "M8[D]"), [1, "a"]]
 )
-def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+def test_values_that_are_no_numeric_arrays_raise_an_error(value: Any) -> None:
     with pytest.raises(ex.OperandError, match=r"ex\.tensor"):
         ex.tensor(value)
 
 
-def test_other_refusals() -> None:
+def test_other_errors() -> None:
     x = ex.tensor([1.0])
     for value in (x + 1, [x, x], [1.0, [x]], (x,)):
         with refused(ex.OperandError):
@@ -93,7 +93,7 @@ def test_other_refusals() -> None:
             ex.tensor([1], text)
 
 
-def test_values_become_native_and_dense() -> None:
+def test_values_become_native_and_contiguous() -> None:
     x = ex.tensor(np.array([[1.5, 2.5], [3.5, 4.5]], ">f4").T)
     assert x.dtype == np.float32
     assert x.dtype.isnative
@@ -104,7 +104,7 @@ def test_values_become_native_and_dense() -> None:
     assert ex.tensor([[1, 2]], dtype=np.float32, name="w").name == "w"
 
 
-def test_tensors_of_one_storage_are_one_value() -> None:
+def test_tensors_with_the_same_storage_are_one_value() -> None:
     storage = Storage(np.ones(3))
     first, second = tensor_of(storage), tensor_of(storage)
     assert first.storage.token == second.storage.token
@@ -114,8 +114,8 @@ def test_tensors_of_one_storage_are_one_value() -> None:
 
 @pytest.mark.spec("M-D8", "M-D11")
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
-def test_what_does_not_fit_an_integer_is_not_written(dtype: str) -> None:
-    """A number that the dtype does not hold is refused, be it Python's, NumPy's, or among an array's."""
+def test_numbers_outside_an_integer_dtype_are_not_assigned(dtype: str) -> None:
+    """The number may be a Python number, a NumPy number, or an element of an array."""
     limits = np.iinfo(dtype)
     above: Any = np.float64(2.0) ** (limits.bits + 1)
     wide = [np.uint64(limits.max + 1)] if limits.max + 1 < 2**64 else []
@@ -137,8 +137,8 @@ def test_what_does_not_fit_an_integer_is_not_written(dtype: str) -> None:
 
 
 @pytest.mark.spec("M-D8")
-def test_what_was_written_to_is_frozen_again() -> None:
-    """Between two writes, and after a failed one, nobody writes past the tensor, whose writes are counted."""
+def test_storage_is_frozen_again_after_an_assignment() -> None:
+    """Between assignments, and after a failed one, only the tensor can write, and it counts its writes."""
     tensor = ex.tensor([1.0, 2.0])
     tensor[0] = 5.0
     assert not tensor.array.flags.writeable
@@ -150,12 +150,12 @@ def test_what_was_written_to_is_frozen_again() -> None:
 
 
 @pytest.mark.spec("M-D8")
-def test_a_value_that_is_made_of_the_tensor_is_not_written_to_it() -> None:
-    """Data whose expression reads the tensor shares its storage by the time that its value is there."""
+def test_a_value_computed_from_the_tensor_is_not_assigned_to_it() -> None:
+    """Evaluating data whose expression reads the tensor shares the tensor's storage."""
     tensor = ex.tensor([1.0, 2.0])
 
     class Doubled:
-        """A test's data: twice the tensor."""
+        """Twice the tensor."""
 
         type = tensor.type
 
@@ -167,7 +167,7 @@ def test_a_value_that_is_made_of_the_tensor_is_not_written_to_it() -> None:
     assert tensor.array.tolist() == [1.0, 2.0]
 
 
-def test_of_an_array_the_smallest_and_the_largest_number_have_a_place() -> None:
+def test_the_smallest_and_largest_elements_of_an_array_have_an_index() -> None:
     tensor = ex.tensor(np.full(3, 7, np.uint8))
     for value in ([-1, 0, 1], [0, 1, 256], [-1.0, 5.0, 300.0]):
         with pytest.raises(ex.OperandError, match="is not in 0 … 255"):

@@ -1,4 +1,4 @@
-"""Tensors by channel, row and column: each function with its order, and what it may not change."""
+"""Tensors by channel, row and column: each function documents its order and what it may modify."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_sizes_are_channels_rows_and_columns() -> None:
 
 
 @pytest.mark.spec("I-8", headline=True)
-def test_elements_are_read_in_the_order_that_is_said() -> None:
+def test_elements_are_read_in_the_given_order() -> None:
     """Read a tensor's elements in row order, or on request in column order, without a copy."""
     x = ex.tensor(VALUES)
     assert x.at(1, 2, 3) == 23
@@ -62,7 +62,7 @@ def test_elements_are_read_in_the_order_that_is_said() -> None:
 
 
 @pytest.mark.spec("I-8")
-def test_elements_are_set_in_the_order_that_is_said() -> None:
+def test_elements_are_assigned_in_the_given_order() -> None:
     x = ex.Tensor(2, 3, 4)
     np.testing.assert_array_equal(x.fill(VALUES.reshape(-1).tolist()).array, VALUES)
     x.fill(ex.tensor(VALUES).values(row_major=False), row_major=False)
@@ -97,7 +97,7 @@ def test_elements_are_set_in_the_order_that_is_said() -> None:
         lambda x: x.transform(np.tanh),
     ],
 )
-def test_what_an_expression_uses_is_changed_by_no_function(change: Callable[[Any], Any]) -> None:
+def test_a_tensor_used_by_an_expression_is_not_modified(change: Callable[[Any], Any]) -> None:
     x = ex.Tensor(2, 3, 4)
     change(x)
     before = np.array(x.array)
@@ -110,7 +110,7 @@ def test_what_an_expression_uses_is_changed_by_no_function(change: Callable[[Any
 
 
 @pytest.mark.spec("I-8")
-def test_padding_and_clones_are_tensors_of_their_own() -> None:
+def test_padding_and_clones_are_new_tensors() -> None:
     x = ex.tensor(VALUES, name="x")
     padded = x.padding((1, 2, 0, 3), 9)
     np.testing.assert_array_equal(padded.array, np.pad(VALUES, ((0, 0), (1, 2), (0, 3)), constant_values=9))

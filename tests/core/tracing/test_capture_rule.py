@@ -1,7 +1,7 @@
-"""The rule of ``ex.function``: what a body reads is compared at each call, refused when traced, or read once.
+"""Capture rule of ``ex.function``: what a body reads is compared at each call, rejected when traced, or read once.
 
-A case is a piece of code that defines a function ``f`` and ``change()``; afterwards the traced function gives what the
-plain one gives.
+A case is source code that defines a function ``f`` and ``change()``; after ``change()`` the traced function must equal
+the plain one.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ ONCE = {
 
 
 def defined(result: str, change: str, setting: str = "", before: str = "") -> dict[str, Any]:
-    """The names that a case defines, as variables of a module of its own."""
+    """Return the names that a case defines in its own module."""
     module = types.ModuleType(f"case_{next(NUMBERS)}")
     sys.modules[module.__name__] = module
     code = f"{IMPORTS}\n{setting}\ndef f(x):\n {before}\n return {result}\ndef change():\n {change}"
@@ -173,7 +173,7 @@ def _modules() -> Iterator[None]:
 
 @pytest.mark.spec("U-8", headline=True)
 @pytest.mark.parametrize("case", COMPARED)
-def test_what_code_names_is_compared_at_each_call(case: str) -> None:
+def test_variables_and_attributes_named_in_code_are_compared_at_each_call(case: str) -> None:
     """Retrace a function when a variable or attribute that its code names has changed."""
     names = defined(*COMPARED[case])
     traced = ex.function(names["f"])
@@ -185,8 +185,8 @@ def test_what_code_names_is_compared_at_each_call(case: str) -> None:
     assert again == ex.evaluate(names["f"](X)) != first
 
 
-def test_objects_of_explorer_that_change_are_compared() -> None:
-    """A parameter that is assigned or trained, a net that is edited, a blob, a learning rate."""
+def test_mutable_objects_of_explorer_are_compared() -> None:
+    """Test an assigned or trained parameter, an edited net, a blob and a learning rate."""
     module = ex.train.Module("m", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.5), dtype="float64")
     module.add_node(ex.train.Linear("a", 1, 1))
     module.attach(seed=1)
@@ -235,7 +235,7 @@ def test_attributes_of_the_function_itself_are_compared() -> None:
 
 @pytest.mark.spec("U-8")
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_compared_is_refused_by_name(case: str) -> None:
+def test_incomparable_captures_raise_an_error_with_their_name(case: str) -> None:
     result, message, *setting = REFUSED[case]
     with pytest.raises(DeclarationError, match=message):
         ex.function(defined(result, "pass", *setting)["f"])(X)
@@ -243,7 +243,7 @@ def test_what_cannot_be_compared_is_refused_by_name(case: str) -> None:
 
 @pytest.mark.spec("U-8")
 @pytest.mark.parametrize("case", ONCE)
-def test_the_rest_is_read_once_and_again_after_retrace(case: str) -> None:
+def test_other_captures_are_read_once_and_again_after_retrace(case: str) -> None:
     names = defined(*ONCE[case])
     traced = ex.function(names["f"])
     first = ex.evaluate(traced(X))
@@ -257,8 +257,8 @@ def test_the_rest_is_read_once_and_again_after_retrace(case: str) -> None:
 @pytest.mark.parametrize(
     "draw", ["np.random.rand()", "np.random.standard_normal()", "random.random()", "random.choice([1, 2])"]
 )
-def test_random_numbers_of_a_body_are_reported(draw: str) -> None:
-    """Functions, loops and branches alike, each once; generators that a body makes of a seed are no such draw."""
+def test_random_numbers_in_a_body_are_reported(draw: str) -> None:
+    """Functions, loops and branches report each draw once; generators created from a seed in the body are exempt."""
     body = defined(f"x * {draw}", "pass")["f"]
     module = "numpy.random" if draw.startswith("np") else "random"
     xs = ex.tensor(np.ones(3))
@@ -326,14 +326,14 @@ HOLDERS: list[Holder] = [
     (lambda v: {"v": v}, "['v']"),
     (lambda v: OrderedDict(v=v), "['v']"),
     (lambda v: ChainMap({"v": v}), "['v']"),
-    # These do not change themselves, but what they hold does.
+    # These do not change themselves, but their contents do.
     (lambda v: (v,), "[0]"),
     (lambda v: types.MappingProxyType({"v": v}), "['v']"),
     (lambda v: functools.partial(print, v), ".args[0]"),
     (lambda v: lambda: v, "()"),
 ]
 FIXED = 4
-"""holders at the end of the list that do not change themselves"""
+"""number of holders at the end of the list that do not change themselves"""
 READERS = [
     "def f(x): return x * H{0}",
     "def make(h):\n def f(x): return x * h{0}\n return f\nf = make(H)",
@@ -348,7 +348,7 @@ SEEDS = [range(150), pytest.param(range(150, CAPTURES), marks=pytest.mark.soak)]
 @pytest.mark.spec("U-8")
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_change_at_any_depth_of_captured_objects_is_seen(seeds: range) -> None:
-    """Random chains of holders, read in random ways: a call that nothing changed before is no trace, and others are."""
+    """For random chains of holders read in random ways, a call traces again only after a change."""
     for seed in seeds:
         random = Random(seed)
         chain = random.choices(HOLDERS, k=random.randint(1, 4))

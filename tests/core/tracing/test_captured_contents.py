@@ -1,4 +1,4 @@
-"""Captured values of every kind, changed in every way: a traced function gives what the plain one gives."""
+"""Captured values of every kind, changed in every way: a traced function equals the plain one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GIVEN = np.array([1.0, 2.0, 3.0])
 
 
 class Held:
-    """An object with an attribute ``v``, ``w`` and whatever else it is given."""
+    """An object with the attributes ``v``, ``w`` and any others."""
 
     shared = 2.0
 
@@ -58,7 +58,7 @@ class Held:
 
 
 class Heir(Held):
-    """An object whose method calls the one that it overrides."""
+    """An object whose method calls the overridden one."""
 
     def scaled(self, a: Any) -> Any:
         return super().scaled(a) + 1
@@ -72,14 +72,14 @@ class Slotted:
 
 @dataclass(order=True)
 class Version:
-    """An object that is compared by methods that are generated."""
+    """An object with generated comparison methods."""
 
     major: Any = 2.0
     table: Any = None
 
 
 class Tolerant:
-    """An object that is compared, and hashed, by methods of its own."""
+    """An object with its own comparison and hash methods."""
 
     def __init__(self, v: Any = 2.0) -> None:
         self.v = v
@@ -92,11 +92,11 @@ class Tolerant:
 
 
 class Scaling(UserDict[str, float]):
-    """A dict of the user's own class."""
+    """A user-defined dict class."""
 
 
 class Factor(ex.Data):
-    """A number of a user's own type."""
+    """A user-defined number type."""
 
     def __init__(self, number: float) -> None:
         self.number = number
@@ -129,7 +129,7 @@ def case(make: Callable[[], Case]) -> Callable[[], Case]:
 
 
 def over(name: str, value: Any, read: Callable[[Any], Any], *changes: Callable[[Any], object]) -> None:
-    """A case for each change of a value that is read by ``read``."""
+    """Return a case for each change of a value that is read by ``read``."""
     for number, change in enumerate(changes):
 
         def make(change: Any = change) -> Case:
@@ -146,7 +146,7 @@ def assign(key: Any, item: Any) -> Callable[[Any], object]:
 def bind(name: str, item: Any) -> Callable[[Any], object]:
     def change(held: Any) -> None:
         with warnings.catch_warnings():
-            # NumPy 2.5 warns of arrays whose shape or dtype is set, and sets it.
+            # NumPy 2.5 warns when the shape or dtype of an array is set, but sets it.
             warnings.filterwarnings("ignore", "Setting the (shape|dtype) on a NumPy array", DeprecationWarning)
             setattr(held, name, item)
 
@@ -490,8 +490,8 @@ def traced_method_inside() -> Case:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_function_sees_what_changed_in_place(name: str) -> None:
-    """For each kind of capture and each change: the value of a call is the plain function's, before and after."""
+def test_a_function_sees_in_place_changes(name: str) -> None:
+    """For each kind of capture and each change, calls before and after equal the plain function's."""
     body, change = CASES[name]()
     traced = ex.function(body)
     x = ex.tensor(GIVEN)
@@ -529,8 +529,8 @@ def test_a_method_sees_changes_of_its_object() -> None:
     assert ex.evaluate(model(GIVEN)).tolist() == [0, 0, 0]
 
 
-def test_equal_static_arguments_of_other_bits_have_bodies_of_their_own() -> None:
-    """Frozen dataclasses are equal where their fields are: 1, 1.0 and True inside them are told apart."""
+def test_equal_static_arguments_with_different_bits_have_separate_bodies() -> None:
+    """Frozen dataclasses with equal fields are distinguished if they contain 1, 1.0 or True."""
 
     @dataclass(frozen=True)
     class Config:
@@ -568,7 +568,7 @@ def large() -> Any:
         (np.random.default_rng(0), "a Generator"),
     ],
 )
-def test_what_cannot_be_compared_at_each_call_is_refused_when_it_is_captured(value: Any, told: str) -> None:
+def test_captures_that_cannot_be_compared_at_each_call_raise_an_error(value: Any, told: str) -> None:
     held = value
 
     def body(a: Any) -> Any:
@@ -580,8 +580,8 @@ def test_what_cannot_be_compared_at_each_call_is_refused_when_it_is_captured(val
     assert ex.evaluate(ex.function(body)(GIVEN)).tolist() == GIVEN.tolist()
 
 
-def test_large_arrays_that_nobody_can_write_to_are_captured() -> None:
-    """A frozen array is compared by identity; made writable again, it is refused as if it had been so before."""
+def test_large_read_only_arrays_can_be_captured() -> None:
+    """A frozen array is compared by identity; if it is made writable again, it raises the usual error."""
     held = large()
     held.flags.writeable = False
     f = ex.function(lambda a: a + held.sum())
@@ -592,14 +592,14 @@ def test_large_arrays_that_nobody_can_write_to_are_captured() -> None:
     with pytest.raises(ex.DeclarationError, match="can be changed in place"):
         f(GIVEN)
     held = large()[:]
-    held.flags.writeable = False  # what it is a view of can be written to all the same
+    held.flags.writeable = False  # its base is still writable
     with pytest.raises(ex.DeclarationError, match="can be changed in place"):
         ex.function(lambda a: a + held.sum())(GIVEN)
     weight = ex.tensor(large())
     assert ex.evaluate(ex.function(lambda a: a + weight.sum())(GIVEN)).tolist() == GIVEN.tolist()
 
 
-def test_objects_that_hold_each_other_are_surveyed_once() -> None:
+def test_objects_with_reference_cycles_are_visited_once() -> None:
     one, other = Held(), Held()
     one.v, other.v = [other], [one]  # type: ignore[assignment]
     f = ex.function(lambda a: a * len(one.v[0].v))
@@ -608,7 +608,7 @@ def test_objects_that_hold_each_other_are_surveyed_once() -> None:
     assert ex.evaluate(f(GIVEN)).tolist() == (2 * GIVEN).tolist()
 
 
-def test_attributes_of_no_concern_record_nothing_again() -> None:
+def test_changes_of_unread_attributes_do_not_trace_again() -> None:
     held = Held(2.0, count=0)
     f = ex.function(lambda a: a * held.v)
     for _ in range(3):
@@ -630,8 +630,9 @@ class SlottedOptions:
 
 
 @pytest.mark.parametrize("kind", [Options, SlottedOptions])
-def test_a_generated_comparison_refuses_no_large_array(kind: Any) -> None:
-    """A dataclass compares two large arrays by identity, or NumPy raises: what the body itself reads is refused."""
+def test_a_generated_comparison_allows_large_arrays(kind: Any) -> None:
+    """It compares two large arrays by identity, or NumPy raises; large arrays that the body itself reads are
+    rejected."""
     options, low, high = kind(), 1.0, 2.0
     f = ex.function(lambda a: a * options.factor if low < high and options.factor != 7.0 else a)
     for factor, traces in ((2.0, 1), (2.0, 1), (3.0, 2)):
@@ -644,10 +645,10 @@ def test_a_generated_comparison_refuses_no_large_array(kind: Any) -> None:
     def chosen(a: Any, other: Any = kind(3.0, options.table)) -> Any:  # noqa: B008
         return a if options == other else a + 1
 
-    if sys.version_info >= (3, 13):  # fields are compared one by one, and an array has many truth values
+    if sys.version_info >= (3, 13):  # fields are compared one by one, and an array has no single truth value
         with pytest.raises(ValueError, match="ambiguous"):
             chosen(GIVEN)
-    else:  # as tuples: one array is equal to itself, whatever it holds
+    else:  # as tuples, in which an array equals itself, whatever it contains
         assert ex.evaluate(chosen(GIVEN)).tolist() == GIVEN.tolist()
     with refused(ex.DeclarationError, "options.table from outside"):
         ex.function(lambda a: a + options.table.sum() if low < high else a)(GIVEN)
@@ -681,9 +682,9 @@ BY_OPERATORS: list[Callable[[Any, Any, Any], Any]] = [
 
 
 @pytest.mark.parametrize("body", BY_OPERATORS)
-def test_what_the_operators_of_a_class_read_is_compared(body: Callable[[Any, Any, Any], Any]) -> None:
-    """Code shows no operator by its name, so that those of each class count: a change retraces, a large array is
-    refused."""
+def test_attributes_read_by_operators_of_a_class_are_compared(body: Callable[[Any, Any, Any], Any]) -> None:
+    """Code contains no operator names, so all operators of a class count: a change traces again, a large array is
+    rejected."""
     one, other = Ranked(1.0, np.zeros(3)), Ranked(2.0, np.zeros(3))
     f = ex.function(lambda a: body(a, one, other))
     for change in (lambda: None, lambda: setattr(one, "rank", 3.0), lambda: assign(0, 5.0)(one.table)):
@@ -695,7 +696,7 @@ def test_what_the_operators_of_a_class_read_is_compared(body: Callable[[Any, Any
 
 
 def test_a_name_counts_as_a_variable_and_as_an_attribute() -> None:
-    """A global that is named as an attribute is compared too: nothing of the code's own says which of them is read."""
+    """A global with the name of an attribute is compared, too, since code does not show which of them is read."""
     names: dict[str, Any] = {"held": Held(2.0), "v": [1.0]}
     f = ex.function(types.FunctionType((lambda a: a * held.v).__code__, names))  # type: ignore[name-defined]  # noqa: F821
     assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
@@ -707,8 +708,8 @@ def test_a_name_counts_as_a_variable_and_as_an_attribute() -> None:
         f(GIVEN)
 
 
-def test_a_derived_operator_enters_the_method_that_it_is_derived_from() -> None:
-    """``functools.total_ordering`` makes ``<=`` of ``<`` and ``==``."""
+def test_a_derived_operator_follows_the_method_that_it_uses() -> None:
+    """``functools.total_ordering`` derives ``<=`` from ``<`` and ``==``."""
 
     @functools.total_ordering
     class Level:
@@ -728,7 +729,7 @@ def test_a_derived_operator_enters_the_method_that_it_is_derived_from() -> None:
     assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
 
 
-def test_builtins_that_read_variables_are_refused_as_attributes() -> None:
+def test_builtins_that_read_variables_raise_an_error_as_attributes() -> None:
     module = builtins
     for hidden in (
         lambda a: a * builtins.eval("1.0"),
@@ -745,7 +746,7 @@ def double(a: Any) -> Any:
 
 
 class Scale:
-    """An object that is called, and has a method."""
+    """A callable object with a method."""
 
     def __call__(self, a: Any) -> Any:
         return 2 * a
@@ -755,7 +756,7 @@ class Scale:
 
 
 class Triple(Scale):
-    """The same, times three."""
+    """The same, with a factor of three."""
 
     def __call__(self, a: Any) -> Any:
         return 3 * a
@@ -765,7 +766,7 @@ class Triple(Scale):
 
 
 class Lenient:
-    """An object whose missing attributes are items: a lookup of any other is a KeyError."""
+    """An object whose attribute lookup falls back to items, so that missing ones raise KeyError."""
 
     def __init__(self, **items: Any) -> None:
         self.__dict__["items"] = items
@@ -774,8 +775,8 @@ class Lenient:
         return self.__dict__["items"][name]
 
 
-def test_what_autoreload_exchanges_in_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code of a function, a method that nobody names, and the class of an object."""
+def test_in_place_changes_of_autoreload_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test the code of a function, a method without a name in the code, and the class of an object."""
     scale, of, by = Scale(), operator.attrgetter("weight"), operator.methodcaller("apply", 1.0)
     held = types.SimpleNamespace(weight=2.0)
 
@@ -802,7 +803,7 @@ def test_what_autoreload_exchanges_in_place_is_seen(monkeypatch: pytest.MonkeyPa
     assert ex.evaluate(through_getters(GIVEN)).tolist() == [9, 18, 27]
 
 
-def test_attributes_are_not_looked_up_where_an_object_finds_them_itself() -> None:
+def test_attributes_are_not_looked_up_on_objects_with_getattr() -> None:
     held = Lenient(weight=2.0)
     scaled = ex.function(lambda a: a * held.weight)
     assert ex.evaluate(scaled(GIVEN)).tolist() == [2, 4, 6]
@@ -856,7 +857,7 @@ def environment_elsewhere(a: Any) -> Any:
     ],
 )
 def test_a_function_sees_a_change_of_the_environment(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it reads environment variables: one that is set anew has the body run anew, and an equal one has not."""
+    """For every way to read environment variables, a changed value traces again and an equal one does not."""
     traced = ex.function(body)
     for factor, traces in (("2", 1), ("2", 1), ("5", 2)):
         monkeypatch.setenv("EXPLORER_TEST_FACTOR", factor)
@@ -883,16 +884,16 @@ def by_another(a: Any) -> Any:
 
 
 @pytest.mark.parametrize("body", [by_globals, by_eval, by_exec, by_another])
-def test_variables_without_a_name_in_the_code_are_refused(body: Any) -> None:
-    """What ``globals()``, ``eval`` and ``exec`` read cannot be seen in the code: an error says so, with the fix."""
+def test_variables_without_a_name_in_the_code_raise_an_error(body: Any) -> None:
+    """The code does not show what ``globals()``, ``eval`` and ``exec`` read; the error contains a fix."""
     with pytest.raises(DeclarationError, match=rf"{body.__name__} uses (globals|eval|exec)\(…\)") as caught:
         ex.function(body)(ex.tensor(GIVEN))
     assert "by their names" in caught.value.rule
     assert "argument" in caught.value.fix
 
 
-def test_a_users_own_eval_is_a_variable_as_others_are() -> None:
-    """A name that the module gives to a function of its own is not Python's."""
+def test_a_user_defined_eval_is_an_ordinary_variable() -> None:
+    """A module's own function with this name is not Python's."""
     names: dict[str, Any] = {"eval": lambda a: a * 3}
     body = types.FunctionType((lambda a: eval(a)).__code__, names)
     np.testing.assert_array_equal(ex.evaluate(ex.function(body)(ex.tensor(GIVEN))), GIVEN * 3)
@@ -910,7 +911,7 @@ def test_a_users_own_eval_is_a_variable_as_others_are() -> None:
     ],
     ids=["an equal tensor", "an expression", "an equal number", "one more", "one less"],
 )
-def test_a_list_of_expressions_is_compared_by_identity_and_nothing_is_recorded_for_it(size: int, change: Any) -> None:
+def test_a_list_of_expressions_is_compared_by_identity_without_recording(size: int, change: Any) -> None:
     items = [ex.tensor(1.0) for _ in range(size)]
 
     @ex.function

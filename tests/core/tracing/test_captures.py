@@ -1,4 +1,4 @@
-"""What the body of a function depends on: attributes of classes, and what it is told to depend on."""
+"""Dependencies of a traced body: attributes of classes, and explicitly noted ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scaled:
 
 
 def test_attributes_of_classes_and_methods_are_watched() -> None:
-    """A body is recorded again when an attribute of a used object's class was bound to something else."""
+    """A body is traced again after an attribute of a used object's class was rebound."""
     held = Scaled()
 
     @ex.function
@@ -41,8 +41,8 @@ def test_attributes_of_classes_and_methods_are_watched() -> None:
         Scaled.factor = 2.0
 
 
-def test_what_a_body_notes_is_watched_through_functions_that_were_traced_before() -> None:
-    """A body depends on what it, or a function that it calls, was told to depend on while it was recorded."""
+def test_noted_dependencies_are_inherited_through_functions_traced_before() -> None:
+    """A body depends on everything noted while it, or a function that it calls, was traced."""
 
     held = {"factor": ex.tensor(2.0)}
 
@@ -71,8 +71,8 @@ class Odd(metaclass=Stubborn):
     pass
 
 
-def test_a_class_that_answers_no_question_can_be_captured() -> None:
-    """A metaclass whose ``__getattr__`` raises something else than AttributeError is not asked."""
+def test_a_class_whose_metaclass_raises_can_be_captured() -> None:
+    """Its ``__getattr__`` raises another error than AttributeError, so it is not looked up."""
     held = Odd()
 
     @ex.function
@@ -96,13 +96,13 @@ number = 2.0
         lambda x: x * builtins.globals()["number"],
     ],
 )
-def test_variables_that_do_not_stand_in_the_code_are_refused_however_they_are_read(body: Callable[..., Any]) -> None:
+def test_variables_without_a_name_in_the_code_raise_an_error_however_they_are_read(body: Callable[..., Any]) -> None:
     with pytest.raises(ex.DeclarationError, match=r"uses (eval|globals)"):
         ex.function(body)(np.ones(1))
 
 
 @pytest.mark.skipif(not os.supports_bytes_environ, reason="needs an environment of bytes")
-def test_the_environment_is_watched_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_also_watched_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     variables, read = os.environb, os.getenvb
     for factor in (
         lambda: float(variables[b"EXPLORER_TEST_FACTOR"]),

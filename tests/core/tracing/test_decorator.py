@@ -1,4 +1,4 @@
-"""Functions: traced once per combination of types, again when a variable that they read was rebound."""
+"""Functions: traced once per combination of types, and again when a variable that they read was rebound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def x() -> ex.Tensor:
     return ex.tensor([3.0, 5.0])
 
 
-def test_a_body_is_recorded_once_per_combination_of_types(x: ex.Tensor) -> None:
+def test_a_body_is_traced_once_per_combination_of_types(x: ex.Tensor) -> None:
     runs = []
 
     @ex.function
@@ -48,8 +48,8 @@ def test_a_body_is_recorded_once_per_combination_of_types(x: ex.Tensor) -> None:
 @pytest.mark.parametrize(
     ("first", "second"), [(0.0, -0.0), (1, True), (1, 1.0), (2.0, np.float64(2.0)), (np.float32(0.0), np.float32(-0.0))]
 )
-def test_static_arguments_are_told_apart_by_type_and_bits(first: Any, second: Any) -> None:
-    """f(x, 0.0) and f(x, −0.0) are different bodies: their values differ in sign."""
+def test_static_arguments_are_distinguished_by_type_and_bits(first: Any, second: Any) -> None:
+    """f(x, 0.0) and f(x, −0.0) have different bodies, since their values differ in sign."""
     x = ex.tensor(np.array([1.0, -1.0], np.float32))
 
     @ex.function
@@ -64,7 +64,7 @@ def test_static_arguments_are_told_apart_by_type_and_bits(first: Any, second: An
     assert f.traces == 2
 
 
-def test_nan_as_a_static_argument_is_found_again(x: ex.Tensor) -> None:
+def test_nan_as_a_static_argument_is_traced_once(x: ex.Tensor) -> None:
     @ex.function
     def f(a: ex.Expr, number: float) -> ex.Expr:
         return a + number
@@ -74,7 +74,7 @@ def test_nan_as_a_static_argument_is_found_again(x: ex.Tensor) -> None:
     assert f.traces == 1
 
 
-def test_static_arguments_choose_the_body(x: ex.Tensor) -> None:
+def test_static_arguments_select_the_body(x: ex.Tensor) -> None:
     @ex.function
     def power(a: ex.Expr, n: int) -> ex.Expr:
         return a if n == 0 else a * power(a, n - 1)
@@ -83,7 +83,7 @@ def test_static_arguments_choose_the_body(x: ex.Tensor) -> None:
     assert power.traces == 3
 
 
-def test_arguments_that_cannot_be_hashed_are_refused(x: ex.Tensor) -> None:
+def test_unhashable_static_arguments_raise_an_error(x: ex.Tensor) -> None:
     @ex.function
     def f(a: ex.Expr, option: Any) -> ex.Expr:
         return a
@@ -93,7 +93,7 @@ def test_arguments_that_cannot_be_hashed_are_refused(x: ex.Tensor) -> None:
 
 
 def test_arrays_are_operands(x: ex.Tensor) -> None:
-    """An array argument is an operand: another array of its type runs the same body."""
+    """Another array of the same type runs the same body."""
 
     @ex.function
     def f(a: ex.Expr, b: Any) -> ex.Expr:
@@ -123,7 +123,7 @@ def test_keywords_containers_and_several_outputs(x: ex.Tensor) -> None:
     assert value(result["pair"].high[0]) == 8.0
 
 
-def test_outputs_may_repeat_be_operands_or_be_captured(x: ex.Tensor) -> None:
+def test_outputs_may_repeat_or_be_operands_or_captured_values(x: ex.Tensor) -> None:
     outer = ex.tensor([7.0, 8.0])
 
     @ex.function
@@ -150,8 +150,8 @@ def test_captured_values_are_hidden_operands(x: ex.Tensor) -> None:
     np.testing.assert_allclose(ex.evaluate(node), np.array([3.0, 5.0]) * [2, 3] + np.tanh([2.0, 3.0]))
 
 
-def test_rebinding_an_outer_variable_records_again(x: ex.Tensor) -> None:
-    """A variable bound to another value, number or array: the next call sees it, whatever Python reuses of memory."""
+def test_rebinding_an_outer_variable_traces_again(x: ex.Tensor) -> None:
+    """The next call sees a new value, number or array, even if Python reuses memory."""
     for make in (ex.tensor, np.array, lambda rows: tuple(rows), lambda rows: float(rows[0])):
         outer: Any = make([1.0, 1.0])
 
@@ -173,7 +173,7 @@ def _scaled(a: Any) -> Any:
 
 
 def test_variables_of_helpers_and_comprehensions_are_seen(x: ex.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rebinding what a plain helper reads, or the helper itself, is seen as well."""
+    """Rebinding a plain helper, or what it reads, is seen as well."""
 
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
@@ -189,7 +189,7 @@ def test_variables_of_helpers_and_comprehensions_are_seen(x: ex.Tensor, monkeypa
     assert f.traces == 4
 
 
-def test_a_function_inside_a_function_is_watched_through(x: ex.Tensor) -> None:
+def test_variables_of_a_nested_function_are_watched(x: ex.Tensor) -> None:
     weight = ex.tensor([1.0, 1.0])
 
     @ex.function
@@ -205,8 +205,8 @@ def test_a_function_inside_a_function_is_watched_through(x: ex.Tensor) -> None:
     assert value(outer(x)) == [70.0, 110.0]
 
 
-def test_bodies_of_old_bindings_are_dropped(x: ex.Tensor) -> None:
-    """A training loop that rebinds its weight does not keep every body that there was."""
+def test_bodies_of_old_bindings_are_freed(x: ex.Tensor) -> None:
+    """A training loop that rebinds its weight does not keep all previous bodies."""
     weight = ex.tensor([0.0, 0.0])
 
     @ex.function
@@ -220,8 +220,8 @@ def test_bodies_of_old_bindings_are_dropped(x: ex.Tensor) -> None:
     assert sum(map(len, f._known.values())) <= 4
 
 
-def test_numbers_are_unknown_inside(x: ex.Tensor) -> None:
-    """bool, float, int and asarray of a traced value raise and name what to use; outer values may be read."""
+def test_traced_values_do_not_convert_to_numbers(x: ex.Tensor) -> None:
+    """bool, float, int and asarray of a traced value raise an error with an alternative; outer values may be read."""
     outer = ex.tensor(4.0)
 
     @ex.function
@@ -241,7 +241,7 @@ def test_numbers_are_unknown_inside(x: ex.Tensor) -> None:
         assert "ex.function" in str(caught.value)
 
 
-def test_recursion_without_end_is_refused(x: ex.Tensor) -> None:
+def test_infinite_recursion_raises_an_error(x: ex.Tensor) -> None:
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
         return f(a + 1)
@@ -260,7 +260,7 @@ def test_results_are_expressions(result: Any, x: ex.Tensor) -> None:
         f(x)
 
 
-def test_a_failing_body_leaves_nothing_behind(x: ex.Tensor) -> None:
+def test_a_failing_body_leaves_no_state(x: ex.Tensor) -> None:
     fail = True
 
     @ex.function
@@ -294,7 +294,7 @@ def test_methods_are_functions_too(x: ex.Tensor) -> None:
 
 
 class Layer:
-    """A user's layer: its weight is an attribute, read by a method and by a property."""
+    """A user-defined layer whose weight is an attribute, read by a method and by a property."""
 
     def __init__(self, weight: Any) -> None:
         self.weight = weight
@@ -313,8 +313,8 @@ class Model:
         self.layer = Layer(ex.tensor([1.0, 1.0]))
 
 
-def test_attributes_that_were_bound_again_are_seen(x: ex.Tensor) -> None:
-    """A model's weight is replaced, two objects down: the next call reads the new one."""
+def test_rebound_attributes_are_seen(x: ex.Tensor) -> None:
+    """A model's weight is replaced two objects down, and the next call reads the new one."""
     model = Model()
 
     @ex.function
@@ -346,8 +346,8 @@ def test_scopes_and_parameters_are_named(x: ex.Tensor) -> None:
     assert node.operation.label == "layer"
 
 
-def test_a_body_inside_another_knows_no_value_of_either(x: ex.Tensor) -> None:
-    """The outer body's values are no more there than the inner one's while both are recorded."""
+def test_a_nested_body_reads_values_of_neither_body(x: ex.Tensor) -> None:
+    """While both are traced, the outer body's values are as unknown as the inner one's."""
 
     @ex.function
     def outer(a: ex.Expr) -> ex.Expr:
@@ -363,7 +363,7 @@ def test_a_body_inside_another_knows_no_value_of_either(x: ex.Tensor) -> None:
         outer(x)
 
 
-def test_arguments_of_equal_types_in_other_containers_have_bodies_of_their_own(x: ex.Tensor) -> None:
+def test_arguments_of_equal_types_in_other_containers_have_separate_bodies(x: ex.Tensor) -> None:
     @ex.function
     def f(*args: Any, **named: Any) -> ex.Expr:
         return x * len(args) + len(args[0]) if isinstance(args[0], tuple) else x * 10 * len(args) + len(named)
@@ -388,8 +388,8 @@ def test_a_value_that_leaves_its_trace_has_no_value(x: ex.Tensor) -> None:
         ex.evaluate(leaked[0])
 
 
-def test_a_function_keeps_so_many_bodies_and_no_more(x: ex.Tensor) -> None:
-    """A static value that differs at every call does not fill the memory; the newest bodies are kept."""
+def test_the_number_of_bodies_of_a_function_is_limited(x: ex.Tensor) -> None:
+    """A static value that differs at every call does not exhaust memory; the newest bodies are kept."""
 
     @ex.function
     def scaled(a: ex.Expr, by: float) -> ex.Expr:

@@ -1,4 +1,4 @@
-"""Blocks: tensors, views and results share one, and the last of them frees it through its device."""
+"""Memory blocks: tensors, views and results share one, and the last owner frees it through its device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.refusals import refused
 
 
 class Counted(ex.Device):
-    """NumPy's arrays, in memory that is counted."""
+    """NumPy memory with counted allocations."""
 
     events: list[str] = []  # noqa: RUF012  # one device
 
@@ -30,8 +30,8 @@ counted = Counted("counted")
 
 
 @pytest.mark.spec("C-2")
-def test_the_last_holder_frees_through_the_device() -> None:
-    """A tensor, a plan, a result of a view, and NumPy's view of that: whoever is left keeps the one block."""
+def test_the_last_owner_frees_a_block_through_the_device() -> None:
+    """A tensor, a plan, a result of a view, and NumPy's view of that each keep the block alive."""
     gc.collect()
     counted.events.clear()
     tensor = ex.tensor(np.arange(12.0).reshape(3, 4), device=counted)
@@ -65,7 +65,7 @@ def test_a_tensor_is_a_shape_and_a_dtype_over_one_block() -> None:
 
 
 @pytest.mark.spec("C-2")
-def test_arrays_of_a_block_lie_within_it() -> None:
+def test_arrays_of_a_block_must_fit_into_it() -> None:
     block = ex.Block(ex.cpu, 24)
     whole, row = block.array((2, 3), np.float32), block.array((3,), np.float32, 12)
     whole[:] = [[1, 2, 3], [4, 5, 6]]
@@ -78,7 +78,7 @@ def test_arrays_of_a_block_lie_within_it() -> None:
 
 
 @pytest.mark.spec("C-2")
-def test_a_block_ends_the_life_of_its_values_before_it_is_freed() -> None:
+def test_a_block_ends_the_lifetime_of_its_values_before_it_is_freed() -> None:
     counted.events.clear()
     block = ex.Block(counted, 8, lambda memory: counted.events.append(f"destruct {len(memory)}"))
     view = block.array((2,), np.int32)[1:]

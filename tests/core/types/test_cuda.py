@@ -1,4 +1,4 @@
-"""CUDA devices: refused, with what to do, where there is none; shown on a stand-in for CuPy, and on a GPU."""
+"""CUDA devices: an error with a fix without hardware; tests with a stand-in for CuPy, and on a GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DriverError(RuntimeError):
 
 
 def _stand_in(gpus: int, is_broken: bool = False) -> Any:
-    """The part of CuPy that a device uses, over the arrays of the tests' accelerator."""
+    """Return the part of CuPy that a device uses, over the arrays of the tests' accelerator."""
 
     class Array(AcceleratorArray):
         def set(self, values: Any) -> None:
@@ -62,7 +62,7 @@ def _forget() -> Iterator[None]:
 
 
 @pytest.mark.spec("C-1")
-def test_without_cupy_or_a_gpu_the_device_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cupy_or_a_gpu_an_error_contains_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     with refused(ex.StateError, "'cuda'", "CuPy must be installed", "pip install 'explorer-graphs[cuda]'"):
         ex.device("cuda")
@@ -78,7 +78,7 @@ def test_without_cupy_or_a_gpu_the_device_says_what_to_do(monkeypatch: pytest.Mo
 
 @pytest.mark.spec("C-1")
 def test_programs_run_on_a_stand_in_for_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allocation, both copies, a copy between GPUs, kernels, waiting and random numbers go by CuPy's names."""
+    """Allocations, copies in all directions, kernels, synchronization and random numbers use CuPy's names."""
     monkeypatch.setitem(sys.modules, "cupy", _stand_in(2))
     first, second = ex.device("cuda"), ex.device("cuda:1")
     assert ex.device("cuda") is first
@@ -94,7 +94,7 @@ def test_programs_run_on_a_stand_in_for_cupy(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.spec("C-1")
-def test_a_failure_of_the_gpu_is_logged_and_ends_the_run(
+def test_a_gpu_failure_is_logged_and_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", _stand_in(1, is_broken=True))

@@ -1,4 +1,4 @@
-"""Devices: memory, copies between any two kinds, waiting, random numbers; what a plan asks of them."""
+"""Devices: memory, copies between any two kinds, synchronization, random numbers, and how plans use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X: Array = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[list[str]]:
-    """What the accelerators are asked for, from now on."""
+    """Return the list of all later requests to the accelerators."""
     gc.collect()
     Accelerator.log.clear()
     yield Accelerator.log
@@ -30,7 +30,7 @@ def log() -> Iterator[list[str]]:
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("device", [ex.cpu, accelerator], ids=lambda device: device.name)
 def test_bytes_are_copied_between_any_two_kinds_of_memory(device: ex.Device) -> None:
-    """There, on, and back: the bytes that were asked for, and no others."""
+    """Bytes are copied to a device, to another one, and back, and no other bytes change."""
     values = np.arange(32, dtype=np.uint8)
     for other in (ex.cpu, accelerator, second_accelerator):
         there, back = device.put(values), np.zeros(40, np.uint8)
@@ -45,7 +45,7 @@ def test_bytes_are_copied_between_any_two_kinds_of_memory(device: ex.Device) -> 
 
 
 @pytest.mark.spec("C-1")
-def test_numbers_that_are_none_are_refused() -> None:
+def test_invalid_device_numbers_raise_an_error() -> None:
     for nbytes in (-1, "8", 2.5):
         with refused(ex.OperandError, f"new({nbytes!r})", "0 or more"):
             ex.cpu.new(nbytes)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_numbers_that_are_none_are_refused() -> None:
 
 @pytest.mark.spec("C-1")
 def test_copies_of_arrays_keep_shape_and_dtype(log: list[str]) -> None:
-    """Copy lies on top of bytes: typed, also of arrays with gaps; a device may know a shorter way to another one."""
+    """Typed copies use byte copies, also for strided arrays; a device may have a faster way to another one."""
     there = accelerator.put(X)
     target = np.zeros((3, 2), np.float32)
     accelerator.copy(there.T, target, ex.cpu)
@@ -72,7 +72,7 @@ def test_copies_of_arrays_keep_shape_and_dtype(log: list[str]) -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_the_devices_of_tensors_and_operations_are_known() -> None:
+def test_tensors_and_operations_have_a_device() -> None:
     x = ex.tensor(X, device=accelerator)
     y = ex.tanh(x) + 1
     assert (x.device, y.device, y.to_device(ex.cpu).device) == (accelerator, accelerator, ex.cpu)
@@ -81,8 +81,8 @@ def test_the_devices_of_tensors_and_operations_are_known() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_a_program_runs_where_its_operands_are(log: list[str]) -> None:
-    """Nothing but results leaves the device; memory of values is freed with their last reader."""
+def test_a_program_runs_on_the_device_of_its_operands(log: list[str]) -> None:
+    """Only results leave the device; memory is freed after a value's last reader."""
     x = ex.tensor(X, device=accelerator)
     plan = ex.EvalPlan(record="off")
     handle = plan.register(ex.softmax(x @ x.T, 1).sum())
@@ -99,7 +99,7 @@ def test_a_program_runs_where_its_operands_are(log: list[str]) -> None:
 
 @pytest.mark.spec("C-1")
 def test_copies_are_nodes_of_the_plan() -> None:
-    """A copy is recorded, drawn, priced and timed like any operation; two in a row are one."""
+    """A copy is recorded, drawn, priced and timed like any operation; two consecutive copies become one."""
     x = ex.tensor(X)
     plan = ex.EvalPlan(record="values")
     handle = plan.register((ex.tanh(x).to_device(accelerator) * 2).to_device(second_accelerator).to_device(ex.cpu))
@@ -126,18 +126,18 @@ class Histogram(ex.Elementwise):
 
 
 @pytest.mark.spec("C-1")
-def test_operands_on_two_devices_and_missing_kernels_are_refused() -> None:
+def test_operands_on_two_devices_and_missing_kernels_raise_an_error() -> None:
     here, there = ex.tensor(X), ex.tensor(X, device=accelerator)
     with refused(ex.OperandError, "accelerator and cpu", "to_device"):
         here + there
-    np.testing.assert_array_equal(ex.evaluate(there * X), X * X)  # an array has no device of its own
+    np.testing.assert_array_equal(ex.evaluate(there * X), X * X)  # an array belongs to no device
     np.testing.assert_array_equal(ex.evaluate(X[0] + there), X[0] + X)
     with refused(ex.DeclarationError, "histogram on accelerator", "kernel", "to_device"):
         ex.evaluate(Histogram()(there))
 
 
 @pytest.mark.spec("C-1")
-def test_kernels_run_in_the_device_and_results_wait_for_it(log: list[str]) -> None:
+def test_kernels_run_on_the_device_and_results_are_synchronized(log: list[str]) -> None:
     seen: list[int] = []
 
     @ex.kernel("gelu", on=second_accelerator)
@@ -180,7 +180,7 @@ def test_cpu_is_a_device_like_others(device: ex.Device) -> None:
         device.rng(1.5)  # type: ignore[arg-type]
 
 
-def test_unknown_devices_are_named_with_those_that_there_are() -> None:
+def test_the_error_of_an_unknown_device_lists_the_existing_ones() -> None:
     with pytest.raises(ex.UnknownNameError, match=re.escape("unknown device 'acelerator'")) as caught:
         ex.device("acelerator")
     assert "accelerator" in caught.value.rule

@@ -1,4 +1,4 @@
-"""Types are interned: equal types are one object, and impossible ones are refused."""
+"""Tensor types are interned: equal types are one object, and invalid ones raise an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_equal_types_are_one_object() -> None:
 
 
 @pytest.mark.parametrize("shape", [(-1,), (2.5,), (2.0,), ("a",), (None,), 1.5])
-def test_impossible_shapes_are_refused(shape: Any) -> None:
+def test_invalid_shapes_raise_an_error(shape: Any) -> None:
     with pytest.raises(ex.OperandError):
         TensorType(shape, np.float32)
     with pytest.raises(ex.OperandError):
@@ -44,13 +44,13 @@ def test_impossible_shapes_are_refused(shape: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["nonsense", object, str, "M8[D]", "V4", None])
-def test_impossible_elements_are_refused(dtype: Any) -> None:
+def test_invalid_element_types_raise_an_error(dtype: Any) -> None:
     with pytest.raises(ex.OperandError):
         TensorType((2,), dtype)
 
 
 @pytest.mark.spec("M-D3")
-def test_categories_are_metanns_words() -> None:
+def test_categories_have_metanns_names() -> None:
     words = [TensorType((1,) * rank).category for rank in range(5)]
     assert words == ["scalar", "vector", "matrix", "three-d array", "4-d array"]
     assert repr(TensorType((2, 0, 3), np.int8)) == "2×0×3 int8"
@@ -67,7 +67,7 @@ def test_broadcasting_is_numpys(given_shapes: list[tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, -2), (-1, 1)])
-def test_an_axis_is_named_once_however_it_is_counted(axes: tuple[int, ...]) -> None:
+def test_an_axis_may_be_given_only_once_from_either_end(axes: tuple[int, ...]) -> None:
     with refused(ex.OperandError, "axis"):
         normalize_axes(axes, 2, "sum")
 

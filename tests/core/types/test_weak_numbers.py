@@ -1,4 +1,4 @@
-"""Python's numbers are weak: they take the dtype of the tensors beside them, as in NumPy 2."""
+"""Python numbers are weak: they adopt the dtype of the tensors in the operation, as in NumPy 2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
     array = np.ones(3, dtype)
     x = ex.tensor(array)
     weak = [number for number in NUMBERS if dtype != "bool" or type(number) is not int or apply is not operator.pow]
-    for number in weak:  # np.power has no loop for truth values and takes the smallest integers, which nobody needs
+    for number in weak:  # np.power has no boolean loop and uses the smallest integer type, which is useless here
         for swapped in (False, True):
             pair = (number, array) if swapped else (array, number)
             with np.errstate(all="ignore"):
@@ -40,14 +40,14 @@ def test_mixed_element_types_promote_as_numpys(apply: Any, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("first", DTYPES)
-def test_tensors_promote_as_numpys(first: str) -> None:
+def test_tensors_promote_as_in_numpy(first: str) -> None:
     for second in DTYPES:
         a, b = np.ones(2, first), np.ones(3, second)[:2]
         assert (ex.tensor(a) + ex.tensor(b)).dtype == (a + b).dtype
 
 
-def test_numbers_that_do_not_fit_are_refused() -> None:
-    """int8 + 300 raises when it is written, as NumPy's does."""
+def test_numbers_that_do_not_fit_raise_an_error() -> None:
+    """int8 + 300 raises when it is written, as in NumPy."""
     x = ex.tensor(np.ones(3, np.int8))
     with pytest.raises(ex.OperandError, match="300 as an element of dtype int8"):
         x + 300
@@ -57,14 +57,14 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
         ex.tensor(np.ones(3, np.float32)) * 10**400
 
 
-def test_infinite_numbers_are_what_they_are_in_the_dtype() -> None:
+def test_infinite_numbers_keep_their_value_in_the_dtype() -> None:
     x = ex.tensor(np.ones(2, np.float32))
     np.testing.assert_array_equal(ex.evaluate(x * 1e300), [np.inf, np.inf])
     np.testing.assert_array_equal(ex.evaluate(x * float("nan")), [np.nan, np.nan])
 
 
-def test_signed_zeros_and_types_of_numbers_are_kept_apart() -> None:
-    """0.0 and −0.0, 1 and True are different constants, though they are equal keys in a dict."""
+def test_signed_zeros_and_number_types_are_different_constants() -> None:
+    """0.0 and −0.0, and 1 and True, differ although they are equal dict keys."""
     x = ex.tensor(np.array([-1.0, 2.0]))
     for _ in range(2):
         assert np.signbit(ex.evaluate(x * 0.0)).tolist() == [True, False]
@@ -73,7 +73,7 @@ def test_signed_zeros_and_types_of_numbers_are_kept_apart() -> None:
     assert [(ints + number).dtype.kind for number in (1, 1.0, True, 1.0 + 0j)] == ["i", "f", "i", "c"]
 
 
-def test_numbers_of_numpy_are_not_weak() -> None:
+def test_numpy_numbers_are_not_weak() -> None:
     x = ex.tensor(np.ones(2, np.float32))
     assert (x * np.float64(2)).dtype == (np.float64(2) * x).dtype == np.float64
     assert (x * np.float32(2)).dtype == np.float32
