@@ -1,4 +1,4 @@
-"""The same program gives the same plan: twice here, and in a fresh process with another hash seed."""
+"""The same program gives the same plan: twice here, and in a new process with another hash seed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process()
 
 
 @pytest.mark.spec("P-14")
-def test_the_fingerprint_tells_structures_apart_and_not_values() -> None:
+def test_the_fingerprint_depends_on_structure_but_not_on_values() -> None:
     def of(*roots: ex.Expr, **options: object) -> str:
         plan = ex.EvalPlan(**options)  # type: ignore[arg-type]
         for root in roots:
@@ -94,9 +94,9 @@ def test_the_fingerprint_tells_structures_apart_and_not_values() -> None:
 
 
 @pytest.mark.spec("P-14")
-def test_an_attribute_that_is_a_function_has_no_address_in_the_fingerprint() -> None:
+def test_a_function_attribute_adds_no_address_to_the_fingerprint() -> None:
     class Mapped(ex.Elementwise):
-        """f(x), element by element."""
+        """Apply f to each element of x."""
 
         function: object
         nondifferentiable = "a test"
@@ -121,7 +121,7 @@ def test_an_attribute_that_is_a_function_has_no_address_in_the_fingerprint() -> 
     assert prints[0] == prints[1]
 
 
-def test_closed_calls_of_different_bodies_have_different_fingerprints() -> None:
+def test_unopened_calls_of_different_bodies_have_different_fingerprints() -> None:
     def told(limit: float, swap: bool = False) -> str:
         inner = ex.function(lambda v: ex.clip(v, 0.0, limit))
         body = ex.function(lambda v, w: ex.tanh(inner(w) - v) if swap else ex.tanh(inner(v) - w))

@@ -1,4 +1,4 @@
-"""A user's own rule and operation, declared in a cell, take part in everything."""
+"""A user-defined rule and operation, declared in a cell, work with all features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ x = ex.tensor(np.linspace(-1, 1, 6).reshape(2, 3))
 
 @pytest.fixture(autouse=True)
 def _chain() -> Iterator[None]:
-    """The chain of rules as it was."""
+    """Restore the chain of rules after each test."""
     held = list(ex.Rule.rules)
     yield
     ex.Rule.rules[:] = held
@@ -36,7 +36,7 @@ class Cube(ex.Elementwise):
     examples = (ex.Example(ex.real(2, 3)),)
 
     def kernel(self, out: Any, x: Any) -> Any:
-        return x * x * x  # other memory than it was given
+        return x * x * x  # not the memory that was passed
 
     def gradient(self, g: Any, y: Any, x: Any) -> Any:
         return (g * 3.0 * x * x,)
@@ -58,7 +58,7 @@ class Mine(ex.Rule):
 
 
 @pytest.mark.spec("P-9", "M-E5")
-def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
+def test_a_user_defined_rule_is_applied_and_its_declined_decisions_are_kept() -> None:
     class ProductOfThree(ex.Rule):
         """(x·x)·x is x³."""
 
@@ -83,8 +83,8 @@ def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
     assert not [decision for decision in plan([ex.tanh(x)]).graph.decisions if decision.rule == "ProductOfThree"]
 
 
-def test_the_place_of_a_rule_is_its_file_in_whatever_folder_that_is(tmp_path: Path) -> None:
-    """Also in a folder named explorer, as a checkout is: no folder of the machine is part of a recording."""
+def test_the_location_of_a_rule_is_its_file_in_any_folder(tmp_path: Path) -> None:
+    """This includes a folder named explorer, such as a checkout; recordings contain no local folders."""
     path = tmp_path / "explorer" / "rules" / "mine.py"
     path.parent.mkdir(parents=True)
     path.write_text(MINE)
@@ -98,7 +98,7 @@ def test_the_place_of_a_rule_is_its_file_in_whatever_folder_that_is(tmp_path: Pa
 
 
 @pytest.mark.spec("P-9")
-def test_a_rule_is_removed_once() -> None:
+def test_a_rule_is_unregistered_only_once() -> None:
     class Kept(ex.Rule):
         """tanh stays."""
 
@@ -106,7 +106,7 @@ def test_a_rule_is_removed_once() -> None:
         roots = (Tanh,)
 
         def match(self, node: ex.Expr, graph: Any) -> None:
-            """Answer nothing."""
+            """Return no answer."""
 
     assert any(isinstance(rule, Kept) for rule in ex.Rule.rules)
     Kept.remove()
@@ -116,16 +116,16 @@ def test_a_rule_is_removed_once() -> None:
 
 
 @pytest.mark.spec("P-9", "M-D4")
-def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
-    """A rule may put in what was recorded before and is not in the graph: the tensor that a user's data stores, say.
+def test_a_rule_can_insert_an_expression_recorded_outside_the_graph() -> None:
+    """For example, a rule may insert the tensor inside a user-defined data type.
 
-    It is told in the recording, and a program that is kept for the next such graph still has it.
+    The recording contains it, and so does a cached program for the next such graph.
     """
     stored = ex.tensor(np.array([1.0, 10.0]))
     scales = (stored * 2.0).reshape(2, 1)
 
     class Scaled(ex.Rule):
-        """tanh is something else here."""
+        """Replace tanh."""
 
         numerics = "exact"
         roots = (Tanh,)
@@ -133,7 +133,7 @@ def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
         def match(self, node: Any, graph: Any) -> Any:
             return ex.Applied(scales * graph.operand(node, 0), "scaled", {}, "scaled")
 
-    for factor in (1.0, 2.0, 3.0):  # the second and third time the plan is taken from the cache
+    for factor in (1.0, 2.0, 3.0):  # the plan comes from the cache the second and third time
         y = ex.tanh(ex.tensor(factor * x.array))
         plan = ex.EvalPlan()
         handle = plan.register(y)
@@ -146,7 +146,7 @@ def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
 
 
 @pytest.mark.spec("P-9", "M-O4")
-def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
+def test_a_user_defined_operation_is_fused_batched_and_differentiated() -> None:
     body = ex.function(lambda v, w: ex.tanh(cube(v) @ w))
     w = ex.tensor(np.random.default_rng(0).normal(size=(8, 8)))
     calls = [body(ex.tensor(np.random.default_rng(n).normal(size=8)), w) for n in range(400)]
@@ -161,7 +161,7 @@ def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
+def test_a_rule_declared_again_replaces_the_earlier_one_in_place() -> None:
     def declare(code: str) -> None:
         class Same(ex.Rule):
             """Nothing."""
@@ -180,7 +180,7 @@ def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_a_link_is_checked_when_it_is_declared() -> None:
+def test_a_rule_is_checked_when_it_is_declared() -> None:
     with pytest.raises(ex.DeclarationError, match="roots"):
 
         class WithoutRoots(ex.Rule):
@@ -201,7 +201,7 @@ def test_a_link_is_checked_when_it_is_declared() -> None:
 
 def answering(answer: Any) -> None:
     class Answering(ex.Rule):
-        """Answers what the test says."""
+        """Return the answer given by the test."""
 
         numerics = "exact"
         roots = (Tanh, Add)
@@ -222,15 +222,15 @@ def answering(answer: Any) -> None:
     ],
     ids=["no answer", "another type", "itself", "a loop", "for ever"],
 )
-def test_a_link_that_breaks_the_rules_is_named(answer: Any, message: str) -> None:
+def test_the_error_of_an_invalid_answer_contains_the_rule(answer: Any, message: str) -> None:
     answering(answer)
     with pytest.raises(ex.DeclarationError, match=message):
         plan([ex.tanh(x)])
 
 
 @pytest.mark.spec("P-9")
-def test_roots_that_are_no_classes_of_operations_are_told_as_they_are() -> None:
-    """An operation, a name, a class without a tuple: the error repeats it, and the fix is a class in a tuple."""
+def test_errors_about_invalid_roots_contain_the_given_value() -> None:
+    """For an operation, a name, or a class without a tuple, the fix is a class in a tuple."""
     subtract: Any = ex.operation("subtract")
     for roots, given in (
         ((ex.subtract,), "subtract()"),
@@ -248,8 +248,8 @@ def test_roots_that_are_no_classes_of_operations_are_told_as_they_are() -> None:
 
 
 @pytest.mark.spec("M-O4")
-def test_a_class_of_operations_that_is_called_with_operands_says_how_it_is_called() -> None:
-    """Attributes go to the class, operands to the operation: the error says so, and the fix names the attributes."""
+def test_the_error_of_an_operation_class_called_with_operands_shows_the_right_call() -> None:
+    """Attributes belong to the class and operands to the operation; the fix contains the attributes."""
     x = ex.tensor(np.ones((2, 3)))
     for name, given, fix in (("subtract", (x, x), "Subtract()(x, …)"), ("sum", (x,), "Sum(axes=…, keepdims=…)(x, …)")):
         with pytest.raises(ex.DeclarationError) as error:

@@ -1,4 +1,4 @@
-"""Options of a plan become fields of its passes; equal options have equal passes, by which cached plans are found."""
+"""Options of a plan become fields of its passes; equal options give equal passes, which are cache keys."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_an_option_becomes_a_field_of_each_pass_that_has_it() -> None:
         assert options.find(kind).cost_model is OTHER
 
 
-def test_a_pass_keeps_its_own_fields_where_no_option_sets_them() -> None:
+def test_a_pass_keeps_its_fields_without_an_option() -> None:
     passes = tuple(Order(cost_model=OTHER, lanes=2) if isinstance(step, Order) else step for step in PIPELINE)
     assert Options(passes=passes).find(Order) == Order(cost_model=OTHER, lanes=2)
     assert Options(passes=passes, lanes=1).find(Order) == Order(cost_model=OTHER)
     assert Options().passes is PIPELINE
 
 
-def test_passes_left_out_are_not_in_the_plan_and_mapped_calls_are_not_batched_without_batch() -> None:
+def test_omitted_passes_are_not_in_the_plan() -> None:
     options = Options(("batch", "fuse"))
     for kind in (Batch, Fuse):
         with pytest.raises(ex.UnknownNameError, match=kind.name):
@@ -48,7 +48,7 @@ def test_equal_options_are_equal_and_have_one_hash() -> None:
     assert UpdateInPlace(((x, y),)) != UpdateInPlace(((x, x + 1.0),))
 
 
-def test_bodies_of_closed_calls_have_the_options_of_one_kernel() -> None:
+def test_bodies_of_unopened_calls_have_the_options_of_one_kernel() -> None:
     x = ex.tensor([1.0])
     network = Network(2, 1000.0, 100.0, 100.0)
     changed = Options(lanes=4, inline=Inline(network=network), update=UpdateInPlace(((x, x + 1.0),)), numerics="fast")

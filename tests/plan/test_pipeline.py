@@ -1,4 +1,4 @@
-"""The pipeline as data: passes of one's own, others left out or reordered; what is no pipeline is declined."""
+"""Pipelines as data: user-defined, omitted and reordered passes; invalid pipelines raise an error."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from explorer.plan.pipeline import PIPELINE, pass_of
 
 @dataclass(frozen=True)
 class CountExp(ex.Pass):
-    """Say how many exponentials there are."""
+    """Report the number of exponentials."""
 
     name = "count_exp"
     fewest: int = 1
 
     def has_work(self, graph: PlanGraph) -> bool:
-        """Whether there are as many as are worth a word."""
+        """Return whether there are enough exponentials to report."""
         return sum([node.operation.name == "exp" for node in graph.live]) >= self.fewest
 
     def run(self, graph: PlanGraph) -> None:
-        """Enter one decision."""
+        """Add one decision."""
         nodes = [node for node in graph.live if node.operation.name == "exp"]
         graph.decide(self, ex.Reason("counted", "{count:exponential}"), {"count": len(nodes)}, nodes)
 
     def counts(self, graph: PlanGraph) -> dict[str, int]:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return {"counted": len(graph.live)}
 
 
@@ -55,7 +55,7 @@ def _evaluated(**options: object) -> tuple[ex.EvalPlan, list[np.ndarray]]:
 
 
 @pytest.mark.spec("P-9")
-def test_a_pass_of_ones_own_has_a_stage_with_its_decisions_and_figures() -> None:
+def test_a_user_defined_pass_has_a_stage_with_its_decisions_and_counts() -> None:
     passes = ex.default_passes()
     plan, values = _evaluated(passes=[CountExp(), *passes])
     stages = plan.recording.stages
@@ -71,7 +71,7 @@ def test_a_pass_of_ones_own_has_a_stage_with_its_decisions_and_figures() -> None
 
 
 @pytest.mark.spec("P-9")
-def test_a_pass_without_work_has_no_stage_and_can_be_left_out_by_name() -> None:
+def test_a_pass_without_work_has_no_stage_and_can_be_omitted_by_name() -> None:
     passes = [CountExp(fewest=99), *ex.default_passes()]
     assert "count_exp" not in [stage.name for stage in _evaluated(passes=passes)[0].recording.stages]
     left_out = _evaluated(passes=[CountExp(), *ex.default_passes()], without=["count_exp", "fuse"])[0]
@@ -81,7 +81,7 @@ def test_a_pass_without_work_has_no_stage_and_can_be_left_out_by_name() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_passes_can_be_reordered_and_left_out() -> None:
+def test_passes_can_be_reordered_and_omitted() -> None:
     kept = [step for step in ex.default_passes() if not isinstance(pass_of(step), Simplify)]
     first = next(n for n, step in enumerate(kept) if isinstance(step, Dedup))
     kept[first], kept[first + 1] = kept[first + 1], kept[first]
@@ -95,7 +95,7 @@ def test_passes_can_be_reordered_and_left_out() -> None:
 
 
 @pytest.mark.spec("P-9", "P-10")
-def test_plans_of_equal_passes_share_a_program_and_others_do_not() -> None:
+def test_plans_with_equal_passes_share_a_program() -> None:
     passes = [CountExp(), *ex.default_passes()]
     _evaluated(passes=passes)
     again, _ = _evaluated(passes=[CountExp(), *ex.default_passes()])
@@ -105,7 +105,7 @@ def test_plans_of_equal_passes_share_a_program_and_others_do_not() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_the_default_is_a_list_of_its_own() -> None:
+def test_the_default_pipeline_is_a_new_list() -> None:
     ex.default_passes().clear()
     assert ex.default_passes() == list(PIPELINE)
 
@@ -123,7 +123,7 @@ def test_the_default_is_a_list_of_its_own() -> None:
     ],
 )
 @pytest.mark.spec("P-9")
-def test_what_is_no_pipeline_is_refused(passes: object, names: str) -> None:
+def test_an_invalid_pipeline_raises_an_error(passes: object, names: str) -> None:
     with pytest.raises(OperandError, match=names) as caught:
         ex.EvalPlan(passes=passes)
     assert caught.value.rule
@@ -131,10 +131,10 @@ def test_what_is_no_pipeline_is_refused(passes: object, names: str) -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_a_pass_whose_fields_have_no_hash_is_refused() -> None:
+def test_a_pass_with_an_unhashable_field_raises_an_error() -> None:
     @dataclass(frozen=True)
     class Listed(ex.Pass):
-        """Hold a list."""
+        """Pass with a list as a field."""
 
         name = "listed"
         values: list[int] = field(default_factory=list)
@@ -147,15 +147,15 @@ def test_a_pass_whose_fields_have_no_hash_is_refused() -> None:
 
 
 @pytest.mark.spec("P-9")
-def test_a_pass_says_its_name_its_kind_and_its_purpose() -> None:
+def test_a_pass_has_a_name_a_kind_and_a_purpose() -> None:
     for fields in ({"__doc__": "Do."}, {"name": "x"}, {"name": "x", "__doc__": "Do.", "kind": "late"}):
         with pytest.raises(DeclarationError):
             type("Wrong", (ex.Pass,), {**fields, "run": lambda self, graph: None})
 
 
 @pytest.mark.spec("P-7")
-def test_a_schedule_is_refused_before_the_pass_that_makes_it() -> None:
-    """The order of kernels can be read from the pass order on, their placements from the pass buffers on."""
+def test_reading_the_schedule_before_the_pass_that_creates_it_raises_an_error() -> None:
+    """The kernel order is available from the pass order on, placements from the pass buffers on."""
     graph = PlanGraph(_program())
     for read in (lambda: graph.ordered, lambda: graph.scheduled):
         with pytest.raises(StateError):
@@ -169,8 +169,8 @@ def test_a_schedule_is_refused_before_the_pass_that_makes_it() -> None:
 
 
 @pytest.mark.spec("P-7", "P-8")
-def test_no_pass_changes_a_record_of_the_schedule_that_an_earlier_one_made() -> None:
-    """Kernels, their order and their placements are made once, each by one pass, and cannot be assigned to."""
+def test_schedule_records_cannot_be_modified_by_later_passes() -> None:
+    """Kernels, their order and their placements are each created by one pass and are immutable."""
     images, filters = ex.tensor(np.ones((2, 8, 16, 16))), ex.tensor(np.ones((8, 8, 3, 3)))
     graph = PlanGraph([ex.relu(ex.max_pool2d(ex.conv2d(images, filters), 2)).sum()])
     Order().run(graph)
@@ -191,7 +191,7 @@ def test_no_pass_changes_a_record_of_the_schedule_that_an_earlier_one_made() -> 
 
 @pytest.mark.spec("P-7", "P-13")
 def test_kernels_of_one_pattern_share_their_cost() -> None:
-    """Equal operations on equal types are priced once, fused or not; others have costs of their own."""
+    """Equal operations on equal types are priced once, fused or not."""
     x, y = ex.tensor(np.ones((3, 4))), ex.tensor(np.ones((3, 4)))
     roots = [ex.cumsum(x, 0), ex.cumsum(y, 0), ex.tanh(x + y) * x, ex.tanh(y + x) * y, ex.tanh(y + x) * x]
     graph = PlanGraph(roots)
@@ -202,4 +202,4 @@ def test_kernels_of_one_pattern_share_their_cost() -> None:
     assert [len(kernel.nodes) for kernel in (*sums, *fused)] == [1, 1, 3, 3, 3]
     assert sums[0].cost is sums[1].cost
     assert fused[0].cost is fused[1].cost
-    assert fused[1].cost is not fused[2].cost  # its product reads the other operand of the sum
+    assert fused[1].cost is not fused[2].cost  # its product reads the sum's other operand

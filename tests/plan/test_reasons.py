@@ -1,4 +1,4 @@
-"""The catalogue of reasons: every decision's reason is declared in it, and explained in assets/reasons.md."""
+"""The catalogue of reasons: it declares every decision's reason, and assets/reasons.md explains it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN = [
 
 
 def _undeclared(path: Path) -> Iterator[str]:
-    """Calls that give a reason as a text, where it should be declared."""
+    """Yield calls that pass a string instead of a declared reason."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -41,8 +41,8 @@ def _undeclared(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.spec("P-2")
-def test_decisions_name_a_rule_or_a_pass_by_one_record() -> None:
-    """Every rule, every pass and every criterion of a pass has a RuleInfo: name, purpose, and where it is written."""
+def test_every_rule_and_pass_has_one_info_record() -> None:
+    """Rules, passes and criteria of passes have a RuleInfo with name, purpose and location."""
     passes = [pass_of(step) for step in PIPELINE]
     for decider in (*ex.Rule.rules, *passes):
         info = decider.info
@@ -59,23 +59,23 @@ def test_decisions_name_a_rule_or_a_pass_by_one_record() -> None:
 
 
 @pytest.mark.spec("P-2")
-def test_no_reason_is_given_as_a_text() -> None:
-    """Rules and passes give declared reasons alone; the two classes of answers are made in one place."""
+def test_no_reason_is_given_as_a_string() -> None:
+    """Rules and passes use only declared reasons, and the two answer classes are created in one place."""
     values = [result for path in PLAN.rglob("*.py") if path.name != "reasons.py" for result in _undeclared(path)]
     assert not values
     assert [*_undeclared(PLAN / "graph" / "reasons.py")]
 
 
 def test_a_sentence_belongs_to_one_reason() -> None:
-    """A decision's code and sentence tell its reason, so that recordings hold each explanation once."""
+    """Code and sentence identify a decision's reason, so that recordings store each explanation once."""
     doubled = [key for key, count in Counter([(each.code, each.sentence) for each in OWN]).items() if count > 1]
     assert not doubled
     assert max(Counter([each.anchor for each in OWN]).values()) == 1
 
 
 @pytest.mark.spec("P-2")
-def test_the_page_is_current() -> None:
-    """assets/reasons.md is the catalogue of today; ``python assets/reasons.py`` writes it."""
+def test_the_page_is_up_to_date() -> None:
+    """``python assets/reasons.py`` writes assets/reasons.md from the catalogue."""
     text = page()
     assert (ROOT / "assets" / "reasons.md").read_text(encoding="utf-8") == text
     assert not [each.anchor for each in OWN if f'<a id="{each.anchor}"></a>' not in text]
@@ -83,7 +83,7 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.spec("V-2", "V-6")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_recording_explains_its_decisions_once(name: str) -> None:
+def test_a_recording_contains_each_explanation_once(name: str) -> None:
     recording = recorded(name)
     explained = [(each.code, each.reason) for each in recording.explanations]
     assert len({*explained}) == len(explained)
@@ -92,7 +92,7 @@ def test_a_recording_explains_its_decisions_once(name: str) -> None:
 
 
 def _tried(reason: Reason, **options: Any) -> list[Reason]:
-    """The reasons of the program that is kept for a reason, under other options."""
+    """Return the reasons in a reason's program under other options."""
     program = OCCASIONS[reason]
     build, own = program if isinstance(program, tuple) else (program, {})
     roots = build()
@@ -102,8 +102,8 @@ def _tried(reason: Reason, **options: Any) -> list[Reason]:
 
 @pytest.mark.spec("P-2", "P-18")
 @pytest.mark.parametrize("reason", [each for each in OWN if "without=[" in each.change], ids=lambda each: each.anchor)
-def test_leaving_out_a_pass_changes_a_decision_as_advised(reason: Reason) -> None:
-    """``without=["pass"]`` in the advice is tried: the decision is no longer made; other advice says so itself."""
+def test_omitting_a_pass_changes_a_decision_as_advised(reason: Reason) -> None:
+    """If the advice contains ``without=["pass"]``, the decision disappears."""
     (name,) = re.findall(r'without=\["(\w+)"\]', reason.change)
     assert (reason in _tried(reason, without=(name,))) == ("unless" in reason.change)
 
@@ -118,7 +118,7 @@ def test_a_higher_limit_changes_a_decision_as_advised(reason: Reason) -> None:
 
 
 @pytest.mark.spec("P-2")
-def test_a_code_is_asked_about() -> None:
+def test_a_code_is_explained_by_all_reasons_that_have_it() -> None:
     result = ex.reason("second_product")
     assert len(result) == 2
     assert all(each.meaning in repr(result) and each.change in repr(result) for each in result)
@@ -126,7 +126,7 @@ def test_a_code_is_asked_about() -> None:
         ex.reason("second_prodct")
 
 
-def test_a_users_reason_is_declared_in_a_cell() -> None:
+def test_a_user_defined_reason_is_declared_in_a_cell() -> None:
     class Own(ex.Rule, abstract=True):
         halved = ex.Reason("halved", "`{x}` is halved.")
 

@@ -10,7 +10,7 @@ def layer(x):
 
 
 def test_the_first_graph_of_a_block_is_reported_before_its_passes():
-    """Bodies of functions and later plans are not reported, nor a plan behind the block."""
+    """Function bodies and later plans, inside or after the block, are not reported."""
     seen = []
     with watching(lambda graph: seen.append(([stage.name for stage in graph.stages], len(graph.live)))):
         first = plan([layer(layer(ex.tensor(np.ones(3))))])

@@ -1,4 +1,4 @@
-"""A hundred thousand operations deep, and wide: no recursion, no quadratic step."""
+"""Graphs a hundred thousand operations deep or wide: no recursion, no quadratic step."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.support.execution import run
 
 DEEP = 100_000
 SHORTER = 20_000
-"""still twenty times Python's limit of recursion"""
+"""still twenty times Python's recursion limit"""
 SHORT = 5_000
-"""five times that limit"""
+"""five times the recursion limit"""
 
 
 @pytest.mark.spec("P-13", headline=True)
@@ -85,7 +85,7 @@ def test_a_deep_sum_of_calls(count: int, without: tuple[str, ...]) -> None:
 
 
 @pytest.mark.spec("P-13")
-def test_functions_nest_deep() -> None:
+def test_functions_can_be_nested_deeply() -> None:
     x = ex.tensor(np.array([0.5]))
     body = ex.function(lambda v: ex.tanh(v))
     for _ in range(60):
@@ -96,7 +96,7 @@ def test_functions_nest_deep() -> None:
 
 @pytest.mark.spec("P-13")
 @pytest.mark.parametrize("depth", [SHORT, pytest.param(SHORTER, marks=pytest.mark.soak)])
-def test_a_chain_that_adds_the_last_member_again_and_again_is_planned(depth: int) -> None:
+def test_a_chain_that_repeatedly_adds_the_last_member_is_planned(depth: int) -> None:
     whole = ex.tensor(np.arange(6.0).reshape(3, 2))
     from explorer.ops.manipulation.slicing import Index0
 

@@ -1,4 +1,4 @@
-"""Passes keep values: random graphs, random passes left out, against an interpreter that plans nothing."""
+"""Passes keep values: random graphs with randomly omitted passes, against an interpreter without planning."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_value_is_untouched_until_its_last_reader_and_nobody_reads_dead_memory
         needed = [part for uid in held if last[uid] >= index for part in _parts(values[slots[uid]])]
         for line in program.memory.arena.reshape(-1, ALIGNMENT):
             if not any(np.may_share_memory(line, part) for part in needed):
-                line.fill(0xFF)  # every float64 in it is NaN now
+                line.fill(0xFF)  # every float64 in it is now NaN
         with np.errstate(all="ignore"):
             values[slot] = runner(values)
         for uid, copies in held.items():
@@ -170,9 +170,7 @@ def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
     planned = plan(roots, Options(without=tuple({*without} - {"prune"}), inline=Inline(limit)))
     graph = planned.graph
     scheduled = {node.uid for kernel in planned.schedule.kernels for node in kernel.nodes}
-    scheduled.update(
-        [leaf.uid for leaf in planned.schedule.leaves]
-    )  # views of leaves are there before the first kernel
+    scheduled.update([leaf.uid for leaf in planned.schedule.leaves])  # views of leaves exist before the first kernel
     decided = {node.uid: number for number, node in graph.removed}
     for node in [*graph.recorded, *[node for _, node in graph.added]]:
         if node.operands:
@@ -192,7 +190,7 @@ def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
 
 
 def _is_output(node: ex.Expr, calls: list[ex.Expr]) -> bool:
-    """Whether a node is one output of a call that a decision opened or batched."""
+    """Return whether a node is one output of a call that a decision opened or batched."""
     return isinstance(node.operation, Item) and any(
         isinstance(call.operation, Call) and isinstance(node.operands[0].operation, Call) for call in calls
     )

@@ -1,4 +1,4 @@
-"""Mapped calls divided over workers: the same values, one closed call a part, and both answers with their estimates."""
+"""Mapped calls divided among workers: equal values, one unopened call per part, and both decisions with estimates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.plan.schedule.task_assignment import Network
 from tests.support.programs import prepared
 
 FREE = Inline(network=Network(3))
-"""three workers whose messages cost nothing"""
+"""three workers with free messages"""
 w = ex.tensor(np.linspace(-1.0, 1.0, 12).reshape(3, 4), name="w")
 
 
@@ -34,8 +34,8 @@ def codes(plan: ex.EvalPlan) -> list[str]:
 
 @pytest.mark.spec("C-14", "P-11")
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 12])
-def test_values_are_those_of_all_members_at_once(count: int) -> None:
-    """Uneven parts, two outputs, an operand that all members share, fewer members than workers."""
+def test_divided_calls_give_the_values_of_the_whole_batch(count: int) -> None:
+    """Test uneven parts, two outputs, a shared operand, and fewer members than workers."""
     xs, scales = np.random.default_rng(count).normal(size=(count, 5, 3)), np.arange(count) + 1.0
     expected = ex.evaluate(ex.map(both, xs, scales))
     results = ex.evaluate(ex.map(both, xs, scales), inline=FREE)
@@ -44,7 +44,7 @@ def test_values_are_those_of_all_members_at_once(count: int) -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_each_part_is_one_closed_call() -> None:
+def test_each_part_is_one_unopened_call() -> None:
     plan = prepared(ex.map(both, np.ones((7, 5, 3)), np.ones(7))[0], inline=FREE)
     assert [part.label for part in parts(plan)] == ["both ×2", "both ×2", "both ×3"]
     assert len({id(part.body) for part in parts(plan)}) == 2
@@ -52,7 +52,7 @@ def test_each_part_is_one_closed_call() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_members_stay_together_where_messages_cost_more() -> None:
+def test_members_are_not_divided_if_messages_cost_more() -> None:
     dear = Inline(network=Network(3, latency=1e4))
     plan = prepared(ex.map(both, np.ones((7, 5, 3)), np.ones(7))[0], inline=dear)
     assert parts(plan) == []
@@ -60,14 +60,14 @@ def test_members_stay_together_where_messages_cost_more() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_one_worker_or_one_member_is_not_divided() -> None:
+def test_a_call_with_one_worker_or_one_member_is_not_divided() -> None:
     alone = prepared(ex.map(both, np.ones((7, 5, 3)), np.ones(7))[0], inline=Inline(network=Network(1)))
     single = prepared(ex.map(both, np.ones((1, 5, 3)), np.ones(1))[0], inline=FREE)
     assert codes(alone) == codes(single) == ["batched"]
 
 
 @pytest.mark.spec("C-14")
-def test_a_gradient_of_divided_members_is_that_of_all() -> None:
+def test_the_gradient_of_divided_members_equals_the_undivided_one() -> None:
     xs = np.random.default_rng(0).normal(size=(6, 5, 3))
     loss = ex.map(both, xs, np.ones(6))[0].sum()
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""Offsets in an arena: what lives at one moment never shares a byte, and little is wasted."""
+"""Offsets in an arena: values that are live at the same time never overlap, and little memory is wasted."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_an_arena_is_no_smaller_than_what_lives_at_the_worst_moment(lives: list[
     assert max(alive) <= packed[1] <= sum(one.size for one in lives)
 
 
-def test_a_large_span_takes_the_place_of_several_small_ones() -> None:
+def test_a_large_span_reuses_the_memory_of_several_small_ones() -> None:
     lives = [Span(100, 0, 1), Span(100, 0, 1), Span(200, 2, 3), Span(50, 1, 2)]
     assert pack(lives, PLENTY) == ([0, 100, 0, 200], 250)
 
 
-def test_too_many_meetings_are_not_packed() -> None:
+def test_too_many_overlapping_lifetimes_are_not_packed() -> None:
     lives = [Span(64, 0, 1)] * 20
     assert pack(lives, 189) is None
     assert pack(lives, 190) == ([64 * index for index in range(20)], 64 * 20)

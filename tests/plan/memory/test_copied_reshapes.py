@@ -1,4 +1,4 @@
-"""Reshapes that copy: the plan tells before the run which do, and gives their results memory like any other's."""
+"""Reshapes that copy: the plan predicts which ones do, and allocates memory for their results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def copies(planned: Plan) -> list[str]:
 
 @st.composite
 def views(draw: st.DrawFn) -> list[Callable[[Any, Any], Any]]:
-    """Some views, one of the other, as functions of a module (NumPy's or explorer's) and a value."""
+    """Draw a chain of views as functions of a module (NumPy or explorer) and a value."""
     chain: list[Callable[[Any, Any], Any]] = []
     value = X
     for _ in range(draw(st.integers(1, 5))):
@@ -73,7 +73,7 @@ def test_the_plan_says_which_reshapes_numpy_copies(chain: list[Callable[[Any, An
         if not np.may_share_memory(shown, value):
             expected.append("reshape")
         node, value = view(ex, node), shown
-    # Without rules: they would leave out views that cancel each other.
+    # Rules are off, because they would remove views that cancel each other.
     planned = plan([ex.tanh(node)], Options(without=("simplify", "dedup", "fuse")))
     assert copies(planned) == expected
     (result,) = computed(planned)
@@ -81,13 +81,13 @@ def test_the_plan_says_which_reshapes_numpy_copies(chain: list[Callable[[Any, An
 
 
 def heads() -> ex.Expr:
-    """A value as in attention, whose heads come together again: 512 KiB, copied once."""
+    """Return a value that joins its heads as attention does: 512 KiB, copied once."""
     x = ex.tensor(np.ones((256, 8, 32)), name="x")
     return ex.reshape(ex.transpose(ex.tanh(x), (1, 0, 2)), (256, 256))
 
 
 @pytest.mark.spec("P-8")
-def test_the_peak_counts_what_is_copied() -> None:
+def test_the_peak_includes_copies() -> None:
     planned = plan([heads() @ np.ones((256, 1))])
     schedule = planned.schedule
     (index,) = [index for index, kernel in enumerate(schedule.kernels) if kernel.copies]
@@ -100,7 +100,7 @@ def test_the_peak_counts_what_is_copied() -> None:
     run_simple(program)
     allocated = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert allocated < 2**16  # all but the result lies in the arena
+    assert allocated < 2**16  # all but the result is in the arena
     assert schedule.peak >= 2 * 2**19
     counts = planned.graph.stages[-1].counts
     assert counts["bytes"] == 2 * 2**19 + 2048
@@ -118,7 +118,7 @@ def test_a_copy_is_a_decision() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_images_that_lie_pixel_by_pixel_are_copied_when_they_become_rows() -> None:
+def test_channels_last_images_are_copied_when_they_are_flattened_to_rows() -> None:
     rng = np.random.default_rng(0)
     images, filters = (ex.tensor(rng.standard_normal(shape, np.float32)) for shape in ((2, 8, 12, 12), (16, 8, 3, 3)))
     rows = ex.reshape(ex.max_pool2d(ex.relu(ex.conv2d(images, filters)), 2), (2, -1))
@@ -137,7 +137,7 @@ def test_images_that_lie_pixel_by_pixel_are_copied_when_they_become_rows() -> No
     ids=["dag", "dask"],
 )
 def test_executors_agree(options: dict[str, Any]) -> None:
-    """Copies lie in memory that others take afterwards: no executor may take it too early."""
+    """Copies are in memory that later results reuse: no executor may reuse it too early."""
     x = np.random.default_rng(1).standard_normal((16, 8, 4))
 
     def branch(number: int) -> ex.Expr:
@@ -158,7 +158,7 @@ def test_executors_agree(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.spec("P-8", "C-1")
-def test_a_copy_on_a_device_has_memory_there() -> None:
+def test_a_copy_on_a_device_is_allocated_there() -> None:
     x = ex.tensor(X, device=accelerator)
     planned = plan([ex.reshape(ex.transpose(ex.tanh(x), (2, 0, 1)), (24,)).sum()])
     assert copies(planned) == ["reshape"]
@@ -167,9 +167,9 @@ def test_a_copy_on_a_device_has_memory_there() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_a_view_of_a_user_s_own_is_not_called_by_the_plan() -> None:
+def test_planning_does_not_call_a_user_defined_view() -> None:
     class TurnedRow(ex.Operation):
-        """x from its last element to its first."""
+        """x reversed."""
 
         view = True
         nondifferentiable = unbatchable = "a test"
@@ -194,7 +194,7 @@ def test_a_view_of_a_user_s_own_is_not_called_by_the_plan() -> None:
 
 @pytest.mark.spec("P-11", "P-17")
 def test_a_copy_takes_time_in_the_simulated_lanes() -> None:
-    """The estimate of the order is the sum of what the kernels are priced at in the end, of which one copies."""
+    """The estimate of the order is the sum of the kernels' final prices, one of which includes a copy."""
     x = ex.tensor(np.ones((3, 4)))
     planned = prepared(ex.tanh(ex.transpose(ex.tanh(x)).reshape((3, 4))), lanes=4).planned
     (decision,) = [each for each in planned.graph.decisions if each.code == "nothing_independent"]

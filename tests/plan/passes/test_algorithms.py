@@ -1,4 +1,4 @@
-"""Algorithms and layout: convolutions in tiles, images pixel by pixel, each with its reasons."""
+"""Algorithms and layout: tiled convolutions and channels-last images, each with its reasons."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def value(planned: Plan, x: Any, array: Any) -> Any:
 
 
 @pytest.mark.spec("P-1", "P-9", "P-15")
-def test_3x3_convolutions_run_in_tiles_and_give_the_same() -> None:
-    """A 3×3 convolution by constant filters is computed in tiles, and equals the direct one within rounding."""
+def test_3x3_convolutions_are_tiled_with_equal_values() -> None:
+    """A 3×3 convolution with constant filters equals the direct one within rounding."""
     x = images(2, 32, 15, 14)
     y = ex.relu(ex.conv2d(ex.relu(ex.conv2d(x, filters(48, 32, 3, 3), padding=1)), filters(32, 48, 3, 3), padding=1))
     tiles, direct = (
@@ -64,30 +64,29 @@ def test_3x3_convolutions_run_in_tiles_and_give_the_same() -> None:
         ((1, 64, 7, 7), (64, 64, 3, 3), {}, "few_tiles"),
     ],
 )
-def test_a_convolution_that_stays_direct_says_why(shape: Any, kernel: Any, options: Any, code: str) -> None:
-    """A 3×3 convolution that is not computed in tiles has a coded reason."""
+def test_a_direct_3x3_convolution_has_a_coded_reason(shape: Any, kernel: Any, options: Any, code: str) -> None:
     planned = plan([ex.conv2d(images(*shape), filters(*kernel), **options)])
     assert codes(planned, "Winograd") == [(False, code)]
 
 
 @pytest.mark.spec("P-15", "V-2")
-def test_what_tiles_save_is_told_in_flops() -> None:
-    """The sentence about tiles gives what is saved and what it was, both in flops."""
+def test_the_tiling_decision_contains_the_saved_flops() -> None:
+    """Its sentence has the saved flops and the original flops."""
     planned = plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)], NET)
     (decision,) = [c for c in planned.graph.decisions if c.rule == "Winograd"]
     said = render(decision.reason.sentence, decision.facts, str)
     assert all(amount in said for amount in ("126 M flops", "231 M flops"))
 
 
-def test_filters_that_change_are_not_transformed() -> None:
+def test_variable_filters_are_not_transformed() -> None:
     weights = Parameter(ex.TensorType((32, 32, 3, 3), np.float32), "w")()
     planned = plan([ex.conv2d(images(1, 32, 16, 16), weights)])
     assert codes(planned, "Winograd") == [(False, "filters_vary")]
 
 
 @pytest.mark.spec("P-8")
-def test_images_between_convolutions_lie_pixel_by_pixel() -> None:
-    """What is made for a convolution holds a pixel's channels together; what is asked for is handed out row by row."""
+def test_images_between_convolutions_are_channels_last() -> None:
+    """Requested results are returned in row-major order."""
     x = images(1, 8, 12, 12)
     inner = ex.relu(ex.conv2d(x, filters(8, 8, 1, 1)))
     planned = plan([ex.conv2d(inner, filters(8, 8, 5, 5))])
@@ -107,8 +106,8 @@ def test_images_between_convolutions_lie_pixel_by_pixel() -> None:
     )
 
 
-def test_a_convolution_of_constants_is_computed_once_in_tiles_too() -> None:
-    """What is computed once for all runs stays so when it is computed in another way."""
+def test_a_convolution_of_constants_is_tiled_and_computed_once() -> None:
+    """What is computed once for all runs stays so with another algorithm."""
     x = images(1, 32, 16, 16)
     held = ex.tensor(RNG.standard_normal((1, 32, 16, 16)).astype(np.float32))
     planned = plan([x * ex.conv2d(held, filters(32, 32, 3, 3), padding=1).sum(axis=0)], NET)

@@ -1,4 +1,4 @@
-"""Grouping: loops over single samples run as one call over stacked rows, where it pays."""
+"""Batching: loops over single samples run as one call over stacked rows if that is cheaper."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
 
 
 @pytest.mark.spec("P-4")
-def test_calls_with_other_static_arguments_are_other_groups() -> None:
+def test_calls_with_other_static_arguments_form_other_groups() -> None:
     @ex.function
     def scaled(x: Any, factor: float, kind: str) -> Any:
         return ex.tanh(x * factor) if kind == "tanh" else ex.sin(x) - factor
@@ -95,7 +95,7 @@ def cell(h: Any, x: Any, w: Any) -> Any:
 
 @pytest.mark.spec("P-4", "M-E4")
 @pytest.mark.parametrize("limit", [0, 500_000])
-def test_chains_of_calls_are_grouped_level_by_level_and_calls_that_depend_on_each_other_are_not(limit: int) -> None:
+def test_chains_of_calls_are_grouped_by_level(limit: int) -> None:
     w = ex.tensor(random.normal(size=(6, 6)), name="w")
     start = ex.tensor(np.zeros(6))
     sequences = [[ex.tensor(random.normal(size=6)) for _ in range(length)] for length in (4, 2, 3, 4) * 25]
@@ -121,7 +121,7 @@ def test_chains_of_calls_are_grouped_level_by_level_and_calls_that_depend_on_eac
 
 
 @pytest.mark.spec("P-4")
-def test_nested_calls_with_several_outputs_are_batched_whole() -> None:
+def test_nested_calls_with_several_outputs_are_batched_as_a_whole() -> None:
     @ex.function
     def twice(h: Any, x: Any, w: Any) -> Any:
         first, gate = cell(h, x, w)
@@ -158,7 +158,7 @@ class SineAndCosine(ex.Operation):
 
 
 @pytest.mark.spec("P-4")
-def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_own_members() -> None:
+def test_operations_with_several_outputs_are_batched() -> None:
     values = [SineAndCosine()(ex.tensor(random.normal(size=3))) for _ in range(30)]
     roots = [item(index)(value) for value in values for index in (1, 0)]
     planned = plan(roots)
@@ -170,7 +170,7 @@ def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_o
 
 
 @pytest.mark.spec("P-4", "P-15")
-def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -> None:
+def test_a_body_that_cannot_be_batched_is_declined_with_the_reason_of_its_operation() -> None:
     @ex.function
     def turned(x: Any) -> Any:
         return ex.tanh(Backwards()(x)) * 2.0
@@ -186,7 +186,7 @@ def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -
 
 
 @pytest.mark.spec("P-4", "P-15")
-def test_stacking_a_large_product_twice_costs_more_and_both_prices_are_told() -> None:
+def test_stacking_a_large_product_twice_is_declined_with_both_prices() -> None:
     product = ex.function(lambda a, b: a @ b)
     size = 300
     arrays = [ex.tensor(random.normal(size=(size, size)).astype("float32")) for _ in range(4)]
@@ -198,7 +198,7 @@ def test_stacking_a_large_product_twice_costs_more_and_both_prices_are_told() ->
 
 
 @pytest.mark.spec("P-4")
-def test_equal_calls_are_merged_not_stacked() -> None:
+def test_equal_calls_are_merged_instead_of_batched() -> None:
     x = ex.tensor(random.normal(size=(4,)))
     w, b = ex.tensor(random.normal(size=(4, 4))), ex.tensor(np.zeros(4))
     planned = plan([ex.add_n(*[layer(x, w, b) for _ in range(100)])])
@@ -233,8 +233,8 @@ def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_t
 
 
 @pytest.mark.spec("P-4", "P-15")
-def test_operations_that_are_not_stacked_say_what_it_would_cost() -> None:
-    """Large operands would have to be copied: one declined decision for all that is alike, with both prices."""
+def test_operations_that_are_not_batched_have_a_decision_with_both_prices() -> None:
+    """Large operands would be copied: one declined decision covers all similar operations."""
     large = [ex.tensor(random.normal(size=(300, 300))) for _ in range(6)]
     planned = plan([*[np.exp(x) for x in large], *[np.exp(x @ x) for x in large]])
     (products,) = decisions(planned, "stacking_costs_more", "matmul")
@@ -245,8 +245,8 @@ def test_operations_that_are_not_stacked_say_what_it_would_cost() -> None:
     assert not decisions(planned, "batched")
 
 
-def test_what_one_call_gives_and_another_takes_is_never_in_one_group_with_them() -> None:
-    """Operations between calls, at other depths on other ways, make no cycle of groups."""
+def test_dependent_calls_are_never_in_one_group() -> None:
+    """Operations between calls, at other depths on other paths, create no cycle of groups."""
 
     @ex.function
     def f(x: Any) -> Any:
@@ -262,8 +262,8 @@ def test_what_one_call_gives_and_another_takes_is_never_in_one_group_with_them()
 
 
 @pytest.mark.spec("P-4")
-def test_batches_of_one_body_over_other_operands_are_made_apart() -> None:
-    """A body whose first operand differs between members, whose second does, and of which both do: three batches."""
+def test_batches_of_one_body_with_different_varying_operands_are_separate() -> None:
+    """The first operand differs between members, the second does, or both do: three batches."""
     random = np.random.default_rng(0)
     body = ex.function(lambda a, b: ex.tanh(a @ b) * 2.0)
     squares = [ex.tensor(random.normal(size=(16, 16))) for _ in range(9)]

@@ -1,4 +1,4 @@
-"""Batches that read batches: rows are gathered where they lie, and become nodes only where somebody asks for them."""
+"""Batches that read other batches: rows are gathered in place, and become nodes only if something else reads them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kinds(planned: Plan) -> Counter[type]:
 
 
 def same(roots: list[ex.Expr]) -> Plan:
-    """The plan of the roots, whose values are those without batches."""
+    """Return the plan of the roots, and check that their values equal those without batching."""
     planned = plan(roots)
     for result, alone in zip(run(planned), run(plan(roots, ALONE)), strict=True):
         np.testing.assert_allclose(result, alone, rtol=1e-12, atol=1e-12)
@@ -61,8 +61,8 @@ def chains(count: int, length: int) -> list[ex.Expr]:
 
 
 @pytest.mark.spec("P-4")
-def test_a_batch_reads_the_batch_before_it_whole_and_only_asked_members_become_nodes() -> None:
-    """Between two batches nothing is taken apart and stacked again: rows that nobody else reads are never nodes."""
+def test_a_batch_reads_the_previous_batch_without_unstacking() -> None:
+    """Rows without other readers never become nodes."""
     planned = same(chains(20, 5))
     assert kinds(planned)[Stack] == 1
     assert kinds(planned)[Index0] == 20
@@ -72,7 +72,7 @@ def test_a_batch_reads_the_batch_before_it_whole_and_only_asked_members_become_n
 
 @pytest.mark.spec("P-4")
 def test_rows_of_several_batches_and_leaves_are_gathered_in_one_step() -> None:
-    """What a batch reads from earlier levels and from leaves comes by runs of consecutive rows, not row by row."""
+    """Consecutive rows of earlier levels and of leaves are copied together, not row by row."""
     first, second = chains(20, 1), chains(20, 2)
     planned = same([compose(a, b) for a, b in zip([*first, *second], [*second, *leaves, *first[:8]], strict=True)])
     gathered = [node.operation for node in planned.graph.live if isinstance(node.operation, GatherStack)]
@@ -81,27 +81,27 @@ def test_rows_of_several_batches_and_leaves_are_gathered_in_one_step() -> None:
 
 
 @pytest.mark.spec("P-4")
-def test_members_that_the_program_takes_itself_are_read_where_they_lie() -> None:
-    """A loop over the rows of a tensor is one batch over that tensor: it is neither cut up nor copied."""
+def test_rows_that_the_program_indexes_are_read_in_place() -> None:
+    """A loop over the rows of a tensor is one batch over the tensor, without slices or copies."""
     rows = ex.tensor(random.normal(size=(20, SIZE)))
     assert kinds(same([compose(row, leaves[0]) for row in rows]))[Stack] == 0
 
 
-def test_a_member_that_all_of_a_batch_read_and_one_that_is_read_outside_are_nodes() -> None:
+def test_a_row_shared_by_a_batch_and_a_row_read_outside_are_nodes() -> None:
     before = chains(10, 1)
     shared = [compose(each, before[3]) for each in leaves]
     planned = same([*shared, before[5].sum() * 2.0, before[5]])
     assert kinds(planned)[Index0] == len(leaves) + 2
 
 
-def test_outputs_of_functions_with_several_are_gathered_one_by_one() -> None:
+def test_outputs_of_functions_with_several_outputs_are_gathered_separately() -> None:
     pairs = [split(a, b) for a, b in pairwise(leaves)]
     planned = same([compose(right, left) for left, right in pairs])
     assert kinds(planned)[Index0] == len(pairs)
 
 
-def test_provenance_of_a_row_that_is_no_node_is_its_batch() -> None:
-    """A call inside a batch is accounted for by the batch's kernels, though no node stands for its value."""
+def test_the_provenance_of_a_row_without_a_node_is_its_batch() -> None:
+    """A call in a batch is attributed to the batch's kernels, even if no node has its value."""
     before = chains(20, 1)
     evaluation = ex.EvalPlan()
     for each in before:
@@ -112,7 +112,7 @@ def test_provenance_of_a_row_that_is_no_node_is_its_batch() -> None:
     assert all(recording.provenance.nodes[call].kernels for call in calls if call in recording.provenance.nodes)
 
 
-def test_a_run_that_is_watched_summarises_members_that_are_no_nodes() -> None:
+def test_a_recorded_run_summarizes_rows_without_nodes() -> None:
     before = chains(20, 1)
     evaluation = ex.EvalPlan(record="values")
     for each in before:
@@ -127,8 +127,8 @@ def test_a_run_that_is_watched_summarises_members_that_are_no_nodes() -> None:
     assert [recording.run.values[node].mean for node in unread] == pytest.approx(expected.mean(axis=1).tolist())
 
 
-def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
-    """Members of a batch larger than any before, met by several threads at once, are read at their own index."""
+def test_threads_that_plan_concurrently_read_the_right_rows() -> None:
+    """Each of several threads reads its own rows of a batch that is larger than any before."""
     count, interval = 4000, sys.getswitchinterval()
     whole = ex.tensor(random.normal(size=(count, SIZE)))
     results: list[list[Any]] = []
@@ -157,7 +157,7 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
 
 @st.composite
 def forests(draw: st.DrawFn) -> list[ex.Expr]:
-    """Roots of random calls on each other's results, leaves, rows of a table, and plain operations between them."""
+    """Return roots of random calls on each other's results, leaves and table rows, with plain operations in between."""
     nodes: list[ex.Expr] = [*leaves, *table]
     pick = st.integers(0, 10**6)
 
@@ -185,8 +185,8 @@ def forests(draw: st.DrawFn) -> list[ex.Expr]:
 @pytest.mark.spec("P-4", "M-E4")
 @pytest.mark.parametrize("examples", [40, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.soak
-def test_random_forests_have_the_values_that_they_have_without_batches(examples: int) -> None:
-    """Whatever reads whatever across levels, in and outside of batches, also in the backward program."""
+def test_random_forests_have_equal_values_with_and_without_batches(examples: int) -> None:
+    """Reads cross levels, inside and outside batches, and in the backward pass."""
     settings(max_examples=examples)(given(roots=forests(), differentiated=st.booleans())(has_the_values_of_no_batch))()
 
 

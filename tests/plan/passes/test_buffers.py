@@ -1,4 +1,4 @@
-"""Buffers: where results lie, seen from outside: lifetimes found anew from the schedule, memory from the offsets."""
+"""Buffers, checked independently: lifetimes recomputed from the schedule, memory from the offsets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def nbytes(node: ex.Expr) -> int:
 
 
 class Step(NamedTuple):
-    """A kernel, its place, and the last kernel that begins before it has ended."""
+    """Kernel, its placement, and the last kernel that starts before this one ends."""
 
     kernel: Kernel
     placement: Placement
@@ -50,7 +50,7 @@ def steps(schedule: Schedule) -> list[Step]:
 
 
 class Life(NamedTuple):
-    """A result that lies in the arena: its kernel, and the kernels that begin while anybody uses it."""
+    """Result in the arena: its kernel, and the range of kernels that start while the result is in use."""
 
     kernel: Kernel
     placement: Placement
@@ -58,11 +58,11 @@ class Life(NamedTuple):
     first: int
     last: int
     readers: dict[int, list[int]]
-    """kernel → the uids that it reads the memory by, once for each operand"""
+    """kernel → uids through which it reads the memory, one for each operand"""
 
 
 def lifetimes(schedule: Schedule) -> dict[int, Life]:
-    """By uid, the results that lie in the arena."""
+    """Return the results in the arena by uid."""
     results: dict[int, Life] = {}
     holder: dict[int, int] = {}
     for index, (kernel, placement, runs_until) in enumerate(steps(schedule)):
@@ -79,7 +79,7 @@ def lifetimes(schedule: Schedule) -> dict[int, Life]:
 
 
 def alive(schedule: Schedule) -> tuple[list[int], int, int]:
-    """Bytes alive at each kernel, and the most outside the arena: of results, and of working memory."""
+    """Return live bytes at each kernel, and the maximum result bytes and working memory outside the arena."""
     kernels, every = schedule.kernels, steps(schedule)
     holder: dict[int, int] = {}
     spans: dict[int, list[int]] = {}
@@ -100,7 +100,7 @@ def alive(schedule: Schedule) -> tuple[list[int], int, int]:
     moments, outside, working = [], [], []
     for moment in range(len(kernels)):
         there = [uid for uid, (first, last) in spans.items() if first <= moment <= last]
-        there = [uid for uid in there if over.get(uid) not in there]  # written over: one piece of memory
+        there = [uid for uid in there if over.get(uid) not in there]  # overwritten in place: one buffer
         running = [step.kernel for index, step in enumerate(every) if index <= moment <= step.runs_until]
         moments.append(sum(bytes_of[uid] for uid in there) + sum(kernel.cost.workspace for kernel in running))
         outside.append(sum(bytes_of[uid] for uid in there if offset_of[uid] < 0))
@@ -109,9 +109,10 @@ def alive(schedule: Schedule) -> tuple[list[int], int, int]:
 
 
 def check(schedule: Schedule) -> None:
-    """No byte has two owners at one moment; all lie in the arena; figures bound each other.
+    """Check that live results do not overlap, that all are inside the arena, and that the plan's figures are
+    consistent.
 
-    A kernel that writes over an operand reads it once, by no view, and when all others that read it have ended.
+    A kernel that overwrites an operand reads it once, not through a view, after all other readers have ended.
     """
     lives = lifetimes(schedule)
     places = []
@@ -144,7 +145,7 @@ def check(schedule: Schedule) -> None:
 
 
 def large() -> list[ex.Expr]:
-    """Roots over operands of more than a block, in which values die in chains, beside views of them."""
+    """Draw roots over operands of more than one block, with chains of short-lived values and views of them."""
     random = np.random.default_rng(1)
     a, b = [ex.tensor(random.normal(size=(300, 300)) / 300) for _ in range(2)]
     assert a.type.nbytes > BLOCK_BYTES
@@ -155,8 +156,8 @@ def large() -> list[ex.Expr]:
 
 
 @pytest.mark.spec("P-8", "P-11")
-def test_a_result_is_written_over_an_operand_only_when_its_other_readers_have_ended() -> None:
-    """Two lanes: a long product still reads what an elementwise operation, which ends its life, reads too."""
+def test_an_operand_is_overwritten_only_after_its_other_readers_end() -> None:
+    """In another lane, a long product still reads the operand when an elementwise operation ends its life."""
     random = np.random.default_rng(0)
     a = ex.tensor(random.normal(size=(200, 200)))
     wide = ex.tensor(random.normal(size=(200, 2000)))
@@ -172,8 +173,8 @@ def test_a_result_is_written_over_an_operand_only_when_its_other_readers_have_en
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 @pytest.mark.parametrize("without", [(), ("fuse",), ("simplify", "fuse")])
-def test_values_of_large_operands_do_not_depend_on_where_they_lie(lanes: int, without: tuple[str, ...]) -> None:
-    """The same, over operands of many blocks: results are written in place, and no value differs."""
+def test_values_of_large_operands_do_not_depend_on_placement(lanes: int, without: tuple[str, ...]) -> None:
+    """For operands of many blocks, results are written in place without changing any value."""
     roots = large()
     planned = plan(roots, Options(lanes=lanes, without=without))
     check(planned.schedule)
@@ -182,7 +183,7 @@ def test_values_of_large_operands_do_not_depend_on_where_they_lie(lanes: int, wi
 
 
 def assert_same_apart(planned: Plan) -> None:
-    """Values are those of a run in which every result has memory of its own."""
+    """Assert that values equal those of a run in which every result has its own memory."""
     shared = run(planned)
     apart = without_reuse(planned)
     program = Program(apart)
@@ -230,8 +231,8 @@ def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, 
 
 
 @pytest.mark.spec("P-8", "P-17")
-def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figures() -> None:
-    """Where a fused kernel's block takes more than its operations one by one, the stage says how much more."""
+def test_working_memory_that_raises_the_peak_is_reported_with_both_figures() -> None:
+    """If a fused kernel's block takes more than its separate operations, the stage states the difference."""
     x = ex.tensor(np.ones((256, 128), np.float32))
     w = ex.tensor(np.ones((128, 128), np.float32))
     h = x
@@ -248,8 +249,8 @@ def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figu
 
 
 @pytest.mark.spec("P-8")
-def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
-    """Results lie at offsets where buffers side by side waste; the decision names both sizes and what is in use."""
+def test_results_of_several_sizes_are_packed_and_the_saving_is_reported() -> None:
+    """Packed offsets avoid the waste of separate buffers; the decision has both sizes and the live bytes."""
     random = np.random.default_rng(0)
 
     def times(x: ex.Expr, rows: int) -> ex.Expr:
@@ -267,7 +268,7 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
 
 
 def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
-    """Pairs of kernels that run at one time with scratch memory that overlaps."""
+    """Return pairs of concurrent kernels whose scratch memory overlaps."""
     using = [(index, step) for index, step in enumerate(steps(schedule)) if step.kernel.cost.scratch]
     return [
         (first, second)
@@ -282,8 +283,8 @@ def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
 @pytest.mark.spec("P-8", "P-11")
 @pytest.mark.parametrize("lanes", [1, 2, 3])
 @pytest.mark.parametrize("lengths", [(1 << 20, 1 << 20, 1 << 20), (1 << 22, 1 << 20, 1 << 21), (1 << 20, 1 << 22)])
-def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, lengths: tuple[int, ...]) -> None:
-    """Reductions in parts keep the values of parts there; a place is as large as the largest that takes it in turn."""
+def test_concurrent_kernels_have_separate_scratch_memory(lanes: int, lengths: tuple[int, ...]) -> None:
+    """Partial reductions store their values there; a shared slot has the size of its largest user."""
     roots = [ex.sin(ex.tensor(np.ones(length))).sum() for length in lengths]
     schedule = plan(roots, Options(lanes=lanes, without=("batch",))).schedule
     assert len([kernel for kernel in schedule.kernels if kernel.cost.scratch]) == len(lengths)
@@ -296,10 +297,8 @@ def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, length
 @pytest.mark.parametrize("lanes", [1, 2, 3, 4])
 @pytest.mark.parametrize("sums", [1, 2])
 @pytest.mark.parametrize("rows", [(8, 64, 128, 256, 512, 1024), (1024, 8, 2048, 64, 512, 4096)])
-def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
-    rows: tuple[int, ...], sums: int, lanes: int
-) -> None:
-    """Results of several sizes are packed while long reductions run in other lanes: none lies on their scratch."""
+def test_packed_results_do_not_overlap_scratch_memory_in_use(rows: tuple[int, ...], sums: int, lanes: int) -> None:
+    """Results of several sizes are packed while long reductions run in other lanes."""
     random = np.random.default_rng(0)
     long = ex.tensor(np.ones(1 << 20))
     x = ex.tensor(random.normal(size=64))
@@ -319,8 +318,8 @@ def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
 
 
 @pytest.mark.spec("P-8")
-def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
-    """Nor by a later kernel, nor by the next run of the program: it is handed to the user."""
+def test_memory_of_a_requested_view_is_not_reused() -> None:
+    """Neither a later kernel nor the next run reuses it, because the user has it."""
     x = ex.tensor(np.arange(12.0).reshape(3, 4))
     shown = ex.tanh(x).T
     program = Program(plan([shown, (ex.sin(x) @ np.ones((4, 4))).sum(), ex.cos(x)[1:]], Options(without=("fuse",))))
@@ -335,8 +334,8 @@ def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
 
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("other", ["int64", "float64"])
-def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) -> None:
-    """Elements of another type may be as large, and an operation may read them after it has written there."""
+def test_a_result_overwrites_only_an_operand_of_its_own_type(other: str) -> None:
+    """Another type may have the same size, but the operation could read elements that it has overwritten."""
     x, numbers = ex.tensor(np.ones((3, 5))), ex.tensor(np.arange(15.0).reshape(3, 5))
     whole = ex.cumsum(numbers.astype(other), 0)
     value = ex.cumsum(whole * x, 1)
@@ -349,15 +348,15 @@ def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) ->
 
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("turned", [False, True])
-def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None:
-    """A sum of images row by row and pixel by pixel lies pixel by pixel, and so does what it is written over."""
+def test_images_overwrite_only_images_with_the_same_layout(turned: bool) -> None:
+    """A sum of a row-major and a channels-last image is channels-last, and so is the operand that it overwrites."""
     random = np.random.default_rng(0)
     rows, pixels = random.normal(size=(2, 8, 128, 128)), random.normal(size=(2, 8, 128, 128))
     assert rows.nbytes > 2 * BLOCK_BYTES
     a = ex.cumsum(ex.tensor(rows), 3)
-    early = ex.cumsum(a, 2)  # a is looked at before b
+    early = ex.cumsum(a, 2)  # a is considered before b
     b = ex.conv2d(ex.tensor(pixels), np.eye(8)[:, :, None, None])
-    apart = ex.cumsum(b, 3)  # read there, too, b is no part of the sum's kernel
+    apart = ex.cumsum(b, 3)  # because it is read there, too, b cannot join the sum's kernel
     both = b + ex.tanh(a) * 2.0 if turned else ex.tanh(a) * 2.0 + b
     planned = plan([ex.cumsum(both, 3), apart, early])
     (step,) = [step for step in steps(planned.schedule) if step.placement.reuses is not None]
@@ -371,7 +370,7 @@ x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
 
 @pytest.mark.spec("P-8")
-def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place() -> None:
+def test_dead_memory_is_reused_and_elementwise_results_are_written_in_place() -> None:
     a = ex.tensor(np.random.default_rng(0).normal(size=(50, 50)))
     y = a
     for _ in range(10):
@@ -386,14 +385,14 @@ def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place(
     assert [written.operands[0] for written in in_place["written"][:3]] == in_place["operands"][:3]
     assert (schedule.peak_lower_bound, schedule.peak_without_reuse) == (40_000, 19 * align_up(20_000) + 20_000)
     assert schedule.arena == sum(schedule.buffers) == 2 * align_up(20_000)
-    assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own
+    assert schedule.peak == schedule.arena + 20_000  # requested results have their own memory
     assert max(placement.live for placement in schedule.placements) == schedule.peak_lower_bound
     np.testing.assert_array_equal(run(planned)[0], reference([y])[0])
 
 
 @pytest.mark.spec("P-8")
-def test_no_operand_is_overwritten_while_a_view_of_it_is_read() -> None:
-    """Operands of more than a block: a result written over one of them would be read by the blocks that follow."""
+def test_an_operand_is_not_overwritten_while_a_view_of_it_is_read() -> None:
+    """With operands of more than one block, later blocks would read the overwritten elements."""
     side = 300
     assert side * side * 8 > BLOCK_BYTES
     a = ex.tensor(np.random.default_rng(0).normal(size=(side, side)) / side)
@@ -409,8 +408,8 @@ def test_no_operand_is_overwritten_while_a_view_of_it_is_read() -> None:
 
 
 @pytest.mark.spec("P-7")
-def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
-    """A weight that is transposed or reshaped takes no step of the schedule; a view of an input or a result does."""
+def test_views_of_leaves_need_no_kernel() -> None:
+    """A transposed or reshaped weight takes no step of the schedule; a view of an input or a result does."""
     parameter = Parameter(x.type, "input")()
     program = ex.tanh(x.T.reshape(2, 6)) + ex.transpose(ex.exp(parameter)).reshape(2, 6)
     planned = plan([program])
@@ -420,13 +419,13 @@ def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_temporaries_of_kernels_count_in_the_peak() -> None:
+def test_temporaries_of_kernels_count_toward_the_peak() -> None:
     images, filters = ex.tensor(np.ones((2, 3, 16, 16))), ex.tensor(np.ones((4, 3, 3, 3)))
     y = ex.conv2d(images, filters)
     schedule = plan([y]).schedule
     (kernel,), (placement,) = schedule.kernels, schedule.placements
     columns = y.operation.workspace(images.type, filters.type)
-    assert columns >= 3 * 9 * 14 * 8  # the windows of a row at least
+    assert columns >= 3 * 9 * 14 * 8  # at least the windows of one row
     assert (kernel.cost.workspace, placement.live) == (columns, columns + y.type.nbytes)
     (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
     assert fused.cost.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result

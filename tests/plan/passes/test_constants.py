@@ -1,4 +1,4 @@
-"""Constants: what depends on weights alone is computed once for all runs of a plan, apart from everything else."""
+"""Constants: values that depend only on weights are computed once for all runs, separately from all others."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def value(planned: Plan) -> list[np.ndarray]:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_what_depends_on_weights_alone_is_marked_and_comes_first() -> None:
-    """What depends on weights alone is marked, scheduled first, and told with its count and bytes."""
+def test_values_that_depend_only_on_weights_are_marked_and_come_first() -> None:
+    """They are scheduled first, and their decision has their count and bytes."""
     planned = plan([ex.tanh(x) * ex.exp(ex.sin(w) + 1) + ex.softmax(w)])
     assert codes(planned, "constants") == ["prepared_once"]
     assert facts(planned, "prepared_once") == {"count": 4, "kept": 2, "kept_bytes": 48}
@@ -48,8 +48,8 @@ def test_what_depends_on_weights_alone_is_marked_and_comes_first() -> None:
 
 
 @pytest.mark.spec("P-1", "P-6")
-def test_a_constant_stays_out_of_a_kernel_that_runs_each_time() -> None:
-    """A constant of the kernel's own shape is not fused into it: it would be computed in every run."""
+def test_a_constant_is_not_fused_into_a_kernel_that_runs_each_time() -> None:
+    """Otherwise it would be computed in every run."""
     full = ex.tensor(given + 1)
     planned = plan([ex.tanh(x) * ex.exp(full)])
     assert [[n.operation.name for n in k.nodes] for k in planned.schedule.kernels] == [["exp"], ["tanh", "multiply"]]
@@ -60,8 +60,8 @@ def test_a_constant_stays_out_of_a_kernel_that_runs_each_time() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_results_that_are_asked_for_and_plans_without_parameters_are_not_marked() -> None:
-    """A root is never marked, nor what is computed from it; a plan without parameters has nothing to prepare."""
+def test_requested_results_and_plans_without_parameters_are_not_marked() -> None:
+    """Neither a root nor anything computed from it is marked; a plan without parameters prepares nothing."""
     root = ex.sin(w)
     planned = plan([root, x * ex.cos(root), x + ex.exp(w)])
     assert [k.result.operation.name for k in planned.schedule.kernels if k.constant] == ["exp"]
@@ -71,8 +71,8 @@ def test_results_that_are_asked_for_and_plans_without_parameters_are_not_marked(
 
 
 @pytest.mark.spec("P-1", "P-8")
-def test_constants_are_outside_the_buffers_and_their_views_keep_them() -> None:
-    """A constant has memory of its own that no other result takes; what a view of it needs is kept too."""
+def test_constants_are_outside_the_buffers_and_kept_for_their_views() -> None:
+    """No other result reuses a constant's memory."""
     turned = ex.transpose(ex.exp(ex.tensor(np.arange(6.0).reshape(3, 2))))
     planned = plan([ex.tanh(ex.sin(x) + turned)])
     assert facts(planned, "prepared_once")["kept_bytes"] == 48
@@ -81,8 +81,8 @@ def test_constants_are_outside_the_buffers_and_their_views_keep_them() -> None:
 
 
 @pytest.mark.spec("P-7", "P-1")
-def test_constants_are_picked_before_what_was_recorded_earlier() -> None:
-    """Of ready kernels a constant comes first, and says so only where something else was ready too."""
+def test_constants_are_picked_before_nodes_recorded_earlier() -> None:
+    """The decision states this only if other kernels were ready, too."""
     before = ex.sin(x)
     constant = ex.softmax(w)
     planned = plan([ex.matmul(before, ex.transpose(before)).sum() + constant.sum() * x])

@@ -1,4 +1,4 @@
-"""Dedup: equal expressions are computed once, and values that only look equal are not merged."""
+"""Deduplication: equal expressions are computed once, and values that only look equal are not merged."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_values_that_only_look_equal_are_not_merged() -> None:
 
 @pytest.mark.spec("P-2")
 @pytest.mark.parametrize(("extreme", "numpys"), [(ex.maximum, np.maximum), (ex.minimum, np.minimum)])
-def test_extremes_in_another_order_of_operands_are_computed_apart(extreme: Any, numpys: Any) -> None:
-    """Of 0.0 and −0.0 they give the first: equal values, other bits. What commutes to the last bit is computed once."""
+def test_extremes_with_swapped_operands_are_computed_separately(extreme: Any, numpys: Any) -> None:
+    """For 0.0 and −0.0 they return the first, so their bits differ; exactly commutative operations are merged."""
     a, b = ex.tensor([0.0, -0.0, 1.0]), ex.tensor([-0.0, 0.0, 2.0])
     planned = plan([extreme(a, b), extreme(b, a)])
     assert "order_of_zeros" in codes(planned, "dedup", applied=False)
@@ -64,7 +64,7 @@ def test_extremes_in_another_order_of_operands_are_computed_apart(extreme: Any, 
 
 
 @pytest.mark.spec("P-2")
-def test_parameters_of_one_name_and_type_are_values_of_their_own() -> None:
+def test_parameters_with_one_name_and_type_are_different_values() -> None:
     first, second = (Parameter(ex.tensor(1.0).type, "x")() for _ in range(2))
     assert first.operation is second.operation
     plan = ex.EvalPlan()
@@ -75,8 +75,8 @@ def test_parameters_of_one_name_and_type_are_values_of_their_own() -> None:
 
 @pytest.mark.spec("P-2", "P-4", "P-15")
 @pytest.mark.parametrize("called", [False, True])
-def test_effects_happen_for_each_that_was_written_in_each_run(called: bool) -> None:
-    """They are neither merged, nor batched, nor computed once for all runs of a plan, although they read constants."""
+def test_each_recorded_side_effect_happens_in_each_run(called: bool) -> None:
+    """Such operations are neither merged, nor batched, nor computed once for all runs, even on constants."""
     count = 12
     body = ex.function(lambda a: Counting()(a) * 2.0) if called else lambda a: Counting()(a) * 2.0
     given = Parameter(ex.tensor(np.zeros(3)).type, "x")()

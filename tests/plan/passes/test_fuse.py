@@ -1,4 +1,4 @@
-"""Fuse: chains, trees and epilogues become one kernel; each refusal has its reason."""
+"""Fusion: chains, trees and epilogues become one kernel; each declined fusion has a reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
 
 
 @pytest.mark.spec("P-6", "P-15")
-def test_each_refusal_to_fuse_has_its_code() -> None:
+def test_each_declined_fusion_has_its_code() -> None:
     w = ex.tensor(np.ones((4, 4)))
     asked, shared, row = ex.tanh(x), ex.sin(x), ex.cos(ex.square(x)[0])
     planned = plan(
@@ -59,8 +59,8 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
 
 
 @pytest.mark.spec("P-6", "P-15")
-def test_a_second_product_is_refused_by_the_names_of_both_products() -> None:
-    """The declined decision names the product that the kernel holds and the one that the operand comes from."""
+def test_a_second_product_is_declined_with_the_names_of_both_products() -> None:
+    """The decision names the kernel's product and the product that computes the operand."""
     w, v = ex.tensor(np.ones((4, 4))), ex.tensor(np.ones((4, 4)) * 2)
     first, second = x @ w, x @ v
     through = ex.tanh(second)
@@ -72,7 +72,7 @@ def test_a_second_product_is_refused_by_the_names_of_both_products() -> None:
 
 @pytest.mark.spec("P-6", "P-17")
 def test_values_inside_a_kernel_are_not_counted_as_written() -> None:
-    """The bytes written fall by what each fusion says it saves, and are those of the kernels' results."""
+    """Each fusion reduces the written bytes by its stated saving, to those of the kernels' results."""
     small = ex.tensor(np.ones((300, 400), np.float32))
     w = ex.tensor(np.ones((400, 400), np.float32))
     roots = [ex.tanh(small * 2 + 1) @ w - 3, ex.square(small).sum(axis=1)]
@@ -88,8 +88,8 @@ def test_values_inside_a_kernel_are_not_counted_as_written() -> None:
 
 
 @pytest.mark.spec("P-6")
-def test_a_product_that_needs_memory_of_its_own_is_not_told_as_saved() -> None:
-    """A product of another dtype than the result is made whole, beside the result: no memory is saved."""
+def test_a_product_that_needs_its_own_memory_is_not_counted_as_saved() -> None:
+    """A product of another dtype than the result is written completely, so no memory is saved."""
     single = ex.tensor(np.ones((30, 40), np.float32))
     w = ex.tensor(np.ones((40, 50), np.float32))
     planned = plan([ex.cast(single @ w, "float64")])
@@ -98,7 +98,7 @@ def test_a_product_that_needs_memory_of_its_own_is_not_told_as_saved() -> None:
 
 
 @pytest.mark.spec("P-6")
-def test_a_sum_that_grows_term_by_term_is_fused_in_linear_time() -> None:
+def test_a_sum_extended_term_by_term_is_fused_in_linear_time() -> None:
     total = ex.tanh(x)
     for _ in range(20_000):
         total = total + ex.sin(x)

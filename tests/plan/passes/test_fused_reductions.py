@@ -1,4 +1,4 @@
-"""Reductions in the fuse pass: what joins their kernels, how that is told, and what memory it takes."""
+"""Reductions in the fuse pass: what joins their kernels, how it is reported, and what memory it needs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def cutting_of(kernel: Kernel) -> Tiling:
 
 
 @pytest.mark.spec("P-6")
-def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> None:
-    """A chain or tree that one reduction reads runs in its kernel: the decision tells what is never written."""
+def test_producers_read_only_by_a_reduction_are_fused_and_the_saving_is_reported() -> None:
+    """A chain or tree runs in the reduction's kernel; the decision names the values never written."""
     planned = plan([(ex.tanh(x) * ex.sin(y) - 1.0).sum(axis=1)])
     (choice,) = choices(planned)
     assert (choice.applied, choice.code) == (True, "reduction")
@@ -68,10 +68,10 @@ def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> 
         ((1 << 21, 2), 0, "int32", range(2, 64), True, True),
     ],
 )
-def test_how_a_reduction_is_cut_is_told(
+def test_the_partition_of_a_reduction_is_reported(
     shape: tuple[int, ...], axes: int, dtype: str, blocks: Container[int], parts: bool, same: bool
 ) -> None:
-    """The decision says whether rows stay whole, and whether the sum of their parts has the bits of NumPy's own."""
+    """The decision states whether rows stay whole, and whether partial sums have the bits of NumPy's sum."""
     values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), shape)
     held = ex.EvalPlan()
     held.register(ex.absolute(values).sum(axis=axes))
@@ -94,8 +94,8 @@ def test_how_a_reduction_is_cut_is_told(
         ("too_large", lambda: [ex.tanh(ex.broadcast_to(x[:, :1], (30, 1 << 40))).sum()]),
     ],
 )
-def test_each_refusal_of_a_reduction_has_its_code(code: str, roots: Any) -> None:
-    """A reduction that does not take what it reads into its kernel says why, beside the operand."""
+def test_each_declined_fusion_of_a_reduction_has_its_code(code: str, roots: Any) -> None:
+    """The reason is attached to the operand's edge."""
     planned = plan(roots())
     result = choices(planned)
     assert {choice.code for choice in result} == {code}
@@ -107,20 +107,20 @@ def test_each_refusal_of_a_reduction_has_its_code(code: str, roots: Any) -> None
 
 
 @pytest.mark.spec("P-6", "P-15")
-def test_mean_and_variance_of_one_chain_are_refused_with_the_reason() -> None:
-    """Two reductions of one chain read it from memory: it would be computed twice."""
+def test_mean_and_variance_of_one_chain_are_declined_with_the_reason() -> None:
+    """Two reductions read the chain from memory, because fusing would compute it twice."""
     chain = ex.tanh(x) + y
     planned = plan([ex.mean(chain), ex.var(chain)])
     declined = [choice for choice in choices(planned) if not choice.applied]
     assert [choice.code for choice in declined] == ["other_consumers"]
-    assert declined[0].facts["consumers"] == 3  # two means, with and without the axes, and the difference
+    assert declined[0].facts["consumers"] == 3  # two means, with and without the kept axes, and the difference
     taken = [choice for choice in choices(planned) if choice.applied]
     assert [choice.facts["operations"] for choice in taken] == ["subtract → square → mean"]
 
 
 @pytest.mark.spec("P-6")
-def test_what_is_computed_once_stays_out_of_a_reduction_that_runs_each_time() -> None:
-    """A constant chain is not put into the kernel of a reduction that runs at each run; beside it others are."""
+def test_constants_are_not_fused_into_a_reduction_that_runs_each_time() -> None:
+    """Other chains next to the constant one are fused."""
     given = Parameter(x.type, "given")()
     constant, varying = ex.tanh(y), ex.sin(given)
     planned = plan([ex.softmax_gradient(varying, constant)])
@@ -135,7 +135,7 @@ def test_what_is_computed_once_stays_out_of_a_reduction_that_runs_each_time() ->
 
 @pytest.mark.spec("P-6")
 def test_both_operands_of_a_reduction_join_its_kernel() -> None:
-    """The gradient of a softmax reads two chains, which run in its kernel."""
+    """The gradient of a softmax reads two chains, and both run in its kernel."""
     planned = plan([ex.softmax_gradient(ex.sin(x) * 2.0, ex.tanh(y))])
     (kernel,) = planned.schedule.kernels
     assert len(kernel.nodes) == 4
@@ -148,7 +148,7 @@ def test_both_operands_of_a_reduction_join_its_kernel() -> None:
 
 @pytest.mark.spec("P-6", "P-8")
 def test_the_memory_of_a_reduction_is_planned() -> None:
-    """The peak holds the registers of a block and the values of all parts; the chain's result is in none of it."""
+    """The peak includes the registers of a block and all partial values, but not the chain's result."""
     shape = (1 << 13, 1 << 10)
     wide = ex.broadcast_to(ex.tensor(np.ones(1, np.float32)), shape)
     planned = plan([ex.tanh(ex.sin(wide) + 1.0).sum(axis=0)])
@@ -163,8 +163,8 @@ def test_the_memory_of_a_reduction_is_planned() -> None:
 
 
 @pytest.mark.spec("P-6", "P-8")
-def test_blocks_are_smaller_where_many_values_lie_between() -> None:
-    """The registers of a wide tree fit together into the memory that a thread keeps."""
+def test_blocks_are_smaller_if_there_are_many_intermediate_values() -> None:
+    """All registers of a wide tree fit into a thread's memory."""
     wide = ex.broadcast_to(ex.tensor(np.ones(1, np.float32)), (1 << 11, 1 << 10))
     terms = [ex.absolute(wide * (1 + 1 / factor)) for factor in range(2, 34)]
     while len(terms) > 1:
@@ -178,8 +178,8 @@ def test_blocks_are_smaller_where_many_values_lie_between() -> None:
 
 
 @pytest.mark.spec("P-6", "P-18")
-def test_what_it_would_take_for_a_reduction_to_take_its_operand() -> None:
-    """For a declined decision the change that flips it is found: one that reads it alone, or a value not asked for."""
+def test_a_change_that_would_fuse_an_operand_of_a_reduction_is_found() -> None:
+    """For a declined decision it is a single reader, or a value that is no longer requested."""
     value = ex.tanh(x)
     for roots, said in (
         ([value, value.sum()], "not asked for"),
@@ -212,8 +212,8 @@ def test_what_it_would_take_for_a_reduction_to_take_its_operand() -> None:
         ),
     ],
 )
-def test_what_people_write_with_reductions_is_fused(build: Any, kernels: list[list[str]]) -> None:
-    """Layer norm, mean squared error, norms, softmax written out: each reduction has its producers in its kernel."""
+def test_common_formulas_with_reductions_are_fused(build: Any, kernels: list[list[str]]) -> None:
+    """In layer norm, mean squared error, norms, and softmax by hand, each reduction is fused with its producers."""
     root = build()
     planned = plan([root])
     results = [[node.operation.name for node in kernel.nodes] for kernel in planned.schedule.kernels]
@@ -222,8 +222,8 @@ def test_what_people_write_with_reductions_is_fused(build: Any, kernels: list[li
 
 
 @pytest.mark.spec("P-6")
-def test_images_that_lie_pixel_by_pixel_are_reduced_as_they_lie() -> None:
-    """What is made for a reduction of a convolution's result lies in memory as that does."""
+def test_channels_last_images_are_reduced_in_their_layout() -> None:
+    """The producers of a reduction keep the memory layout of the convolution's result."""
     images = Parameter(ex.TensorType((2, 3, 40, 40), np.float32), "images")()
     filters = ex.tensor(random.normal(size=(8, 3, 3, 3)).astype(np.float32))
     hidden = ex.conv2d(images, filters)
@@ -234,8 +234,8 @@ def test_images_that_lie_pixel_by_pixel_are_reduced_as_they_lie() -> None:
 
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize(("dtype", "same"), [("float64", True), ("int64", False), ("float32", True)])
-def test_bits_are_promised_only_where_nothing_is_converted_as_it_is_summed(dtype: str, same: bool) -> None:
-    """NumPy converts what it reads piece by piece, and its pairwise summation then halves other runs."""
+def test_exact_bits_are_promised_only_without_dtype_conversion(dtype: str, same: bool) -> None:
+    """NumPy converts piece by piece, so that its pairwise summation splits other runs."""
     values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), (1 << 22,))
     held = ex.EvalPlan()
     held.register(ex.absolute(values).mean())

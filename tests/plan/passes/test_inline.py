@@ -1,4 +1,4 @@
-"""Inline: calls are opened where that pays, and run closed with the same values elsewhere."""
+"""Inlining: calls are opened if that is cheaper, and otherwise run unopened with the same values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> No
 
 
 @pytest.mark.spec("P-3", "P-5")
-def test_an_output_of_a_function_that_nobody_reads_is_not_computed() -> None:
+def test_an_unread_output_of_a_function_is_not_computed() -> None:
     planned = plan([pair(x, x)[0]])
     assert not any(node.operation.name == "exp" for node in planned.graph.live)
     assert codes(planned, "prune again") == ["unneeded"]
@@ -51,7 +51,7 @@ def test_an_output_of_a_function_that_nobody_reads_is_not_computed() -> None:
 
 @pytest.mark.spec("P-5")
 @pytest.mark.parametrize("limit", [0, 3, 8, 12, 200])
-def test_a_call_that_is_too_large_to_open_runs_closed_with_the_same_values_and_gradients(limit: int) -> None:
+def test_a_call_that_is_too_large_to_open_has_the_same_values_and_gradients(limit: int) -> None:
     hidden = x * 3.0
 
     @ex.function
@@ -75,7 +75,7 @@ def test_a_call_that_is_too_large_to_open_runs_closed_with_the_same_values_and_g
 
 
 @pytest.mark.spec("P-5")
-def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -> None:
+def test_an_unopened_call_that_returns_its_operand_does_not_share_its_memory() -> None:
     same = ex.function(lambda a, b: (a, b + 1.0))
     inner = ex.tanh(x)
     first, second = same(inner, x)
@@ -88,7 +88,7 @@ def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -
 @pytest.mark.spec("P-2")
 @pytest.mark.parametrize("without", [(), ("batch",), ("prune",), ("simplify",)])
 @pytest.mark.parametrize("limit", [0, 500_000])
-def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, without: tuple[str, ...]) -> None:
+def test_a_call_with_a_gradient_is_not_computed_twice(limit: int, without: tuple[str, ...]) -> None:
     w = ex.tensor(np.random.default_rng(0).normal(size=(4, 4)))
     square = ex.function(lambda a: ex.square(a))
     h, losses = x, []
@@ -100,13 +100,13 @@ def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, withou
     assert {c.facts["name"] for c in planned.graph.decisions if c.code == "augmented"} == {"pair"}
     if limit == 0 and not without:
         names = [k.result.operation.label for k in planned.schedule.kernels if isinstance(k.result.operation, Call)]
-        assert names.count("pair") == 4  # three, and one more for the gradient of the first loss alone
+        assert names.count("pair") == 4  # three, and one more for the gradient of only the first loss
     for result, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.spec("P-8")
-def test_a_closed_call_needs_what_its_body_needs() -> None:
+def test_the_memory_of_an_unopened_call_includes_its_body() -> None:
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
         return (a @ a @ a).sum()
@@ -117,5 +117,5 @@ def test_a_closed_call_needs_what_its_body_needs() -> None:
     assert (opened.peak_lower_bound, opened.peak) == (
         2 * 64 * 64 * 8,
         2 * 64 * 64 * 8 + 8,
-    )  # the sum has memory of its own
+    )  # the sum has its own memory
     assert (closed.placements[0].live, closed.kernels[0].cost.scratch) == (opened.peak, opened.arena)

@@ -1,4 +1,4 @@
-"""Joined products: one product in the place of several, with the same values; and what keeps them apart."""
+"""Joined products: one product instead of several, with the same values, and reasons for separate ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def codes(planned: Plan) -> list[tuple[bool, str]]:
 
 
 def products(planned: Plan) -> int:
-    """How many products are computed in each run."""
+    """Return the number of products computed in each run."""
     kernels = [kernel for kernel in planned.schedule.kernels if not kernel.constant]
     return sum(node.operation.name == "matmul" for kernel in kernels for node in kernel.nodes)
 
@@ -46,7 +46,7 @@ def values(planned: Plan, x: Any, array: np.ndarray) -> list[np.ndarray]:
 
 
 def attention(x: Any, heads: int = 2) -> Any:
-    """Attention over rows (n, rows, features), with scale and shift of a norm before its products."""
+    """Return attention over rows (n, rows, features), with a norm's scale and shift before its products."""
     n, rows, size = x.shape
     x = ex.layer_norm(x, weights(size), weights(size))
 
@@ -58,8 +58,8 @@ def attention(x: Any, heads: int = 2) -> Any:
     return ex.softmax(q @ ex.transpose(k, (0, 1, 3, 2)), axis=-1) @ v
 
 
-def test_the_products_of_attention_are_one() -> None:
-    """Queries, keys and values; what is added to them runs in its loop, and the norm before it moves into it."""
+def test_the_products_of_attention_are_joined() -> None:
+    """Queries, keys and values become one product with their biases fused; the norm's scale moves into the weights."""
     x = parameter(2, 5, 8)
     y = attention(x)
     joined, apart = plan([y], Options(numerics="fast")), plan([y], Options(("join",)))
@@ -86,8 +86,8 @@ def test_the_products_of_attention_are_one() -> None:
         (lambda x: [(x @ weights(6, 9000)).T, (x @ weights(6, 8000)).T], [(False, "large")]),
     ],
 )
-def test_what_is_joined_and_what_is_not(build: Callable[[Any], list[Any]], code: list[tuple[bool, str]]) -> None:
-    """Small products of one value by constant matrices; values are the same either way."""
+def test_joined_and_separate_products(build: Callable[[Any], list[Any]], code: list[tuple[bool, str]]) -> None:
+    """Small products of one value by constant matrices are joined; values are the same either way."""
     x = parameter(5, 6)
     roots = build(x)
     planned = plan(roots)
@@ -99,15 +99,15 @@ def test_what_is_joined_and_what_is_not(build: Callable[[Any], list[Any]], code:
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_that_are_given_at_the_run_are_not_joined() -> None:
-    """Joining them would copy them in each run."""
+def test_weights_given_at_the_run_are_not_joined() -> None:
+    """Joining would copy them in each run."""
     x, first, second = parameter(5, 6), parameter(6, 3), parameter(6, 4)
     assert codes(plan([(x @ first).T @ (x @ second)])) == []
 
 
 @pytest.mark.spec("P-2", "P-11")
-def test_prices_are_those_of_the_plans_cost_model() -> None:
-    """Where starting a kernel costs nothing to speak of, the same products are large."""
+def test_prices_come_from_the_cost_model_of_the_plan() -> None:
+    """If starting a kernel is almost free, the same products count as large."""
     x = parameter(4, 6)
     roots = [ex.transpose(x @ weights(6, 5)) @ (x @ weights(6, 7))]
     free = replace(REFERENCE_COST_MODEL, call=1e-9)

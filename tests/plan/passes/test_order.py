@@ -1,4 +1,4 @@
-"""Order: what is ready at each pick, found anew from the schedule; reverse depth-first search against a plain one."""
+"""Order: the ready set at each pick, recomputed from the schedule; reverse depth-first search against a simple one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.programs import programs
 
 
 def producers(schedule: Schedule) -> list[set[int]]:
-    """For each kernel the numbers of those that it reads."""
+    """Return, for each kernel, the numbers of the kernels that it reads."""
     number = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
     return [{number[read.uid] for read in kernel.reads if read.uid in number} for kernel in schedule.kernels]
 
 
 def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], set[int]]]:
-    """Each kernel with the uids that are ready, and that wait for what still runs, in a run by the estimates."""
+    """Yield each kernel with the ready uids and those waiting for running kernels, simulated with the estimates."""
     kernels, before = schedule.kernels, producers(schedule)
     ends: dict[int, float] = {}
     now = 0.0
@@ -71,8 +71,8 @@ def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
 
 
 @pytest.mark.spec("P-7", "P-11")
-def test_kernels_that_wait_for_what_still_runs_are_told_beside_those_that_are_ready() -> None:
-    """Four equal chains on two lanes: two begin, two are ready beside them, and no pick says that nothing else was."""
+def test_kernels_waiting_for_running_ones_are_reported() -> None:
+    """With four equal chains on two lanes, two start, two more are ready, and no pick claims that nothing else was."""
     x = ex.tensor(np.ones((40, 40)))
     ways = [ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]
     picks = plan([ex.add_n(*ways)], Options(lanes=2, without=("batch",))).schedule.picks
@@ -86,7 +86,7 @@ def placed(planned: Plan) -> dict[int, int]:
 
 
 def reversed_postorder(schedule: Schedule) -> list[int]:
-    """InferFramework's ReverseTopo: from each input, readers in the order of names, what is left last comes first."""
+    """Return InferFramework's ReverseTopo order: readers are visited by name, and the last node left comes first."""
     kernels = sorted(schedule.kernels, key=lambda kernel: kernel.result.uid)
     left: list[int] = []
     seen: set[int] = set()
@@ -106,8 +106,8 @@ def reversed_postorder(schedule: Schedule) -> list[int]:
 
 
 @pytest.mark.spec("P-7")
-def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
-    """order="depth_first": readers are searched in the order of names, and the last one's branch runs first."""
+def test_the_order_can_be_a_reverse_depth_first_search() -> None:
+    """With order="depth_first", readers are visited by name, and the last one's branch runs first."""
     a, b = ex.tensor(np.ones((3, 4)), name="a"), ex.tensor(np.ones((3, 4)), name="b")
     ways = [ex.tanh(ex.sin(a)), ex.cumsum(ex.softmax(a), 1), ex.square(ex.cos(b))]
     roots = [ways[0] @ ex.transpose(ways[1]) + 1.0, ways[2]]
@@ -118,7 +118,7 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
     assert [kernel.result.uid for kernel in planned.schedule.kernels] == reversed_postorder(planned.schedule)
     assert {pick.reason for pick in planned.schedule.picks if pick.ready_count > 1} == {"depth_first"}
     assert {pick.reason for pick in planned.schedule.picks if pick.ready_count == 1} == {"only"}
-    shared = ex.tanh(a)  # whose readers are recorded in another order than that of their names
+    shared = ex.tanh(a)  # its readers are recorded in another order than their names
     readers = plan([ex.sin(shared), ex.exp(shared), ex.cos(shared)], Options(order="depth_first", without=apart))
     assert [kernel.result.label for kernel in readers.schedule.kernels] == ["tanh", "sin", "exp", "cos"]
     assert [kernel.result.uid for kernel in readers.schedule.kernels] == reversed_postorder(readers.schedule)
@@ -131,8 +131,8 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
 
 
 @pytest.mark.spec("P-7", "I-3")
-def test_depth_first_search_follows_the_names_that_a_file_gives_its_operators() -> None:
-    """In a file's net the names are the operators': of two branches the one named last runs first."""
+def test_depth_first_search_uses_operator_names_of_a_file() -> None:
+    """In a file's net, the branch of the operator whose name sorts last runs first."""
     net = ex.Net("n")
     net.input("x", (2, 3))
     for name in ("right", "left", "middle"):
@@ -153,7 +153,7 @@ def test_the_depth_first_order_is_topological(roots: Any) -> None:
 
 
 class Turn(NamedTuple):
-    """A kernel's place in the order."""
+    """A kernel's position in the order."""
 
     level: int
     chain: int
@@ -161,22 +161,22 @@ class Turn(NamedTuple):
 
 
 def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Turn]:
-    """The turns of a plan that joins no kernels, by the name of what each computes."""
+    """Return the turns of a plan without fusion, by the name of the computed node."""
     schedule = plan(roots, Options(lanes=lanes, without=("fuse", "batch"))).schedule
     turns = map(Turn, schedule.levels, schedule.chains, schedule.runs_until)
     return {kernel.result.operation.name: turn for kernel, turn in zip(schedule.kernels, turns, strict=True)}
 
 
 @pytest.mark.spec("P-7")
-def test_the_level_of_a_kernel_is_one_more_than_the_highest_that_it_reads() -> None:
+def test_the_level_of_a_kernel_is_one_more_than_the_highest_level_that_it_reads() -> None:
     x = ex.tensor(np.ones(3))
     kernels = alone(ex.sin(ex.tanh(x)) + ex.cos(x))
     assert {name: kernel.level for name, kernel in kernels.items()} == {"tanh": 1, "cos": 1, "sin": 2, "add": 3}
 
 
 @pytest.mark.spec("P-7")
-def test_branches_from_one_kernel_are_chains_of_their_own() -> None:
-    """A chain goes on where the only reader of a kernel reads nothing else."""
+def test_branches_from_one_kernel_are_separate_chains() -> None:
+    """A chain continues if the only reader of a kernel reads nothing else."""
     x = ex.tanh(ex.tensor(np.ones(3)))
     kernels = alone(ex.exp(ex.sin(x)) + ex.cos(x))
     assert kernels["exp"].chain == kernels["sin"].chain
@@ -184,8 +184,8 @@ def test_branches_from_one_kernel_are_chains_of_their_own() -> None:
 
 
 @pytest.mark.spec("P-7", "P-11")
-def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
-    """Two long ones begin together, and the third when the shorter of them ends."""
+def test_a_kernel_runs_until_the_last_kernel_that_starts_before_it_ends() -> None:
+    """Two long kernels start together, and a third when the shorter one ends."""
     long, short = ex.tensor(np.ones((2000, 2000))), ex.tensor(np.ones((1000, 1000)))
     roots = ex.sin(long), ex.cos(short), ex.tanh(short), ex.exp(long)
     kernels = alone(*roots, lanes=2)
@@ -195,8 +195,8 @@ def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
 
 
 @pytest.mark.spec("P-7")
-def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_is_kept() -> None:
-    """Of the ready kernels the one recorded first is picked; what else was ready, and why this one, is kept."""
+def test_the_earliest_recorded_ready_kernel_is_picked_and_the_ready_set_is_recorded() -> None:
+    """The decision has the other ready kernels and the reason for the pick."""
     late, early = ex.tensor(np.ones((3, 3))), ex.tensor(np.ones((3, 3)))
     first, second, third = early @ early, late @ late, early @ late
     planned = plan([third @ (second @ first)])
@@ -211,7 +211,7 @@ def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_
 
 
 @pytest.mark.spec("P-7")
-def test_a_run_of_single_child_kernels_is_one_chain() -> None:
+def test_a_run_of_kernels_with_single_readers_is_one_chain() -> None:
     a = ex.tensor(np.ones((3, 3)))
     left, right = ((a @ a) @ a) @ a, (a + 1.0) @ a
     planned = plan([left @ right])

@@ -1,4 +1,5 @@
-"""Passes of users that order and fuse: what they decide is run, and what makes no schedule is refused by name."""
+"""User-defined passes that order and fuse: their decisions are applied, and invalid ones raise an error with their
+name."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ X = ex.tensor(np.linspace(-1, 1, 6).reshape(2, 3), name="x")
 
 @dataclass(frozen=True)
 class Given(ex.passes.Order):
-    """Run kernels in an order that is given."""
+    """Run kernels in a given order."""
 
     order: tuple[int, ...] = ()
 
@@ -28,7 +29,7 @@ class Given(ex.passes.Order):
 
 @dataclass(frozen=True)
 class Join(ex.Pass):
-    """Fuse the operations of some names."""
+    """Fuse the operations with some names."""
 
     names: tuple[str, ...]
     name = "join"
@@ -47,7 +48,7 @@ def plan_with(own: ex.Pass, replaced: type[ex.Pass], *values: ex.Expr, **options
     return plan.prepare()
 
 
-def test_kernels_run_in_the_order_of_a_users_pass() -> None:
+def test_kernels_run_in_the_order_of_a_user_defined_pass() -> None:
     value = ex.tanh(X) @ ex.exp(X).T
     plan = plan_with(Given(order=(1, 2, 0, 3)), ex.passes.Order, value)
     assert [kernel.result.label for kernel in plan.planned.schedule.kernels] == ["exp", "transpose", "tanh", "matmul"]
@@ -56,7 +57,7 @@ def test_kernels_run_in_the_order_of_a_users_pass() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_an_own_order_is_a_preference_where_kernels_run_together(lanes: int) -> None:
+def test_a_user_defined_order_is_a_preference_for_concurrent_kernels(lanes: int) -> None:
     value = ex.tanh(X) @ ex.exp(X).T
     plan = plan_with(Given(order=(1, 0, 2, 3)), ex.passes.Order, value, lanes=lanes)
     assert next(iter(plan.planned.schedule.kernels)).result.label == "exp"
@@ -64,24 +65,24 @@ def test_an_own_order_is_a_preference_where_kernels_run_together(lanes: int) -> 
 
 
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (0, 1, 2), (0, 0, 1, 2), (0, 1, 2, 3, 3)])
-def test_an_order_that_is_not_topological_is_refused(order: tuple[int, ...]) -> None:
+def test_an_order_that_is_not_topological_raises_an_error(order: tuple[int, ...]) -> None:
     with pytest.raises(ex.DeclarationError, match=r"Given.sequence with [\s\S]*each kernel after its producers"):
         plan_with(Given(order=order), ex.passes.Order, ex.tanh(X) @ ex.exp(X).T)
 
 
-def test_numbers_that_are_no_kernels_are_refused() -> None:
+def test_invalid_kernel_numbers_raise_an_error() -> None:
     with pytest.raises(ex.DeclarationError, match="must contain each number below 1 once"):
         plan_with(Given(order=(7,)), ex.passes.Order, ex.tanh(X))
 
 
-def test_nodes_that_a_users_pass_fuses_are_one_kernel() -> None:
+def test_nodes_fused_by_a_user_defined_pass_are_one_kernel() -> None:
     value = ex.tanh(X + 1) * 2
     plan = plan_with(Join(("add", "tanh", "multiply")), ex.passes.Fuse, value)
     assert [len(kernel.nodes) for kernel in plan.recording.schedule.kernels] == [3]  # type: ignore[union-attr]
     assert np.array_equal(ex.evaluate(value, passes=plan.options.passes), ex.evaluate(value))
 
 
-def test_a_kernel_whose_middle_is_read_elsewhere_is_refused() -> None:
+def test_a_kernel_with_an_inner_value_read_elsewhere_raises_an_error() -> None:
     middle = ex.tanh(X)
     with pytest.raises(
         ex.DeclarationError,
@@ -102,11 +103,11 @@ TWICE = ex.tanh(X) * 2
 
 
 def doing(work: Callable[[Any, Any], object]) -> type[ex.Pass]:
-    """A pass that does something to a graph."""
+    """Return a pass that applies a function to a graph."""
 
     @dataclass(frozen=True)
     class Doing(ex.Pass):
-        """Do it."""
+        """Apply the function."""
 
         name = "doing"
         counted = ex.Reason("counted", "{count:node} and `{node}`.")
@@ -123,7 +124,7 @@ def decided(own: Any, graph: Any, *names: str) -> tuple[int, list[ex.Expr]]:
 
 
 def substitution(new: Callable[[ex.Expr], Any]) -> Callable[[Any, Any], None]:
-    """Put something in the place of tanh."""
+    """Return a pass that replaces tanh."""
 
     def run(own: Any, graph: Any) -> None:
         decision, (old,) = decided(own, graph, "tanh")
@@ -189,8 +190,8 @@ REFUSED = [
 
 @pytest.mark.spec("H-12")
 @pytest.mark.parametrize(("work", "value", "said"), REFUSED)
-def test_what_a_pass_must_not_do_is_refused_by_its_name(work: Any, value: ex.Expr, said: str) -> None:
-    """A substitute of another type, a kernel that cannot run and a reason without its facts name the pass at once."""
+def test_invalid_actions_of_a_pass_raise_an_error_with_its_name(work: Any, value: ex.Expr, said: str) -> None:
+    """Test a replacement of another type, a kernel that cannot run, and a reason without its facts."""
     own = doing(work)
     with pytest.raises(ex.DeclarationError, match=said) as caught:
         ex.evaluate(value, passes=[own() if type(step) is ex.passes.Fuse else step for step in ex.default_passes()])
@@ -200,7 +201,7 @@ def test_what_a_pass_must_not_do_is_refused_by_its_name(work: Any, value: ex.Exp
     assert re.search(said, str(report))
 
 
-def test_a_pass_that_fuses_before_the_built_in_one_is_told_so() -> None:
+def test_a_pass_that_fuses_before_the_built_in_one_raises_an_error() -> None:
     with pytest.raises(
         ex.DeclarationError, match=r"tanh is in one of Doing \(test_own_passes.py:\d+\)[\s\S]*in the place of"
     ):
@@ -210,18 +211,18 @@ def test_a_pass_that_fuses_before_the_built_in_one_is_told_so() -> None:
 @pytest.mark.parametrize(
     "own", [fusion("tanh", "multiply"), fusion("tanh", "multiply", "sum"), substitution(lambda old: ex.tanh(X))]
 )
-def test_a_pass_that_keeps_values_is_right(own: Any) -> None:
+def test_check_accepts_a_pass_that_keeps_values(own: Any) -> None:
     value = TWICE.sum(axis=1)
     assert ex.check(doing(own), value)
     assert not ex.check(doing(lambda own, graph: None))
 
 
-def test_a_pass_that_changes_values_is_found() -> None:
+def test_check_finds_a_pass_that_changes_values() -> None:
     report = ex.check(doing(substitution(lambda old: ex.sin(X))), TWICE)
     assert re.search("values with the pass = without ✗ multiply.*with the pass .*, without", str(report))
 
 
 @pytest.mark.parametrize("sentence", ["{node", "{a.b}", "{}", "a } b", "{count:}", "{node!r}", "{count:a|b|c}"])
-def test_a_field_that_no_fact_can_fill_is_refused_where_it_is_declared(sentence: str) -> None:
+def test_a_field_without_a_fact_raises_an_error_at_its_declaration(sentence: str) -> None:
     with pytest.raises(ex.DeclarationError, match="the reason 'odd' with the sentence"):
         ex.Reason("odd", sentence)

@@ -1,4 +1,4 @@
-"""Prune: what no root needs is left out, and counted."""
+"""Pruning: nodes that no root needs are removed and counted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
 
 
 @pytest.mark.spec("P-3")
-def test_the_gradient_of_what_the_loss_does_not_need_is_told() -> None:
+def test_the_gradient_of_a_value_unused_by_the_loss_has_a_decision() -> None:
     w = ex.tensor(np.ones(4))
     planned = plan([ex.grad(x.sum(), w)])
     assert codes(planned, "simplify") == ["unreached"]

@@ -1,4 +1,4 @@
-"""Constants folded by value: what is computed of described constants when the plan is made, and what is not."""
+"""Constant folding: which described constants are computed at planning time, and which are not."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def refused(planned: Plan) -> list[str]:
 
 
 @pytest.mark.spec("P-1")
-def test_operations_on_numbers_alone_are_computed_when_the_plan_is_made() -> None:
-    """Operations on numbers alone are one number in the plan, told with its value and with what it saves."""
+def test_operations_on_only_numbers_are_computed_at_planning_time() -> None:
+    """They become one number; the decision has its value and the saving."""
     planned = plan([x * (ex.exp(number(0.0)) + number(2.0) * 3.0)])
     assert [[n.operation.name for n in k.nodes] for k in planned.schedule.kernels] == [["multiply"]]
     (choice,) = folded(planned)
@@ -64,8 +64,8 @@ def test_operations_on_numbers_alone_are_computed_when_the_plan_is_made() -> Non
 
 
 @pytest.mark.spec("P-1")
-def test_what_is_folded_meets_the_other_links() -> None:
-    """A factor that turns out to be 1 is dropped, and an exponent that turns out to be 2 is a square."""
+def test_other_rules_apply_to_folded_constants() -> None:
+    """A factor folded to 1 is removed, and an exponent folded to 2 becomes a square."""
     planned = plan([x * (number(2.0) * 0.5), x ** (number(1.0) + 1.0)])
     names = [[node.operation.name for node in kernel.nodes] for kernel in planned.schedule.kernels]
     assert names == [["square"]]
@@ -73,8 +73,8 @@ def test_what_is_folded_meets_the_other_links() -> None:
 
 
 @pytest.mark.spec("P-1", "M-D2")
-def test_large_constants_are_never_written_out() -> None:
-    """Of equal elements one is computed, whatever the shape: planning 10¹² of them takes no memory."""
+def test_large_constants_are_never_materialized() -> None:
+    """Only one of equal elements is computed for any shape: planning 10¹² of them needs no memory."""
     huge = ex.exp(number(1.0, (10**6, 10**6)))
     assert ex.evaluate(huge.sum()) == pytest.approx(np.e * 1e12)
     assert ex.evaluate(huge.mean() - huge.max()) == 0
@@ -84,8 +84,8 @@ def test_large_constants_are_never_written_out() -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_a_constant_of_many_different_elements_is_refused() -> None:
-    """A constant whose elements are many and differ is computed in the run; a few of them are listed in the plan."""
+def test_a_constant_with_many_different_elements_is_declined() -> None:
+    """It is computed in the run; a few different elements are listed in the plan."""
     steps = ex.cumsum(number(1.0, (300,)))
     planned = plan([steps + 1.0, steps.max()])
     assert refused(planned) == ["large"]
@@ -101,7 +101,7 @@ heard: list[float] = []
 
 
 class Shout(ex.Elementwise):
-    """x, said aloud."""
+    """x, with a printed message."""
 
     pure = False
     nondifferentiable = "a test"
@@ -114,8 +114,8 @@ class Shout(ex.Elementwise):
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_what_does_more_than_compute_is_left_to_the_run() -> None:
-    """An operation declared impure runs in every run, on constants too; neither folded nor prepared once."""
+def test_impure_operations_on_constants_run_in_every_run() -> None:
+    """They are neither folded nor prepared once."""
     given_later = Parameter(TensorType((), "float64"), "later")()
     planned = plan([given_later + Shout()(number(2.0)) + Shout()(ex.tensor(3.0))])
     assert heard == []
@@ -126,8 +126,8 @@ def test_what_does_more_than_compute_is_left_to_the_run() -> None:
 
 
 @pytest.mark.spec("P-2", "P-4")
-def test_what_does_more_than_compute_is_done_as_often_as_it_is_recorded() -> None:
-    """Equal nodes of an operation declared impure are not merged, and many are not batched: nor are calls of one."""
+def test_impure_operations_run_as_often_as_they_are_recorded() -> None:
+    """Equal nodes are not merged and similar ones not batched, and neither are calls of them."""
 
     @ex.function
     def aloud(x: Any, y: Any) -> Any:
@@ -148,7 +148,7 @@ def test_what_does_more_than_compute_is_done_as_often_as_it_is_recorded() -> Non
 
 
 @pytest.mark.spec("P-2", "P-6")
-def test_a_closed_call_of_what_does_more_than_compute_runs_in_every_run() -> None:
+def test_an_unopened_call_of_an_impure_operation_runs_in_every_run() -> None:
     @ex.function
     def aloud(x: Any) -> Any:
         return Shout()(x) * 2.0
@@ -165,7 +165,7 @@ def test_a_closed_call_of_what_does_more_than_compute_runs_in_every_run() -> Non
 
 @pytest.mark.spec("P-1", "P-15", "P-11")
 def test_constants_that_cannot_be_computed_fail_in_the_run_at_their_line() -> None:
-    """Where a kernel declines its constants the plan says so, and the run raises with the operation and its types."""
+    """If a kernel rejects its constants, the plan has a decision, and the run's error names operation and types."""
     root = number(2, dtype="int64") ** number(-1, dtype="int64") + ex.tensor(1)
     planned = plan([root])
     assert refused(planned) == ["fails"]
@@ -174,8 +174,8 @@ def test_constants_that_cannot_be_computed_fail_in_the_run_at_their_line() -> No
 
 
 @pytest.mark.spec("P-1")
-def test_tensors_and_parameters_are_no_constants() -> None:
-    """Tensors are data, whoever wrote them, and parameters come later: neither's value is in a plan."""
+def test_tensors_and_parameters_are_not_folded() -> None:
+    """Tensors are data, and parameters are given later, so a plan contains the values of neither."""
     later = Parameter(TensorType((), "float64"), "later")()
     for root in (ex.tensor(2.0) * ex.tensor(3.0), later * number(3.0), ex.tensor(2.0) * number(3.0)):
         assert folded(plan([root])) == []
@@ -183,14 +183,14 @@ def test_tensors_and_parameters_are_no_constants() -> None:
 
 @pytest.mark.soak
 @pytest.mark.spec("P-1")
-def test_a_kept_plan_is_never_used_with_other_constants() -> None:
-    """Graphs that differ in a constant have plans of their own, graphs that differ in tensors share one."""
+def test_a_cached_plan_is_never_used_with_other_constants() -> None:
+    """Graphs with different constants have separate plans, graphs with different tensors share one."""
 
     def program(factor: float, shift: Any, data: Any, place: int) -> ex.Expr:
         hot = ex.BiasVector(3, place, factor, dtype="float64") + number(1.0, (3,))
         return ex.tensor(data) * (number(factor) * 2.0) + ex.tensor(shift) * ex.cumsum(hot)
 
-    for _ in range(2):  # the second time every plan is there
+    for _ in range(2):  # all plans are cached the second time
         for factor in (1.0, 2.0, 0.0, -0.0, float("nan"), 3.0):
             for place in range(3):
                 data, shift = np.random.default_rng(place).normal(size=(2, 3))
@@ -202,7 +202,7 @@ def test_a_kept_plan_is_never_used_with_other_constants() -> None:
                 np.testing.assert_allclose(result, expected, rtol=1e-14)
                 assert np.array_equal(np.signbit(result), np.signbit(expected)) or np.isnan(factor)
                 del root
-                gc.collect()  # an operation of the same address must not be taken for another one
+                gc.collect()  # an operation at the same address must not be mistaken for the previous one
     evaluation = ex.EvalPlan()
     evaluation.register(program(2.0, np.ones(3), np.arange(3.0), 1))
     evaluation.eval()
@@ -210,8 +210,7 @@ def test_a_kept_plan_is_never_used_with_other_constants() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_a_tensor_that_is_written_to_is_read_anew() -> None:
-    """What is written to a tensor before it is used is what a kept plan computes with."""
+def test_a_cached_plan_uses_the_current_value_of_a_tensor() -> None:
     for value in (1.0, 5.0, -2.0):
         data = ex.tensor(np.zeros(3))
         data[1] = value
@@ -219,8 +218,8 @@ def test_a_tensor_that_is_written_to_is_read_anew() -> None:
 
 
 @pytest.mark.spec("P-1", "P-12", "M-E7")
-def test_constants_stay_as_stable_as_data() -> None:
-    """What rules make stable is folded as they left it: ±1e4 in constants gives what it gives in tensors."""
+def test_constants_are_folded_after_stabilization() -> None:
+    """±1e4 in constants gives the result of ±1e4 in tensors."""
     log = ex.function(lambda value: ex.log(value))
     programs: tuple[Callable[[ex.Expr], ex.Expr], ...] = (
         lambda v: ex.log(ex.sigmoid(v)),
@@ -240,20 +239,20 @@ def test_constants_stay_as_stable_as_data() -> None:
 
 @pytest.mark.spec("P-1", "M-D2")
 def test_a_one_hot_vector_times_a_number_is_one_hot() -> None:
-    """The plainest description is chosen: a scaled one-hot vector still takes a row."""
+    """The simplest description is chosen: a scaled one-hot vector still selects a row."""
     matrix = ex.tensor(np.arange(6.0).reshape(3, 2))
     planned = plan([(ex.BiasVector(3, 1, 1.0, dtype="float64") * 4.0) @ matrix], Options(numerics="fast"))
     assert "one_hot_product" in codes(planned, "simplify")
     assert np.array_equal(run(planned)[0], [8, 12])
     (hot,) = plan([ex.BiasVector(3, 1, 2.0, dtype="float64") * -1.0]).graph.roots
-    assert isinstance(hot.operation, Literal)  # −0.0 is no 0.0
+    assert isinstance(hot.operation, Literal)  # −0.0 differs from 0.0
     (same,) = plan([ex.BiasVector(3, 1, 2.0, dtype="float64") * 2.0]).graph.roots
     assert same.operation is OneHot(3, 1, 4.0, np.dtype("float64"))
 
 
 @pytest.mark.spec("P-1", "P-19")
 def test_folding_has_a_reproducer() -> None:
-    """The cell that shows a folded constant again holds the numbers and needs no data."""
+    """The cell contains the numbers and needs no data."""
     evaluation = ex.EvalPlan()
     evaluation.register(x + ex.cumsum(number(1.0, (3,))) * ex.tensor(2.0))
     evaluation.prepare()
@@ -292,12 +291,12 @@ _STEPS: tuple[Callable[..., Any], ...] = (
 
 
 PAST_OVERFLOW = {stability.__name__, inverse_pairs.__name__}
-"""modules of rules that compute past what overflows"""
+"""modules of rules that avoid intermediate overflow"""
 
 
 @st.composite
 def constants(draw: st.DrawFn) -> ex.Expr:
-    """Operations on described constants alone, of many shapes, dtypes and values."""
+    """Draw operations on described constants of many shapes, dtypes and values."""
     values: list[ex.Expr] = []
     for _ in range(draw(st.integers(1, 3))):
         dtype = np.dtype(draw(_DTYPES))
@@ -318,7 +317,7 @@ def constants(draw: st.DrawFn) -> ex.Expr:
 
 @pytest.mark.spec("P-1")
 def test_relu_of_a_constant_minus_zero_is_minus_zero() -> None:
-    """The relu of −0.0 is −0.0, which 1 / x tells apart, folded or not."""
+    """1 / x distinguishes it from 0.0, whether folded or not."""
     for shape in ((), (3,)):
         assert np.signbit(ex.evaluate(ex.relu(ex.TrivialTensor(-0.0, shape, dtype="float64")))).all()
 
@@ -337,7 +336,7 @@ def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
     applied = {d.reason.owner.__module__ for d in plan([root]).graph.decisions if d.applied and d.reason.owner}
     everywhere = np.ones(root.shape, bool)
     past = np.isfinite(expected) if applied & PAST_OVERFLOW else everywhere
-    if root.dtype.kind == "c":  # an infinite complex number has many forms, ∞ + 0i, ∞ + NaN·i, and their sums more
+    if root.dtype.kind == "c":  # an infinite complex number has many forms, ∞ + 0i, ∞ + NaN·i, and its sums have more
         everywhere = past = np.isfinite(expected)
     for result, there in (
         (folded, everywhere),
@@ -357,8 +356,8 @@ def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
 @pytest.mark.parametrize("value", [-0.0, 0.0, np.inf, -3.0])
 @pytest.mark.parametrize(("shape", "axis"), [((4,), 0), ((2, 3), (0, 1)), ((0,), 0), ((0, 3), 0), ((3, 0), 0)])
 @pytest.mark.parametrize("name", ["sum", "mean"])
-def test_sums_and_means_of_one_number_are_numpys_to_the_bit(name: str, value: float, shape: Any, axis: Any) -> None:
-    """Zeros of either sign add up to 0.0, no numbers to 0.0 and, for a mean, to NaN; folded and computed alike."""
+def test_sums_and_means_of_equal_numbers_have_numpys_bits(name: str, value: float, shape: Any, axis: Any) -> None:
+    """Zeros of either sign sum to 0.0; an empty sum is 0.0 and an empty mean NaN, folded or not."""
     root = getattr(number(value, shape), name)(axis=axis)
     planned = plan([root])
     assert len(folded(planned)) == 1
@@ -372,8 +371,8 @@ def test_sums_and_means_of_one_number_are_numpys_to_the_bit(name: str, value: fl
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("join", [lambda a, b: ex.concatenate([a, b]), lambda a, b: ex.stack([a, b])])
-def test_zeros_of_both_signs_are_not_one_number(join: Callable[[Any, Any], ex.Expr]) -> None:
-    """0.0 == −0.0, but a value of both is no constant of one element."""
+def test_zeros_of_both_signs_are_different_numbers(join: Callable[[Any, Any], ex.Expr]) -> None:
+    """0.0 == −0.0, but an array of both is not a constant with one value."""
     for first, second in ((0.0, -0.0), (-0.0, 0.0), (0.0, 0.0), (np.nan, np.nan), (1.0, 2.0)):
         (result,) = run(plan([join(number(first, (2,)), number(second, (2,)))]))
         expected = np.repeat([first, second], 2).reshape(result.shape)
@@ -382,8 +381,8 @@ def test_zeros_of_both_signs_are_not_one_number(join: Callable[[Any, Any], ex.Ex
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25])
-def test_sums_of_many_equal_halves_overflow_no_sooner_than_the_run_does(value: float) -> None:
-    """How many there are is beyond the largest half-precision number; what they come to is not."""
+def test_sums_of_many_equal_halves_overflow_only_where_the_run_does(value: float) -> None:
+    """The number of elements exceeds the half-precision range, but their sum does not."""
     total = ex.evaluate(ex.TrivialTensor(value, (80_000,), dtype=np.float16).sum())
     assert total.dtype == np.float16
     assert total == np.float16(80_000 * value)

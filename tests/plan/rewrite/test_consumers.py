@@ -1,4 +1,4 @@
-"""How many places read a node: rules that would compute it twice ask, also about what was made in the same sweep."""
+"""Reader counts: rules that would duplicate work check them, also for nodes created in the same sweep."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_a_sweep_never_counts_fewer_readers_than_there_are(roots: Any) -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
-    """What replaces a node takes over its readers; what only the replaced node read has none left, and so on down."""
+def test_readers_move_with_a_substitution_and_are_removed_with_their_node() -> None:
+    """A replacement inherits the readers; operands read only by the replaced node lose theirs, recursively."""
     inner = ex.sin(x)
     middle = ex.cos(inner)
     outer = ex.tanh(middle)

@@ -1,4 +1,4 @@
-"""Patterns: subgraphs found by the formula that writes them, replaced, marked, and nearly found."""
+"""Patterns: subgraphs found by a formula, replaced, marked, and nearly matched."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def x() -> ex.Tensor:
     return ex.tensor(X, name="x")
 
 
-def test_a_subgraph_is_found_whichever_way_its_operands_stand(x: ex.Tensor) -> None:
-    """Of a commutative operation operands may be exchanged; of another they may not."""
+def test_a_subgraph_is_found_for_any_order_of_commutative_operands(x: ex.Tensor) -> None:
     silu = ex.pattern("x * sigmoid(x)")
     for y in (x * ex.sigmoid(x), ex.sigmoid(x) * x):
         (match,) = silu.find(ex.tanh(y))
@@ -30,8 +29,8 @@ def test_a_subgraph_is_found_whichever_way_its_operands_stand(x: ex.Tensor) -> N
     assert ex.pattern("x - sigmoid(x)").find(ex.sigmoid(x) - x) == []
 
 
-def test_every_match_is_replaced_and_the_rest_is_kept(x: ex.Tensor) -> None:
-    """Matches on top of each other are all replaced; what replaces them computes what it says."""
+def test_every_match_is_replaced_and_other_nodes_are_kept(x: ex.Tensor) -> None:
+    """Nested matches are all replaced, and the replacement computes its formula."""
     y = x
     for _ in range(3):
         y = y * ex.sigmoid(y) + 1.0
@@ -45,7 +44,7 @@ def test_every_match_is_replaced_and_the_rest_is_kept(x: ex.Tensor) -> None:
     assert ex.pattern("cos(x)").replace(y, "sin(x)") is y
 
 
-def test_a_function_replaces_too_and_variables_go_by_name(x: ex.Tensor) -> None:
+def test_a_function_can_be_the_replacement_and_receives_variables_by_name(x: ex.Tensor) -> None:
     y = (x - 1.0) * (x - 1.0)
     z = ex.pattern("(a - 1) * (b - 1)").replace(y, lambda a, b: a * b - a - b + 1.0)
     np.testing.assert_allclose(ex.evaluate(z), (X - 1) ** 2)
@@ -66,7 +65,7 @@ def test_matches_that_share_a_node_are_replaced_once(x: ex.Tensor) -> None:
         ("2 * x", "operand 1 of multiply must be 2, and is tensor"),
     ],
 )
-def test_a_near_miss_says_which_condition_failed(x: ex.Tensor, formula: str, reason: str) -> None:
+def test_a_near_miss_names_the_failed_condition(x: ex.Tensor, formula: str, reason: str) -> None:
     (miss,) = ex.pattern(formula).near_misses(x * ex.tanh(x))
     assert reason in str(miss)
 
@@ -78,7 +77,7 @@ def test_the_nearest_miss_comes_first(x: ex.Tensor) -> None:
     assert misses[0].reason == "operand 1 of sigmoid must be the same value as the other `x`, and is add"
 
 
-def test_attributes_and_conditions_of_variables_narrow_a_pattern(x: ex.Tensor) -> None:
+def test_attributes_and_conditions_of_variables_restrict_a_pattern(x: ex.Tensor) -> None:
     total = x.sum(axis=1)
     assert len(ex.pattern("sum(x, axes=(1,))").find(total)) == 1
     assert "axes of sum must be (0,), and is (1,)" in str(ex.pattern("sum(x, axes=(0,))").near_misses(total)[0])
@@ -94,7 +93,7 @@ def test_attributes_and_conditions_of_variables_narrow_a_pattern(x: ex.Tensor) -
 
 
 def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
-    """The overlay has the number of each match; what a plan replaces keeps it."""
+    """The overlay shows the number of each match; replacements keep it."""
     y = ex.tanh(x * ex.sigmoid(x)) * ex.sigmoid(x)
     overlay = ex.pattern("x * sigmoid(x)").overlay(y)
     assert sorted((node.operation.name, place) for node, place in overlay.items()) == [("multiply", 1), ("sigmoid", 1)]
@@ -121,12 +120,12 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
         ("tanh(sum(x, dim=1))", r"unknown attribute of sum 'dim'\n  rule: known: .*axis"),
     ],
 )
-def test_a_text_that_is_no_formula_is_refused(formula: str, message: str) -> None:
+def test_an_invalid_formula_raises_an_error(formula: str, message: str) -> None:
     with pytest.raises(ex.ExplorerError, match=message):
         ex.pattern(formula)
 
 
-def test_a_replacement_must_fit(x: ex.Tensor) -> None:
+def test_invalid_replacements_and_conditions_raise_an_error(x: ex.Tensor) -> None:
     y, silu = x * ex.sigmoid(x), ex.pattern("x * sigmoid(x)")
     with pytest.raises(ex.OperandError, match="must have the type of the replaced value"):
         silu.replace(y, "sum(x)")
@@ -147,12 +146,12 @@ def test_a_deep_graph_is_searched_and_copied(depth: int) -> None:
     assert pattern.find(z) == []
 
 
-def test_axes_of_other_kinds_than_whole_numbers_match_nothing(x: ex.Tensor) -> None:
+def test_axes_other_than_integers_match_nothing(x: ex.Tensor) -> None:
     assert ex.pattern("max(a, axis=('rows', 1))").find(ex.max(x, -1)) == []
 
 
 @pytest.mark.parametrize("root", [[ex.tanh(ex.tensor(1.0))], 3, None])
-def test_a_root_that_is_no_expression_is_refused(root: object) -> None:
+def test_a_root_that_is_no_expression_raises_an_error(root: object) -> None:
     silu = ex.pattern("x * sigmoid(x)")
     calls: list[Any] = [silu.find, silu.near_misses, silu.overlay, lambda root: silu.replace(root, "x")]
     for call in calls:

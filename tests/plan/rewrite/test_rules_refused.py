@@ -1,4 +1,4 @@
-"""Rules that are declared or answer wrongly are refused at once, by name; a rule can be taken out again."""
+"""Errors about rules with an invalid declaration or answer contain the rule's name; rules can be unregistered."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.refusals import refused
 
 @pytest.fixture(autouse=True)
 def chain() -> Iterator[None]:
-    """The chain is afterwards what it was."""
+    """Restore the chain of rules after each test."""
     held = list(ex.Rule.rules)
     yield
     ex.Rule.rules[:] = held
@@ -21,7 +21,7 @@ def chain() -> Iterator[None]:
 
 def _rule(answer: Any) -> type[ex.Rule]:
     class Odd(ex.Rule):
-        """Answers what the test says."""
+        """Return the answer given by the test."""
 
         numerics = "exact"
         roots = (Cos,)
@@ -41,7 +41,7 @@ def _plan() -> ex.EvalPlan:
 
 
 @pytest.mark.parametrize("field", ["{nothing}", "{nothing:place}"])
-def test_a_reason_without_its_fact_is_refused(field: str) -> None:
+def test_a_reason_without_its_fact_raises_an_error(field: str) -> None:
     _rule(ex.Declined("odd", f"because {field}"))
     with pytest.raises(
         ex.DeclarationError, match=r"Odd \(test_rules_refused.py:\d+\) .*because .*\n.*missing: nothing"
@@ -49,24 +49,24 @@ def test_a_reason_without_its_fact_is_refused(field: str) -> None:
         _plan()
 
 
-def test_a_failing_match_names_the_link_and_its_place() -> None:
+def test_an_exception_in_match_is_reported_with_the_rule_and_its_location() -> None:
     _rule(KeyError("k"))
     with pytest.raises(ex.DeclarationError, match=r"rule Odd \(test_rules_refused\.py:\d+\) failed at <cos") as caught:
         _plan()
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_link_has_match_unless_it_is_abstract() -> None:
+def test_a_rule_needs_match_unless_it_is_abstract() -> None:
     with pytest.raises(ex.DeclarationError, match=r"without match\(\)"):
         type("Silent", (ex.Rule,), {"__doc__": "Says nothing.", "roots": (Cos,)})
 
     class Base(ex.Rule, abstract=True):
-        """A base of rules."""
+        """An abstract base of rules."""
 
     assert not any(isinstance(rule, Base) for rule in ex.Rule.rules)
 
 
-def test_a_link_is_taken_out_again() -> None:
+def test_a_rule_can_be_unregistered() -> None:
     odd = _rule(ex.Declined("odd", "because {why}", {"why": "of the test"}))
     assert "because of the test" in _plan().explain()
     odd.remove()

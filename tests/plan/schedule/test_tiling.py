@@ -1,4 +1,4 @@
-"""Tiling: the blocks in which a reduction reads its operand, by shapes alone."""
+"""Tiling: the blocks in which a reduction reads its operand, determined only by shapes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 
 @st.composite
 def cut(draw: st.DrawFn) -> tuple[Tiling | None, int, bool]:
-    """A tiling of an array over some of its axes, laid in any order, and how it was asked for."""
+    """Draw a tiling of an array over some of its axes in any memory order, with the request."""
     shape = draw(shapes)
     axes = tuple(axis for axis in range(len(shape)) if draw(st.booleans()))
     order = tuple(draw(st.permutations(range(len(shape)))))
@@ -73,8 +73,8 @@ def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
         ((100, 100), (0, 1), "one"),
     ],
 )
-def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
-    """Rows are cut where one does not fit into a block, or where blocks of whole ones would be scattered in memory."""
+def test_rows_stay_whole_where_possible(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
+    """Rows are split if one does not fit into a block, or if blocks of whole rows would be scattered in memory."""
     result = tiling_of(shape, axes, 1 << 18)
     assert result is not None
     assert kind == (
@@ -90,8 +90,8 @@ def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int,
         assert not whole.in_parts
 
 
-def test_images_are_cut_as_they_lie() -> None:
-    """The mean over the pixels of images whose channels lie together is that of parts, else of whole rows."""
+def test_images_are_partitioned_by_layout() -> None:
+    """A mean over pixels uses partial rows for channels-last images, and otherwise whole rows."""
     rows = tiling_of((2, 64, 100, 100), (2, 3), 1 << 18)
     parts = tiling_of((2, 64, 100, 100), (2, 3), 1 << 18, order=PIXEL_BY_PIXEL)
     assert rows is not None
@@ -100,7 +100,7 @@ def test_images_are_cut_as_they_lie() -> None:
     assert parts.counts[1] == 1
 
 
-def test_lengths_that_no_memory_holds_are_not_cut() -> None:
+def test_lengths_that_no_memory_could_store_are_not_partitioned() -> None:
     """A file may declare them."""
     assert tiling_of((1 << 40,), (0,), 1 << 18) is None
     assert tiling_of((1 << 40, 2), (1,), 1 << 18) is None

@@ -1,4 +1,4 @@
-"""What one rule says of a graph: the decisions of simplify alone."""
+"""Decisions of the simplify pass alone, for tests of one rule."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tests.support.interpreter import reference
 
 
 def simplified(*roots: ex.Expr, numerics: Level = "safe") -> PlanGraph:
-    """The graph after simplify."""
+    """Return the graph after simplify."""
     graph = PlanGraph(roots, numerics)
     Simplify().run(graph)
     return graph
 
 
 def applied(graph: PlanGraph) -> list[str]:
-    """The codes of the applied decisions, in order."""
+    """Return the codes of the applied decisions, in order."""
     return [decision.code for decision in graph.decisions if decision.applied]
 
 
 def declined(graph: PlanGraph) -> list[tuple[str, str]]:
-    """(rule, code) of each declined decision."""
+    """Return (rule, code) of each declined decision."""
     return [(decision.rule, decision.code) for decision in graph.decisions if not decision.applied]
 
 
 def decision(graph: PlanGraph, code: str) -> PlanDecision:
-    """The one decision with a code."""
+    """Return the single decision with a code."""
     (results,) = [decision for decision in graph.decisions if decision.code == code]
     return results
 
 
 def close(root: ex.Expr, rtol: float = 1e-12) -> bool:
-    """Whether what stands for a root has the root's type, and its value but for rounding."""
+    """Return whether replacements of the roots have their types, and their values up to rounding."""
     new = simplified(root).roots[0]
     (results,), (expected,) = reference([new]), reference([root])
     assert new.type is root.type
@@ -47,6 +47,6 @@ def close(root: ex.Expr, rtol: float = 1e-12) -> bool:
 
 
 def values(shape: tuple[int, ...], dtype: str = "float64", low: float = 0.2, high: float = 2.0) -> ex.Expr:
-    """A tensor of random values."""
+    """Return a tensor of random values."""
     array: Any = np.random.default_rng(7).uniform(low, high, shape)
     return ex.tensor(array.astype(dtype))

@@ -1,4 +1,4 @@
-"""Every test of rules asks also those that were passed over for what makes the operands: they have no answer."""
+"""Check ``Rule.over`` in every test of rules: a rule skipped because of its operands' producers must not match."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.plan.rewrite.rule import Rule
 
 
 class _PassedOver:
-    """A rule that is not asked at a node."""
+    """Rule that was skipped at a node."""
 
     concrete = False
 
@@ -25,8 +25,8 @@ class _PassedOver:
 
 
 @pytest.fixture(autouse=True)
-def passed_over_links_have_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ``Rule.over`` says holds wherever a test of rules plans."""
+def skipped_rules_do_not_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that rules skipped because of ``Rule.over`` would not match in any test that plans."""
     chosen = ApplicableRules.at
 
     def at(self: ApplicableRules, cls: type, operands: tuple[Expr, ...]) -> Any:

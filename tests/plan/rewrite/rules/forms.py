@@ -14,17 +14,17 @@ Form: TypeAlias = Callable[[Any], Any]
 
 
 def softmax(axis: Any = None, keepdims: bool = False) -> Form:
-    """Softmax by exponentials and their sum."""
+    """Return the softmax from exponentials and their sum."""
     return lambda x: exp(x) / exp(x).sum(axis=axis, keepdims=keepdims)
 
 
 def shifted(x: Any) -> Any:
-    """x without the largest element of each row."""
+    """Return x minus the largest element of each row."""
     return x - x.max(axis=-1, keepdims=True)
 
 
 def truth(x: Any) -> Any:
-    """Weights of the shape of x, one row of them one-hot."""
+    """Return weights with the shape of x, one row of which is one-hot."""
     return ex.tensor(np.resize(np.array([0.0, 1.0, 0.0, 0.25, 0.25, 0.5]), x.shape).astype(x.dtype))
 
 
@@ -171,6 +171,6 @@ INPUTS = {
 
 
 def operand(form: str, numbers: str, dtype: Any) -> Any:
-    """The numbers as a vector, or as two rows."""
+    """Return the numbers as a vector, or as two rows."""
     row = np.array(INPUTS[numbers])
     return (row if form in VECTORS else np.stack([row, np.roll(row, 1)])).astype(dtype)

@@ -10,7 +10,7 @@ members = [whole[index] for index in range(4)]
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_a_sum_of_all_members_is_one_reduction_however_it_is_written() -> None:
+def test_every_form_of_a_sum_of_all_members_is_one_reduction() -> None:
     rows = _rows()
     for root in (
         ex.add_n(*rows),
@@ -29,7 +29,7 @@ def _rows() -> list[ex.Expr]:
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_other_terms_stay_beside_the_reduction() -> None:
+def test_other_terms_are_added_to_the_reduction() -> None:
     rows, other = _rows(), values((2, 3))
     root = ((rows[0] + other) + rows[1] + rows[2]) + rows[3]
     assert "sum_of_members" in applied(simplified(root, numerics="fast"))
@@ -39,7 +39,7 @@ def test_other_terms_stay_beside_the_reduction() -> None:
     assert close(twice)
 
 
-def test_members_that_are_broadcast_in_a_sum_are_no_members_of_it() -> None:
+def test_broadcast_terms_are_not_treated_as_members() -> None:
     last = Index0(3)(values((4, 3)))
     for root in (values((2, 3)) + last, last + last[0]):
         assert "sum_of_members" not in applied(simplified(root))
@@ -47,8 +47,8 @@ def test_members_that_are_broadcast_in_a_sum_are_no_members_of_it() -> None:
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> None:
-    """What batches of several sizes give is added up in one step, and members that are not complete stay terms."""
+def test_a_sum_of_members_of_several_values_is_one_reduction_for_each() -> None:
+    """Incomplete sets of members stay terms."""
     other, third = values((3, 2, 3)), values((5, 2, 3))
     ends = [Index0(index)(other) for index in range(3)]
     some = [Index0(index)(third) for index in range(2)]
@@ -61,8 +61,8 @@ def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> No
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_a_long_chain_of_additions_is_walked_to_the_members_of_both_values() -> None:
-    """Two terms a row, two hundred rows: the chain has twice as many additions as one value has rows."""
+def test_a_long_chain_of_additions_with_members_of_two_values() -> None:
+    """It has two terms a row for two hundred rows, so twice as many additions as one value has rows."""
     first, second = values((200, 3)), values((200, 3))
     root = Index0(0)(first) + Index0(0)(second)
     for index in range(1, 200):
@@ -73,7 +73,7 @@ def test_a_long_chain_of_additions_is_walked_to_the_members_of_both_values() -> 
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_a_sum_of_some_members_is_refused_with_their_number() -> None:
+def test_a_sum_of_some_members_is_declined_with_their_number() -> None:
     rows = _rows()
     root = ex.add_n(rows[0], rows[3])
     graph = simplified(root)
@@ -97,7 +97,7 @@ def test_a_sum_of_products_is_one_product() -> None:
 
 
 @pytest.mark.spec("P-1", "P-4")
-def test_a_sum_of_products_is_left_where_it_would_change_the_type_or_compute_twice() -> None:
+def test_a_sum_of_products_stays_if_its_type_would_change_or_work_would_double() -> None:
     a, b = values((5, 2, 3)), values((5, 3, 4))
     small = ex.tensor(np.ones((5, 2, 3), np.int32)) @ ex.tensor(np.ones((5, 3, 4), np.int32))
     assert declined(simplified(small.sum(axis=0))) == [("SumOfProducts", "dtype")]
@@ -114,14 +114,14 @@ def test_a_sum_of_products_is_left_where_it_would_change_the_type_or_compute_twi
     [((4, 5), (5, 6)), ((3, 4, 5), (5,)), ((2, 3, 4, 5), (2, 3, 5, 6))],
     ids=["rows of one product", "products with a vector", "stacks of products"],
 )
-def test_a_sum_of_something_else_than_products_of_matrices_is_no_decision(left, right):
-    """The reason "they all share one matrix" would be false: the sum is not one of matrix products."""
+def test_a_sum_of_terms_other_than_matrix_products_has_no_decision(left, right):
+    """The reason "they all share one matrix" would be false."""
     a, b = (ex.tensor(np.ones(shape, np.float32)) for shape in (left, right))
     assert ("SumOfProducts", "rank") not in declined(simplified((a @ b).sum(axis=0)))
 
 
 @pytest.mark.spec("P-1")
-def test_a_stack_of_all_members_is_the_value_and_of_others_is_not() -> None:
+def test_a_stack_is_the_value_only_if_it_contains_all_members() -> None:
     rows = _rows()
     assert applied(simplified(ex.stack(rows))) == ["stack_of_members"]
     for order in ([1, 0, 2, 3], [0, 1, 2], [0, 1, 2, 3, 3]):

@@ -1,4 +1,4 @@
-"""Random compositions of powers: planning makes none of them, nor a gradient of one, worse than it is written."""
+"""Random compositions of powers: planning makes neither a value nor a gradient worse than the program as written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPOSITION = {
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("examples", [25, pytest.param(300, marks=pytest.mark.soak)])
-def test_what_is_finite_as_it_is_written_is_as_right_once_planned(examples: int) -> None:
+def test_values_that_are_finite_as_written_stay_as_accurate_in_the_plan(examples: int) -> None:
     settings(max_examples=examples, deadline=None)(given(**COMPOSITION)(is_as_right_once_planned))()
 
 

@@ -1,4 +1,4 @@
-"""What operations declare of themselves is enough for rules: users' own operations take part without a rule more."""
+"""Declared properties of operations are enough for rules, so user-defined operations need no additional rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ images = values((1, 2, 6, 6), low=-2.0)
 
 
 class Cube(Ufunc):
-    """The cube root, which an operation of a notebook could be."""
+    """The cube root, as a notebook could declare it."""
 
     name = "cube_root_of_test"
     ufunc, monotone, defined_everywhere, examples = np.cbrt, True, True, (Example(real(2, 3)),)
@@ -37,17 +37,17 @@ class Cube(Ufunc):
     ],
     ids=repr,
 )
-def test_an_idempotent_operation_is_taken_once(root: ex.Expr) -> None:
-    """f(f(x)) and f(x, x) are f(x) and x for operations that declare it: sign, rounding, clip, maximum."""
+def test_an_idempotent_operation_is_applied_once(root: ex.Expr) -> None:
+    """f(f(x)) and f(x, x) become f(x) and x for operations that declare it: sign, rounding, clip, maximum."""
     if root.operation.name == "minimum":
-        assert applied(simplified(root)) == []  # equal operands are one only after dedup
+        assert applied(simplified(root)) == []  # operands are identical only after deduplication
     else:
         assert applied(simplified(root)) == ["idempotent"]
     assert close(root)
 
 
 @pytest.mark.spec("P-1")
-def test_other_bounds_and_other_operands_are_not_the_same_operation() -> None:
+def test_different_bounds_or_operands_are_not_idempotent() -> None:
     """Clip with other bounds, a maximum of two values, and a tanh of a tanh stay."""
     for root in (ex.clip(ex.clip(x, -1.0, 1.0), 0.0, 2.0), ex.maximum(x, x + 1), ex.tanh(ex.tanh(x))):
         assert "idempotent" not in applied(simplified(root))
@@ -65,8 +65,9 @@ def pooled(y: ex.Expr) -> ex.Expr:
     [pooled, lambda y: y.max(axis=1), lambda y: y.min(axis=(0, 2), keepdims=True)],
     ids=["pool", "max", "min"],
 )
-def test_the_largest_is_found_before_a_function_that_never_decreases(f: Any, extreme: Any) -> None:
-    """Max-pooling, maximum and minimum come before relu, tanh or a user's monotone operation: fewer elements remain."""
+def test_the_maximum_is_taken_before_a_monotone_function(f: Any, extreme: Any) -> None:
+    """Max-pooling, maximum and minimum move before relu, tanh or a user's monotone operation, leaving fewer
+    elements."""
     root = extreme(f(images))
     graph = simplified(root)
     assert "extreme_before_monotone" in applied(graph)
@@ -75,8 +76,8 @@ def test_the_largest_is_found_before_a_function_that_never_decreases(f: Any, ext
 
 
 @pytest.mark.spec("P-1")
-def test_padding_and_nan_keep_their_place() -> None:
-    """Padding never wins, NaN always does: in both orders."""
+def test_padding_and_nan_are_unaffected_by_the_order() -> None:
+    """Padding is never the maximum and NaN always is, in both orders."""
     array = np.array(images.array)
     array[0, 0, 1, 1] = np.nan
     array[0, 1] = -3.0
@@ -87,16 +88,16 @@ def test_padding_and_nan_keep_their_place() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_the_gradient_through_pooling_stays() -> None:
-    """The gradient through relu and max-pooling, and the loss beside it, are those of the program as written."""
+def test_gradients_through_pooling_are_unchanged() -> None:
+    """The gradient through relu and max-pooling, and the loss, equal those of the program as written."""
     loss = ex.square(pooled(ex.relu(images))).sum()
     for root in (loss, ex.grad(loss, images)):
         np.testing.assert_allclose(ex.evaluate(root), ex.evaluate(root, without="simplify"), rtol=1e-12)
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_each_refusal_has_its_code() -> None:
-    """A function with a smaller domain, and a value that is read elsewhere, keep their place; both are told."""
+def test_each_declined_decision_has_its_code() -> None:
+    """A function with a smaller domain, and a value with another reader, are not moved."""
     logs = values((2, 3), low=0.5)
     for f in (ex.log, ex.sqrt):
         root = f(logs).max(axis=0)

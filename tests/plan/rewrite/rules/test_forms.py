@@ -19,7 +19,7 @@ WEIGHTS = np.array([0.75, -1.125, 1.625, 0.375, -0.25, 0.875])
 
 
 def orders(form: str, numbers: str, dtype: Any) -> tuple[ex.Expr, ex.Expr, ex.Expr]:
-    """A form's value, its gradient with a seed, and the gradient of that one's weighted sum."""
+    """Return a form's value, its gradient for a seed, and the gradient of the gradient's weighted sum."""
     values = operand(form, numbers, dtype)
     x = ex.tensor(values)
     y = FORMS[form](x)
@@ -31,7 +31,7 @@ def orders(form: str, numbers: str, dtype: Any) -> tuple[ex.Expr, ex.Expr, ex.Ex
 
 @functools.cache
 def expected(form: str, numbers: str) -> list[Any]:
-    """What the float64 program is worth, as it is written, with as many digits as its powers are apart."""
+    """Return the exact value of the float64 program as written, with enough digits for the range of its powers."""
     largest = max(map(abs, INPUTS[numbers]))
     return exact(orders(form, numbers, "float64"), int(1.1 * largest) + 60)
 
@@ -60,7 +60,7 @@ def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) ->
 @pytest.mark.spec("P-12")
 @pytest.mark.parametrize("form", sorted(FORMS.keys() - {"focal loss of softmax"}))  # it multiplies logs of 1e4: 1e8
 def test_values_and_two_gradients_of_half_precision_are_finite(form: str) -> None:
-    """In float16, too, what the exact program gives a number of its range for is a number."""
+    """In float16, results are finite wherever the exact program has a value in float16's range."""
     largest = float(np.finfo(np.float16).max)
     for numbers in INPUTS:
         for order, (root, value) in enumerate(

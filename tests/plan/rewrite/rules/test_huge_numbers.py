@@ -1,4 +1,4 @@
-"""Numbers beside powers that no float holds, alone or multiplied: nothing is declined, and nothing gets worse."""
+"""Factors beyond a float's range next to powers: no rule makes a result worse."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ FORMS: dict[str, Build] = {
 
 
 def both(build: Build, x: ex.Expr) -> tuple[Any, Any]:
-    """The values of a form of eˣ: planned, and as it is written."""
+    """Return the values of a form of eˣ, planned and as written."""
     with np.errstate(all="ignore"):
         return ex.evaluate(build(ex.exp(x)), record="off"), ex.evaluate(build(ex.exp(x)), without="simplify")
 
 
 def check_is_no_worse(planned: Any, written: Any) -> None:
-    """A value that is finite and no 0 as it is written is the same when it is planned."""
+    """Check that a value that is finite and nonzero as written is the same when it is planned."""
     known = np.isfinite(written) & (abs(written) > 1e-290)
     np.testing.assert_allclose(np.where(known, planned, 0), np.where(known, written, 0), rtol=1e-9)
 
 
 @pytest.mark.spec("P-12")
 @pytest.mark.parametrize("form", FORMS)
-def test_numbers_that_no_float_holds_are_left_as_they_are_written(form: str) -> None:
+def test_numbers_beyond_the_range_stay_as_they_are_written(form: str) -> None:
     check_is_no_worse(*both(FORMS[form], ex.tensor(np.array([-300.0, -2.0, 1.5, 690.0]))))
 
 
@@ -68,13 +68,13 @@ def test_random_numbers_make_nothing_worse(numbers: list[float], times: float, r
     with np.errstate(all="ignore"):
         wanted = right.astype(float)
         error, allowed = abs(planned - wanted), 10 * abs(written - wanted) + 1e-9 * abs(wanted) + 1e-290
-        # log((1 + p)³ / (1 + 3p)) is of the order of p²: terms of the order of p cancel, but for their last bits
+        # log((1 + p)³ / (1 + 3p)) is of the order of p²: terms of the order of p cancel except for their last bits
         allowed += np.where(points < 0, 1e-13 * np.exp(points), 0)
     assert not (np.isfinite(written) & np.isfinite(wanted) & ~(error <= allowed)).any(), (planned, written, wanted)
 
 
 @pytest.mark.spec("P-12")
-def test_numbers_of_a_quotient_are_not_multiplied_before_it() -> None:
+def test_factors_of_a_quotient_are_not_multiplied_first() -> None:
     """e⁻⁸⁰·10³⁰·10³⁰ is 2·10²⁵ in float32, in which 10⁶⁰ is ∞."""
     power = ex.exp(ex.tensor(np.array([-130.0, -80.0], np.float32)))
     result = ex.evaluate(power * 1e30 * 1e30 / (power + 1))

@@ -1,4 +1,4 @@
-"""Factors and terms by channel of what a product reads move into its weights: norms before products vanish."""
+"""Channel factors and terms before a product move into its weights, so that norms before products disappear."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def same_values(root: ex.Expr) -> bool:
 
 
 def often(root: ex.Expr) -> list[str]:
-    """The names of the operations that every run computes."""
+    """Return the names of the operations that every run computes."""
     kernels = plan([root], Options(numerics="fast")).schedule.kernels
     return [node.operation.name for k in kernels if not k.constant for node in k.nodes if not node.operation.view]
 
@@ -89,8 +89,8 @@ PRODUCTS: dict[str, Callable[[Callable[..., ex.Expr]], ex.Expr]] = {
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_a_norm_with_stored_statistics_vanishes_into_the_product_after_it(name: str) -> None:
-    """A norm with stored statistics before a convolution or a matrix product leaves one product and one term."""
+def test_a_norm_with_stored_statistics_disappears_into_the_next_product(name: str) -> None:
+    """A norm before a convolution or a matrix product leaves one product and one term."""
     root = PRODUCTS[name](norm)
     assert set(often(root)) <= {"conv2d", "matmul", "add", "subtract"}
     assert len(often(root)) <= 2
@@ -115,7 +115,7 @@ def test_a_norm_with_stored_statistics_vanishes_into_the_product_after_it(name: 
     ids=["x·s", "s·x", "x/s", "t-x", "x-t", "-(x+½)·3", "s·(1-x)-t"],
 )
 def test_each_factor_and_term_by_channel_moves(name: str, what: Callable[..., ex.Expr]) -> None:
-    """Factors, divisors, terms, signs and numbers move, on whatever side of the value they stand."""
+    """Factors, divisors, terms, signs and numbers move, on either side of the value."""
     root = PRODUCTS[name](what)
     assert "norm_into_weights" in applied(simplified(root))
     assert same_values(root)
@@ -123,7 +123,7 @@ def test_each_factor_and_term_by_channel_moves(name: str, what: Callable[..., ex
 
 @pytest.mark.spec("P-1")
 def test_the_scale_and_shift_of_a_layer_norm_move() -> None:
-    """What a layer norm does after it divided by the deviation is made of weights alone, and moves."""
+    """After the division by the deviation, a layer norm contains only weights."""
     root = ex.layer_norm(stacked, scale, shift) @ values((4, 3), low=-1.0)
     facts = decision(simplified(root), "norm_into_weights").facts
     assert facts["saved_flops"] == 2 * stacked.size
@@ -131,8 +131,8 @@ def test_the_scale_and_shift_of_a_layer_norm_move() -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_padding_takes_factors_and_refuses_terms() -> None:
-    """Zeros around the image stay zero when channels are scaled, and not when they are shifted."""
+def test_padding_allows_factors_and_prevents_terms() -> None:
+    """Padding zeros stay zero when channels are scaled, but not when they are shifted."""
     padded = ex.conv2d(norm(images, column), FILTERS, padding=1)
     assert declined(simplified(padded)) == [("NormIntoWeights", "padding")]
     factor = ex.conv2d(images * column(scale) / column(variance), FILTERS, padding=1)
@@ -150,8 +150,8 @@ def test_padding_takes_factors_and_refuses_terms() -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_each_refusal_has_its_code() -> None:
-    """A norm that others read too, a batch's own statistics, other dtypes: each is told."""
+def test_each_declined_decision_has_its_code() -> None:
+    """A norm with other readers, a batch's own statistics, and other dtypes have a reason."""
     normed = norm(images, column)
     own = (images - images.mean(axis=(0, 2, 3), keepdims=True)) * column(scale)
     wide = ex.cast(rows, "float32") * values((4,), "float32")
@@ -172,8 +172,8 @@ def test_each_refusal_has_its_code() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_what_is_no_norm_is_not_looked_at() -> None:
-    """Residuals, gates by element, activations and products of inputs get no answer."""
+def test_other_operations_have_no_decision() -> None:
+    """Residuals, elementwise gates, activations and products of inputs are ignored."""
     weights = values((4, 3))
     for root in (
         (rows + ex.tanh(rows)) @ weights,
@@ -192,19 +192,20 @@ def test_what_is_no_norm_is_not_looked_at() -> None:
 
 @pytest.mark.spec("P-1", "P-15")
 def test_without_an_input_the_price_decides() -> None:
-    """With no input given at the run the weights are changed in it: many rows gain, few are declined, tiny not told."""
+    """Without parameters the weights would change in each run: many rows gain, few are declined, tiny ones are
+    ignored."""
     many, some, tiny = values((3000, 30)), values((100, 30)), values((2, 30))
     weights, factor = values((30, 40)), values((30,))
     assert applied(simplified(many * factor @ weights)) == ["norm_into_weights"]
     declined = decision(simplified(some * factor @ weights), "price")
     assert declined.facts["after_us"] > declined.facts["before_us"]
     assert simplified(tiny * factor @ weights).decisions == []
-    assert simplified((many * factor).T @ ex.tanh(many)).decisions == []  # two values of a run, no weights
+    assert simplified((many * factor).T @ ex.tanh(many)).decisions == []  # two values of a run, without weights
 
 
 @pytest.mark.spec("P-1")
-def test_gradients_are_those_without_the_link() -> None:
-    """The gradients of input, weights and statistics are the same with the rule as without any simplification."""
+def test_gradients_equal_those_without_the_rule() -> None:
+    """The gradients of input, weights and statistics equal those without the simplify pass."""
     loss = ex.square(PRODUCTS["convolution"](norm)).sum()
     for wanted in (images, FILTERS, scale, shift, mean):
         slope = ex.grad(loss, wanted)
@@ -213,7 +214,7 @@ def test_gradients_are_those_without_the_link() -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> ex.Expr:
-    """Products of what random factors, terms and signs were put around, one behind the other."""
+    """Draw consecutive products of values with random factors, terms and signs."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
 
     def weights(*shape: int) -> ex.Expr:

@@ -1,4 +1,4 @@
-"""NaN is never hidden by powers that cancel: where an input that is NaN reaches an element, the planned one is NaN."""
+"""Cancelled powers never hide NaN: a NaN input that reaches an element as written makes the planned element NaN."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FORMS: dict[str, Beside] = {
 
 
 def is_reached(roots: Any) -> list[Any]:
-    """Where NaN is computed as it is written, of operands that are finite elsewhere."""
+    """Return where the program as written gives NaN for operands that are otherwise finite."""
     return [np.isnan(value) for value in reference(roots)]
 
 
@@ -53,8 +53,8 @@ def is_reached(roots: Any) -> list[Any]:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("place", ["w", "a"])
 @pytest.mark.parametrize("form", FORMS)
-def test_what_cancels_beside_other_factors_hides_no_nan(form: str, place: str) -> None:
-    """Values and gradients: the NaN of a power that cancelled reaches the elements that it reaches as it is written."""
+def test_cancelling_powers_hide_no_nan(form: str, place: str) -> None:
+    """The NaN of a cancelled power reaches the same elements as in the program as written, also in gradients."""
     numbers = {"w": np.array([0.5, -1.25, 2.0]), "a": np.array([1.5, -0.5, 0.25])}
     numbers[place][1] = np.nan
     w, a = ex.tensor(numbers["w"]), ex.tensor(numbers["a"])
@@ -68,7 +68,7 @@ def test_what_cancels_beside_other_factors_hides_no_nan(form: str, place: str) -
 def no_form_hides_nan(
     first: Build, second: Build, between: Beside, after: Build, result: Beside, row: list[float]
 ) -> None:
-    """Where other numbers in the place of ±∞ give NaN too, it comes from an input that is NaN."""
+    """Check elements that are NaN for other values instead of ±∞, too, because their NaN comes from an input."""
 
     def values(numbers: Any) -> tuple[list[Any], list[Any]]:
         x = ex.tensor(numbers)
@@ -99,5 +99,5 @@ FORM = {
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("examples", [8, pytest.param(150, marks=pytest.mark.soak)])
-def test_random_forms_are_nan_wherever_an_input_that_is_nan_reaches_them(examples: int) -> None:
+def test_random_forms_are_nan_where_a_nan_input_reaches_them(examples: int) -> None:
     settings(max_examples=examples, deadline=None)(given(**FORM)(no_form_hides_nan))()

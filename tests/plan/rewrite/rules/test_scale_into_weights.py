@@ -1,4 +1,4 @@
-"""Factors and terms of weights alone move into the weights: batch norms vanish, values and gradients stay."""
+"""Factors and terms that depend only on weights move into the weights, so that batch norms disappear."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ PRODUCTS: dict[str, tuple[Callable[[], ex.Expr], Callable[[ex.Expr], ex.Expr]]] 
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("name", [name for name in PRODUCTS if name not in ("grouped", "columns", "vector")])
-def test_a_batch_norm_with_stored_statistics_vanishes_into_the_product_before_it(name: str) -> None:
+def test_a_batch_norm_with_stored_statistics_disappears_into_the_product_before_it(name: str) -> None:
     """A batch norm after a convolution or a matrix product leaves one product and one term, prepared once."""
     root = ex.batch_norm(PRODUCTS[name][0](), mean, variance, scale, shift)
     planned = plan([root], Options(numerics="fast"))
@@ -96,7 +96,7 @@ def test_a_batch_norm_with_stored_statistics_vanishes_into_the_product_before_it
 def test_a_factor_by_channel_moves_into_the_weights(
     name: str, what: Callable[[ex.Expr, Callable[[ex.Expr], ex.Expr]], ex.Expr]
 ) -> None:
-    """A factor of weights goes into filters or matrices, on either side, with the term that stands between them."""
+    """It moves into filters or matrices on either side, together with a term in between."""
     product, by = PRODUCTS[name]
     root = what(product(), by)
     if name != "grouped":
@@ -108,7 +108,7 @@ def test_a_factor_by_channel_moves_into_the_weights(
 @pytest.mark.parametrize("inner", [ex.add, ex.subtract])
 @pytest.mark.parametrize("outer", [ex.add, ex.subtract, lambda y, c: c + y])
 def test_terms_of_weights_are_added_once(inner: Callable[..., ex.Expr], outer: Callable[..., ex.Expr]) -> None:
-    """(y ± b) ± c with b and c of weights is y and one term, whatever the signs."""
+    """(y ± b) ± c with weights b and c is y and one term, for all signs."""
     for product in (ex.conv2d(images, filters), rows @ ex.transpose(values((4, 3)))):
         by = column if product.ndim == 4 else lambda x: x
         root = outer(inner(product, by(bias)), by(shift))
@@ -119,8 +119,8 @@ def test_terms_of_weights_are_added_once(inner: Callable[..., ex.Expr], outer: C
 
 
 @pytest.mark.spec("P-1")
-def test_gradients_are_those_without_the_link() -> None:
-    """The gradients of input, filters and scale are the same with the rule as without any simplification."""
+def test_gradients_equal_those_without_the_rule() -> None:
+    """The gradients of input, filters and scale equal those without the simplify pass."""
     loss = ex.square(ex.batch_norm(ex.conv2d(images, filters, bias), mean, variance, scale, shift)).sum()
     for wanted in (images, filters, scale, shift):
         slope = ex.grad(loss, wanted)
@@ -128,8 +128,8 @@ def test_gradients_are_those_without_the_link() -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_each_refusal_has_its_code() -> None:
-    """A factor that depends on the input, goes along another axis or has another dtype; a product read twice."""
+def test_each_declined_decision_has_its_code() -> None:
+    """Test a factor that depends on the input, has another axis or dtype, and a product with two readers."""
     y = ex.conv2d(images, filters)
     statistics = ex.batch_norm(y, y.mean(axis=(0, 2, 3)), y.mean(axis=(0, 2, 3)) + 2.0)
     across = y * values((4,))
@@ -153,7 +153,7 @@ def test_each_refusal_has_its_code() -> None:
 
 @pytest.mark.spec("P-1", "P-15")
 def test_without_an_input_the_price_decides() -> None:
-    """With no input given at the run the weights are scaled in it: large results gain, small ones are declined."""
+    """Without parameters the weights would be scaled in each run: large results gain, small ones are declined."""
     large, small, tiny = values((2000, 30)), values((64, 30)), values((2, 30))
     weights, factor = values((30, 40)), values((40,))
     assert applied(simplified(large @ weights * factor)) == ["factor_into_weights"]
@@ -163,8 +163,8 @@ def test_without_an_input_the_price_decides() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_products_of_inputs_and_full_factors_are_not_looked_at() -> None:
-    """Attention scores have no weights, gates no channels: no declined decision is told about them."""
+def test_products_of_inputs_and_full_factors_have_no_decision() -> None:
+    """Attention scores have no weights, and gates are not per channel."""
     scores = rows @ rows.T * 0.5
     gate = rows @ matrix * ex.sigmoid(rows @ values((3, 4)))
     for root in (scores, gate, rows @ matrix * values((5, 4))):
@@ -191,8 +191,8 @@ def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_products_of_weights_alone_are_left_as_they_are() -> None:
-    """What is computed once is not turned round: sums of several products of weights came back to where they began."""
+def test_products_of_only_weights_are_kept() -> None:
+    """They are computed once; rewriting sums of several such products did not terminate."""
     products = [values((1, 3)) @ values((3, 4)) for _ in range(3)]
     root = rows @ matrix + (products[0] + (products[1] + products[2]))
     graph = simplified(root)
@@ -202,7 +202,7 @@ def test_products_of_weights_alone_are_left_as_they_are() -> None:
 
 @st.composite
 def networks(draw: st.DrawFn) -> ex.Expr:
-    """A chain of convolutions and matrix products with norms, factors, terms and activations in between."""
+    """Draw a chain of convolutions and matrix products with norms, factors, terms and activations in between."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
 
     def weights(*shape: int) -> ex.Expr:
@@ -249,8 +249,8 @@ def test_networks_keep_their_values_with_any_passes(root: ex.Expr, without: tupl
     np.testing.assert_allclose(computed(root, without), expected, rtol=1e-9, atol=spread)
 
 
-def test_sums_of_whole_numbers_stay_exact() -> None:
-    """Scaled weights would round each product; an operand that is no whole number has nothing to lose."""
+def test_sums_of_integers_stay_exact() -> None:
+    """Scaled weights would round each product. Factors still move if the operand contains no integers."""
     pixels = Parameter(TensorType((64, 64), "uint8"), "pixels")()
     weights = ex.tensor(np.arange(64 * 64, dtype=np.int8).reshape(64, 64))
     whole = (pixels.astype("float32") - ex.tensor(np.uint8(3)).astype("float32")) @ weights.astype("float32")

@@ -54,8 +54,8 @@ def test_parts_of_parts_are_one_part(data: st.DataObject) -> None:
     ],
     ids=repr,
 )
-def test_a_part_of_one_joined_tensor_is_a_part_of_that_one(root: ex.Expr, source: ex.Expr) -> None:
-    """What is taken of a concatenation comes from the one tensor that it lies in; nothing is joined."""
+def test_a_slice_within_one_concatenated_tensor_is_a_slice_of_that_tensor(root: ex.Expr, source: ex.Expr) -> None:
+    """Nothing is concatenated."""
     graph = simplified(root)
     assert "part_of_concatenation" in applied(graph)
     result = graph.roots[0]
@@ -64,8 +64,8 @@ def test_a_part_of_one_joined_tensor_is_a_part_of_that_one(root: ex.Expr, source
 
 
 @pytest.mark.spec("P-1")
-def test_split_and_joined_again_is_the_tensor() -> None:
-    """Pieces of one tensor joined in order along their axis are the tensor; a gap or another order is not."""
+def test_a_tensor_split_and_concatenated_is_the_tensor() -> None:
+    """The pieces must be complete and in order along their axis."""
     for axis in (0, 1):
         pieces = [x[:2], x[2:4], x[4:]] if axis == 0 else [x[:, :1], x[:, 1:4]]
         root = ex.concatenate(pieces, axis=axis)
@@ -79,8 +79,8 @@ def test_split_and_joined_again_is_the_tensor() -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_each_refusal_has_its_code() -> None:
-    """A part over several of the joined tensors, and one whose dtype joining changed, are left with their reason."""
+def test_each_declined_decision_has_its_code() -> None:
+    """Test a slice across several tensors, and one whose dtype the concatenation changed."""
     over = joined[:, 1:4]
     assert decision(simplified(over), "several_parts").facts["count"] == 3
     mixed = ex.concatenate([a, b.astype("float32")], axis=1)[:, 3:]
@@ -90,8 +90,8 @@ def test_each_refusal_has_its_code() -> None:
 
 
 @pytest.mark.spec("P-1")
-def test_gradients_through_joining_and_parts_stay() -> None:
-    """The gradient of what is split, changed and joined is that of the program as written."""
+def test_gradients_through_concatenation_and_slices_are_unchanged() -> None:
+    """The gradient of split, changed and concatenated tensors equals that of the program as written."""
     loss = ex.square(ex.concatenate([x[:2], ex.tanh(x[2:])])[1:, ::2]).sum()
     slope = ex.grad(loss, x)
     np.testing.assert_allclose(ex.evaluate(slope), ex.evaluate(slope, without="simplify"), rtol=1e-12)
@@ -111,7 +111,7 @@ def test_gradients_through_joining_and_parts_stay() -> None:
     ids=repr,
 )
 def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
-    """A one-hot vector times a matrix takes a row of it, on either side, in a plan that may drop NaN of other rows."""
+    """This holds on either side of a matrix, in a plan that may drop NaN of other rows."""
     graph = simplified(root, numerics="fast")
     assert "one_hot_product" in applied(graph)
     assert close(root)
@@ -120,8 +120,8 @@ def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
 
 
 @pytest.mark.spec("P-1", "P-13")
-def test_thousands_of_tensors_joined_and_taken_apart_again() -> None:
-    """Each part of a wide concatenation finds its own tensor, and nothing is joined."""
+def test_thousands_of_tensors_concatenated_and_sliced() -> None:
+    """Each slice finds its own tensor, and nothing is concatenated."""
     tensors = [ex.tensor(np.full((2, 3), float(index))) for index in range(3000)]
     wide = ex.concatenate(tensors)
     graph = simplified(*[wide[2 * index : 2 * index + 2] for index in range(3000)])

@@ -1,4 +1,4 @@
-"""±1e4 through softmax, log, NLL, sigmoid, softplus and logsumexp: finite, and equal to a float64 reference by hand."""
+"""±1e4 through softmax, log, NLL, sigmoid, softplus and logsumexp: finite, and equal to a float64 reference."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def finite_and_right(value: ex.Expr, expected: Any) -> None:
 
 
 def overflows(value: ex.Expr) -> bool:
-    """Whether a value is not finite as it is written; its gradient is taken of the stable form either way."""
+    """Return whether a value overflows as written; its gradient is always taken of the stable form."""
     return not np.isfinite(ex.evaluate(value, without=["simplify"])).all()
 
 
@@ -87,8 +87,8 @@ def test_log_softmax_nll_and_entropy(softmax: Callable[[Any], Any]) -> None:
 @pytest.mark.spec("P-12", "M-E7")
 @pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 4), (2, 1, 3)])
 @pytest.mark.parametrize("leading", [1, None])
-def test_exponentials_over_the_sum_that_broadcasting_spreads(shape: tuple[int, ...], leading: int | None) -> None:
-    """A softmax by hand over leading axes, or over all, needs no kept axes to be known: broadcasting aligns its sum."""
+def test_exponentials_divided_by_a_broadcast_sum(shape: tuple[int, ...], leading: int | None) -> None:
+    """A softmax over leading or all axes is recognized without kept axes, because broadcasting aligns its sum."""
     values = np.random.default_rng(0).normal(size=shape) * 1e4
     x, axes = ex.tensor(values), tuple(range(len(shape)))[:leading]
     p = ex.exp(x) / ex.exp(x).sum(axis=axes)
@@ -99,7 +99,7 @@ def test_exponentials_over_the_sum_that_broadcasting_spreads(shape: tuple[int, .
 
 @pytest.mark.spec("P-12", "M-E7")
 def test_a_quotient_of_two_powers_is_the_power_of_a_difference() -> None:
-    """exp(x) / exp(y) divides no ∞ by ∞ and no 0 by 0; a softmax by hand over an axis of one element is such a one."""
+    """exp(x) / exp(y) divides neither ∞ by ∞ nor 0 by 0; a softmax over an axis of one element has this form."""
     x, y = ex.tensor(X), ex.tensor(X - 1.5)
     finite_and_right(ex.exp(x) / ex.exp(y), np.full(X.shape, np.exp(1.5)))
     assert overflows(ex.exp(x) / ex.exp(y))
@@ -115,8 +115,8 @@ def test_a_quotient_of_two_powers_is_the_power_of_a_difference() -> None:
 
 
 @pytest.mark.spec("P-12", "M-E7")
-def test_the_gradient_of_log_sigmoid_keeps_its_digits_where_the_sigmoid_rounds_to_one() -> None:
-    """1 − sigmoid(x) is the sigmoid of −x in the gradient: 10⁻¹⁵ of it is told to the last digits, and 10⁻³⁰⁰ too."""
+def test_the_gradient_of_log_sigmoid_is_accurate_where_the_sigmoid_rounds_to_one() -> None:
+    """1 − sigmoid(x) in the gradient becomes sigmoid(−x), so that even 10⁻³⁰⁰ is accurate."""
     values = np.array([-700.0, 0.5, 33.8, 40.0, 700.0])
     x = ex.tensor(values)
     for s in (ex.sigmoid(x), sigmoid_by_hand(x)):
@@ -126,8 +126,8 @@ def test_the_gradient_of_log_sigmoid_keeps_its_digits_where_the_sigmoid_rounds_t
 
 @pytest.mark.spec("P-1", "P-12")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_no_stable_form_makes_a_nan_of_what_was_none(dtype: str) -> None:
-    """Of ±∞, NaN and both zeros every stable form, and its gradient, is NaN only where the formula as written is."""
+def test_no_stable_form_creates_a_nan(dtype: str) -> None:
+    """For ±∞, NaN and both zeros, a stable form and its gradient are NaN only if the formula as written is."""
     specials = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -2.0, 3.0], dtype)
     x = ex.tensor(np.stack([np.roll(specials, shift)[:2] for shift in range(8)] + [specials[3:5], specials[5:7]]))
     programs: list[Callable[[Any], Any]] = [*SOFTMAXES[:2], *SIGMOIDS, sigmoid_of_power, *SOFTPLUSES]
@@ -144,8 +144,8 @@ def test_no_stable_form_makes_a_nan_of_what_was_none(dtype: str) -> None:
 
 
 @pytest.mark.spec("P-12", "M-E7")
-def test_exponentials_over_another_axis_stay() -> None:
-    """A sum whose axis broadcasting turns into another one is no softmax, and is told."""
+def test_exponentials_over_another_axis_are_kept() -> None:
+    """A sum that broadcasting aligns with another axis is no softmax, and has a declined decision."""
     x = ex.tensor(np.arange(9.0).reshape(3, 3))
     across = ex.exp(x) / ex.exp(x).sum(axis=1)
     assert declined(simplified(across)) == [("QuotientOfExponentials", "other_sum")]
@@ -190,7 +190,7 @@ def test_softplus(softplus: Callable[[Any], Any]) -> None:
 
 @pytest.mark.spec("P-12", "M-E7")
 @pytest.mark.parametrize(("axis", "keepdims"), [(-1, False), (-1, True), (0, False), (None, False), ((0, 1), True)])
-def test_log_of_a_sum_of_powers(axis: Any, keepdims: bool) -> None:
+def test_log_of_a_sum_of_exponentials(axis: Any, keepdims: bool) -> None:
     x = ex.tensor(X)
     expected = logsumexp(X, axis)
     for value in (
@@ -204,7 +204,7 @@ def test_log_of_a_sum_of_powers(axis: Any, keepdims: bool) -> None:
 
 
 @pytest.mark.spec("P-12", "M-E6", "M-E7", "P-4")
-def test_a_batch_of_single_losses_is_as_stable_as_one() -> None:
+def test_a_batch_of_losses_is_as_stable_as_a_single_loss() -> None:
     random = np.random.default_rng(3)
     samples, labels = random.choice([1e4, -1e4, 0.0, 2.0], size=(60, 5)), np.eye(5)[random.integers(0, 5, 60)]
     weights = ex.tensor(random.normal(size=(5, 5)), name="w")
@@ -221,7 +221,8 @@ def test_a_batch_of_single_losses_is_as_stable_as_one() -> None:
 
 
 @pytest.mark.spec("M-E6")
-def test_the_gradient_of_nll_of_softmax_keeps_the_weights_sum_that_metann_forgets() -> None:
+def test_the_gradient_of_nll_of_softmax_includes_the_sum_of_weights() -> None:
+    """MetaNN omits it."""
     logits, weights = ex.tensor(np.linspace(-1, 1, 12).reshape(3, 4)), ex.tensor(np.arange(1.0, 13).reshape(3, 4))
     gradient = ex.grad(ex.nll_loss(weights, ex.softmax(logits)), logits, seed=0.5)
     assert "differentiated" in applied(simplified(gradient))
@@ -271,7 +272,7 @@ small = ex.tensor(np.array([[1, 5, 3]], np.uint8))
     ],
     ids=repr,
 )
-def test_stable_forms_keep_the_dtype_and_shape_that_was_written(root: ex.Expr) -> None:
+def test_stable_forms_keep_the_written_dtype_and_shape(root: ex.Expr) -> None:
     assert close(root, rtol=1e-2 if root.dtype == np.float16 else 1e-6)
 
 
@@ -296,26 +297,26 @@ def test_stable_forms_keep_the_dtype_and_shape_that_was_written(root: ex.Expr) -
         lambda x: ex.grad((ex.softmax(x) / ex.softmax(x, 0)).sum(), x),
     ],
 )
-def test_sums_that_only_look_alike_keep_their_value(build: Callable[[Any], Any]) -> None:
+def test_similar_sums_keep_their_value(build: Callable[[Any], Any]) -> None:
     square = ex.tensor(np.random.default_rng(5).normal(size=(4, 4)))
     assert close(build(square), rtol=1e-11)
 
 
 def test_sums_of_half_precision_overflow_no_earlier_than_the_loss() -> None:
-    """Of float16 the rewritten loss divides sums that are larger than 65,504, as the loss itself does."""
+    """In float16 the rewritten loss divides sums above 65,504, as the loss itself does."""
     shares, scores = ex.tensor(np.full((5, 4), 2e4, np.float16)), ex.tensor(np.zeros((5, 4), np.float16))
     loss = ex.nll_loss(shares, ex.softmax(scores))
     assert ex.evaluate(loss) == ex.evaluate(loss, without="simplify") == np.float16(np.log(4))
 
 
-def test_the_log_of_a_mean_of_nothing_stays_nan() -> None:
-    """An empty axis has no number of elements to divide by."""
+def test_the_log_of_a_mean_over_an_empty_axis_stays_nan() -> None:
+    """The number of elements to divide by is zero."""
     mean = ex.mean(ex.exp(ex.tensor(np.ones((0, 4)))), axis=0)
     assert np.isnan(ex.evaluate(ex.log(mean))).all()
 
 
 def test_a_quotient_of_powers_of_two_tensors_is_no_sigmoid() -> None:
-    """exp(a) / (1 + exp(b)) with a and b of one type: only one and the same tensor makes it a sigmoid."""
+    """exp(a) / (1 + exp(b)) is a sigmoid only if a and b are the same tensor, not just of one type."""
     a, b = ex.tensor(np.array([0.5, 1.0])), ex.tensor(np.array([2.0, -1.0]))
     np.testing.assert_allclose(ex.evaluate(ex.exp(a) / (1 + ex.exp(b))), np.exp([0.5, 1]) / (1 + np.exp([2.0, -1])))
     other = ex.exp(a) / ex.sum(ex.exp(b))

@@ -16,8 +16,8 @@ whole = ex.tensor(np.arange(-3, 3))
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("root", [x**2, x**3, x**4.0, x**-1, positive**0.5, whole**2, whole**3], ids=repr)
-def test_small_powers_are_products_a_reciprocal_or_a_root(root: ex.Expr) -> None:
-    """x², x³, x⁴, 1/x and the root of what is not negative are computed without a general power."""
+def test_small_powers_become_products_reciprocals_or_roots(root: ex.Expr) -> None:
+    """x², x³, x⁴, 1/x and the root of a nonnegative value use no general power."""
     graph = simplified(root)
     assert applied(graph) == ["power"]
     assert not any(node.operation.name == "power" for node in reachable(graph.roots))
@@ -26,8 +26,7 @@ def test_small_powers_are_products_a_reciprocal_or_a_root(root: ex.Expr) -> None
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("exponent", [2, 3, 4, -1])
-def test_gradients_of_powers_stay(exponent: int) -> None:
-    """The gradient of a power is the same with and without the rule."""
+def test_gradients_of_powers_are_unchanged(exponent: int) -> None:
     slope = ex.grad((x**exponent).sum(), x)
     expected = exponent * x.array ** float(exponent - 1)
     np.testing.assert_allclose(ex.evaluate(slope), expected, rtol=1e-12)
@@ -35,8 +34,8 @@ def test_gradients_of_powers_stay(exponent: int) -> None:
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_powers_that_are_not_the_same_number_stay() -> None:
-    """A root of what may be −∞, a power of another type or shape, and other exponents are left."""
+def test_powers_with_different_results_are_kept() -> None:
+    """Test a root of a possible −∞, a power of another type or shape, and other exponents."""
     assert declined(simplified(x**0.5)) == [("PowerByProducts", "domain")]
     edge = ex.tensor(np.array([-np.inf, -0.0, np.inf]))
     assert close(edge**0.5, 0.0)
@@ -69,8 +68,8 @@ def test_division_by_a_power_of_two_is_the_same_product_to_the_last_bit(
 
 
 @pytest.mark.spec("P-1", "P-15")
-def test_other_divisions_stay() -> None:
-    """Division by another number, or of integers, is no product of the same digits."""
+def test_other_divisions_are_kept() -> None:
+    """Division by another number, or of integers, differs from a product in its digits."""
     assert applied(simplified(x / 3)) == applied(simplified(x / 0.1)) == []
     assert declined(simplified(whole / 2)) == [("DivisionByPowerOfTwo", "type")]
     assert close(whole / 2)

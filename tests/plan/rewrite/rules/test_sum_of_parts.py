@@ -1,4 +1,4 @@
-"""Sums of slice scatters: parts of one value are joined where they lie one after the other."""
+"""Sums of slice scatters: adjacent parts of one value are concatenated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ rows = lambda start, stop: ((start, stop, 1), (0, 4, 1))  # noqa: E731
 columns = lambda start, stop: ((0, 6, 1), (start, stop, 1))  # noqa: E731
 
 
-def test_parts_in_any_order_are_joined_along_their_axis() -> None:
+def test_parts_in_any_order_are_concatenated_along_their_axis() -> None:
     """Nothing is added, and no zeros are written."""
     for total in (
         scattered((slice(4, 6), rows(4, 6)), (slice(0, 1), rows(0, 1)), (slice(1, 4), rows(1, 4))),
@@ -42,11 +42,11 @@ def test_parts_in_any_order_are_joined_along_their_axis() -> None:
     "total",
     [
         scattered((slice(0, 3), rows(0, 3)), (slice(2, 6), rows(2, 6))),  # one row twice
-        scattered((slice(0, 3), rows(0, 3)), (slice(4, 6), rows(4, 6))),  # one row never
-        scattered((slice(0, 3), rows(0, 3)), (slice(3, 5), rows(3, 5))),  # not to the end
+        scattered((slice(0, 3), rows(0, 3)), (slice(4, 6), rows(4, 6))),  # one row missing
+        scattered((slice(0, 3), rows(0, 3)), (slice(3, 5), rows(3, 5))),  # the end missing
     ],
 )
-def test_parts_that_overlap_or_leave_gaps_are_added(total: ex.Expr) -> None:
+def test_parts_with_overlaps_or_gaps_are_added(total: ex.Expr) -> None:
     planned = plan([total])
     assert "gaps" in codes(planned, "simplify", applied=False)
     assert not [node for node in planned.graph.live if isinstance(node.operation, Concatenate)]
@@ -61,7 +61,7 @@ def test_parts_that_overlap_or_leave_gaps_are_added(total: ex.Expr) -> None:
         ex.add_n(SliceScatter(rows(0, 3), (6, 4))(ex.exp(x[:3])), x),
     ],
 )
-def test_other_sums_are_none_of_the_rules_matters(total: ex.Expr) -> None:
+def test_other_sums_have_no_decision(total: ex.Expr) -> None:
     planned = plan([total])
     assert not {"sum_of_parts", "gaps"} & {decision.code for decision in planned.graph.decisions}
     np.testing.assert_array_equal(ex.evaluate(total), ex.evaluate(total, without="simplify"))
