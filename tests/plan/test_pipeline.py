@@ -61,7 +61,7 @@ def test_a_user_defined_pass_has_a_stage_with_its_decisions_and_counts() -> None
     stages = plan.recording.stages
     assert [stage.name for stage in stages][:2] == ["recorded", "count_exp"]
     assert stages[1].kind == "rewrite"
-    assert stages[1].purpose == CountExp.purpose == "Say how many exponentials there are."
+    assert stages[1].purpose == CountExp.purpose == "Report the number of exponentials."
     assert stages[1].counts["counted"] == stages[1].counts["nodes"]
     (decision,) = plan.recording.decisions[stages[1].first : stages[1].last]
     assert (decision.code, decision.facts["count"]) == ("counted", 4)

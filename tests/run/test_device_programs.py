@@ -1,4 +1,4 @@
-"""Programs on devices whose arrays are not NumPy's: on the tests' accelerator always, on a GPU where there is one."""
+"""Programs on devices with non-NumPy arrays: always on the tests' accelerator, and on a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def recurrence(device: ex.Device) -> Any:
 
 @program
 def cells(device: ex.Device) -> Any:
-    """Recurrences with kernels of their own, also of sequences with lengths of their own."""
+    """Return recurrences with their own kernels, including sequences with different lengths."""
     results: list[Any] = []
     lengths = ex.tensor(np.array([5, 2, 0]), device=device)
     for cell, gates, states in (("lstm", 4, 2), ("gru", 3, 1), ("early gru", 3, 1), ("rnn", 1, 1), ("relu rnn", 1, 1)):
@@ -136,7 +136,7 @@ def half_precision(device: ex.Device) -> Any:
 @pytest.mark.parametrize("place", DEVICES)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("without", [(), ("fuse", "batch", "simplify")], ids=["planned", "as written"])
-def test_a_program_gives_on_a_device_what_it_gives_on_cpu(name: str, place: str, without: tuple[str, ...]) -> None:
+def test_a_program_gives_its_cpu_result_on_a_device(name: str, place: str, without: tuple[str, ...]) -> None:
     values, expected = _values(PROGRAMS[name], ex.device(place), without), _values(PROGRAMS[name], ex.cpu, without)
     tolerance = 2e-3 if name == "half_precision" else 2e-5
     for value, other in zip(values, expected, strict=True):
@@ -147,7 +147,7 @@ def test_a_program_gives_on_a_device_what_it_gives_on_cpu(name: str, place: str,
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("place", DEVICES)
 def test_weights_are_trained_on_a_device(place: str) -> None:
-    """Ten steps of gradient descent leave the weights that they leave on cpu."""
+    """Ten steps of gradient descent give the weights of the CPU."""
     steps = {}
     for device in (ex.device(place), ex.cpu):
         w = ex.tensor(W, device=device)
@@ -165,8 +165,8 @@ def test_weights_are_trained_on_a_device(place: str) -> None:
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("place", DEVICES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
-def test_division_with_remainder_is_numpys_on_a_device(dtype: str, place: str) -> None:
-    """Of large quotients, of ∞, NaN and zeros of either sign, too."""
+def test_division_with_remainder_on_a_device_equals_numpys(dtype: str, place: str) -> None:
+    """Test large quotients, ∞, NaN and signed zeros."""
     numbers = [0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 0.1, 3e4, np.inf, -np.inf, np.nan]
     numbers += [1e17, -1e30] if dtype != "float16" else []
     if dtype == "int32":
@@ -181,7 +181,7 @@ def test_division_with_remainder_is_numpys_on_a_device(dtype: str, place: str) -
 
 
 @pytest.mark.spec("C-1")
-def test_labels_and_rows_beyond_a_table_are_refused_on_a_device() -> None:
+def test_labels_and_rows_out_of_range_raise_an_error_on_a_device() -> None:
     labels = ex.tensor(np.array([0, 3]), device=accelerator)
     with pytest.raises(ex.RunError, match="label 3 with 3 classes"):
         ex.evaluate(ex.one_hot(labels, 3))

@@ -1,4 +1,4 @@
-"""Times of kernels on a device that works on after a kernel was started: where they are recorded, those of the work."""
+"""Kernel times on an asynchronous device: recorded times include the kernel's work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import explorer as ex
 from explorer.run.plan_cache import cache
 
 WORK = 0.004
-"""seconds that each kernel works on the device, after it was started"""
+"""seconds that each kernel works on the device after its start"""
 
 
 class Queue(ex.Device):
-    """Device that works when it is waited for."""
+    """Device that does its work when it is synchronized."""
 
     pending, waits = 0, 0
 
@@ -34,13 +34,13 @@ queue = Queue("queue")
 
 @ex.kernel("tanh", "exp", on=queue)
 def start(operation: Any, out: Any, x: Any) -> Any:
-    """Compute a function, of which the device says that it works on it."""
+    """Compute a function that the device reports as asynchronous work."""
     Queue.pending += 1
     return operation.kernel(out, x)
 
 
 def evaluated(**options: Any) -> ex.EvalPlan:
-    """A plan of two kernels on the device, with a copy between them, and one on cpu."""
+    """Return a plan after its run, with two kernels on the device, a copy between them, and one on the CPU."""
     plan = ex.EvalPlan(**options)
     for size in (6, 7):
         x = ex.tensor(np.linspace(-1, 1, size), device=queue)
@@ -51,7 +51,7 @@ def evaluated(**options: Any) -> ex.EvalPlan:
 
 
 def micros_on_device(plan: ex.EvalPlan) -> list[float]:
-    """The recorded times of the kernels that work on the device."""
+    """Return the recorded times of the kernels that work on the device."""
     run, kernels = plan.recording.run, plan.planned.schedule.kernels
     assert run is not None
     works = [any(node.operation.name in ("tanh", "exp") for node in kernel.nodes) for kernel in kernels]
@@ -60,8 +60,8 @@ def micros_on_device(plan: ex.EvalPlan) -> list[float]:
 
 @pytest.mark.spec("C-1", "P-11")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
-def test_a_kernels_time_is_that_of_its_work(executor: str) -> None:
-    """In first runs, and in the warm runs that a view measures; runs of a cached program wait once, and claim none."""
+def test_the_time_of_a_kernel_includes_its_work(executor: str) -> None:
+    """Test first runs, and a view's warm runs; a run of a cached program waits once and records no times."""
     cache.clear()
     plans = [evaluated(executor=executor), evaluated(executor=executor, record="values")]
     again = evaluated(executor=executor)
@@ -77,7 +77,7 @@ def test_a_kernels_time_is_that_of_its_work(executor: str) -> None:
 
 @pytest.mark.spec("C-1")
 def test_a_plan_that_records_nothing_waits_once() -> None:
-    """At the end of the run, also with a program that ran with times before."""
+    """It waits at the end of the run, even if the program ran with times before."""
     evaluated()
     for _ in range(3):
         evaluated(record="off")
@@ -85,7 +85,7 @@ def test_a_plan_that_records_nothing_waits_once() -> None:
 
 
 @pytest.mark.spec("C-16")
-def test_a_nets_profile_and_its_log_tell_the_time_of_the_work(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_profile_and_the_log_of_a_net_include_the_work(caplog: pytest.LogCaptureFixture) -> None:
     """Other runs of the same program wait once."""
     net = ex.Net("two")
     net.input("x", (2,))
@@ -104,8 +104,8 @@ def test_a_nets_profile_and_its_log_tell_the_time_of_the_work(caplog: pytest.Log
 
 @pytest.mark.gpu
 @pytest.mark.spec("C-1")
-def test_a_product_on_a_gpu_takes_the_time_of_its_arithmetic() -> None:
-    """And not that of the call which starts it, some 20 µs; no GPU multiplies 2.7e11 numbers in that time."""
+def test_the_time_of_a_product_on_a_gpu_includes_its_arithmetic() -> None:
+    """A call takes about 20 µs, in which no GPU multiplies 2.7e11 numbers."""
     x = ex.tensor(np.full((5120, 5120), 1e-3, np.float32), device=ex.device("cuda"))
     plan = ex.EvalPlan()
     plan.register((x @ x) @ x)
@@ -115,14 +115,14 @@ def test_a_product_on_a_gpu_takes_the_time_of_its_arithmetic() -> None:
 
 
 class Unfinished(ex.Device):
-    """Device whose work fails after it was started."""
+    """Device whose work fails after its start."""
 
     def finish(self) -> bool:
         return False
 
 
 @pytest.mark.spec("C-1")
-def test_a_device_that_fails_is_named_where_it_is_waited_for() -> None:
+def test_a_failing_device_is_named_when_it_is_synchronized() -> None:
     place = Unfinished("unfinished")
     ex.kernel("tanh", on=place)(lambda operation, out, x: operation.kernel(out, x))
     plan = ex.EvalPlan()
@@ -138,8 +138,8 @@ def fail(operation: Any, out: Any, x: Any) -> Any:
 
 @pytest.mark.spec("C-1", "C-10")
 @pytest.mark.parametrize("record", ["times", "off"])
-def test_the_operation_that_failed_in_a_fused_kernel_is_named(record: str) -> None:
-    """Also where the kernel frees its operand, or is waited for."""
+def test_the_failing_operation_in_a_fused_kernel_is_named(record: str) -> None:
+    """The error may occur when the kernel frees its operand, or when it is synchronized."""
     x = ex.tensor(np.linspace(-1, 1, 6), device=queue)
     plan = ex.EvalPlan(record=record)
     plan.register(ex.exp(ex.sinh(ex.tanh(x)[::-1])))

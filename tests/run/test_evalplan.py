@@ -1,4 +1,4 @@
-"""EvalPlan: register, prepare, evaluate, read; what a user can do wrong, and what a failure leaves behind."""
+"""EvalPlan: register, prepare, evaluate, read; user errors, and the state after failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.refusals import refused
 
 
 class Broken(ex.Elementwise):
-    """x, unless it holds a negative number."""
+    """x, unless it contains a negative number."""
 
     nondifferentiable = "a test"
     examples = (ex.Example(ex.real(3, low=0.0)),)
@@ -54,7 +54,7 @@ def test_three_ways_to_a_value() -> None:
 
 
 @pytest.mark.spec("M-E1")
-def test_a_handle_asked_before_eval_raises_and_says_so() -> None:
+def test_reading_a_handle_before_eval_raises_an_error() -> None:
     plan = ex.EvalPlan()
     handle = plan.register(a + 1.0)
     assert "waiting" in repr(handle)
@@ -68,7 +68,7 @@ def test_a_handle_asked_before_eval_raises_and_says_so() -> None:
 
 
 @pytest.mark.spec("M-E1")
-def test_eval_empties_the_registrations_and_a_second_one_does_nothing() -> None:
+def test_eval_clears_the_registrations_and_a_second_call_does_nothing() -> None:
     plan = ex.EvalPlan()
     first = plan.register(a + 1.0)
     plan.eval()
@@ -82,7 +82,7 @@ def test_eval_empties_the_registrations_and_a_second_one_does_nothing() -> None:
 
 
 @pytest.mark.spec("M-E1")
-def test_nothing_registered_evaluates_to_nothing_and_cannot_be_prepared() -> None:
+def test_an_empty_plan_evaluates_to_nothing_and_cannot_be_prepared() -> None:
     plan = ex.EvalPlan()
     assert plan.eval() is plan
     with pytest.raises(ex.StateError, match="nothing registered"):
@@ -94,7 +94,7 @@ def test_nothing_registered_evaluates_to_nothing_and_cannot_be_prepared() -> Non
 
 
 @pytest.mark.spec("P-11", "M-E1")
-def test_a_failing_kernel_is_named_with_types_and_line_and_leaves_the_plan_usable() -> None:
+def test_a_failing_kernel_is_named_with_types_and_line_and_the_plan_stays_usable() -> None:
     plan = ex.EvalPlan()
     other = plan.register(a + 1.0)
     line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
@@ -114,11 +114,11 @@ def test_a_failing_kernel_is_named_with_types_and_line_and_leaves_the_plan_usabl
 
 
 @pytest.mark.spec("P-11", "M-E1")
-def test_a_failing_kernel_tells_rule_and_fix_once() -> None:
-    """What a kernel refuses is told with the operation and the user's line before it, its rule and its fix once."""
+def test_the_error_of_a_failing_kernel_contains_rule_and_fix_once() -> None:
+    """Operation and user's line precede the kernel's own rule and fix."""
 
     class Picky(ex.Elementwise):
-        """x, unless it holds a negative number."""
+        """x, unless it contains a negative number."""
 
         name = "picky"
         nondifferentiable = "a test"
@@ -139,7 +139,7 @@ def test_a_failing_kernel_tells_rule_and_fix_once() -> None:
 
 
 @pytest.mark.spec("P-11")
-def test_the_operation_that_failed_is_named_inside_a_fused_kernel_and_a_closed_call() -> None:
+def test_the_failing_operation_is_named_in_a_fused_kernel_and_an_unopened_call() -> None:
     chain = ex.tanh(ex.exp(broken(ex.sin(a - 3.0))) * 2.0)
     with pytest.raises(ex.RunError, match=r"^broken of \(2×3 float64\) \(in the kernel subtract · sin · broken · exp"):
         ex.evaluate(chain, without=["simplify"])
@@ -152,7 +152,7 @@ def test_the_operation_that_failed_is_named_inside_a_fused_kernel_and_a_closed_c
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("limit", [0, 1000])
-def test_an_interrupt_leaves_the_plan_usable(limit: int) -> None:
+def test_a_plan_is_usable_after_an_interrupt(limit: int) -> None:
     stop = ex.function(lambda x: ex.tanh(broken(x) * 2.0))
     plan = ex.EvalPlan(inline=Inline(limit))
     handle = plan.register(stop(a * 1e7))
@@ -165,7 +165,7 @@ def test_an_interrupt_leaves_the_plan_usable(limit: int) -> None:
     assert np.array_equal(handle.data(), np.tanh(a.array * 2))
 
 
-def test_a_plan_that_cannot_be_made_empties_the_registrations_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_planning_clears_the_registrations_too(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = ex.EvalPlan()
     plan.register(a + 1.0)
     with monkeypatch.context() as patch:
@@ -179,7 +179,7 @@ def test_a_plan_that_cannot_be_made_empties_the_registrations_too(monkeypatch: p
     assert np.array_equal(handle.data(), a.array + 1)
 
 
-def test_evaluate_takes_nested_containers_and_leaves_the_rest() -> None:
+def test_evaluate_accepts_nested_containers_and_keeps_other_values() -> None:
     y = a * 2.0
     result = ex.evaluate({"y": y, "more": [y, (a, 3, "text")], "none": None})
     assert result["more"][1][1:] == (3, "text")
@@ -191,7 +191,7 @@ def test_evaluate_takes_nested_containers_and_leaves_the_rest() -> None:
 
 
 @pytest.mark.spec("M-E1", "M-D11")
-def test_leaves_duplicates_and_views_can_be_asked_for() -> None:
+def test_leaves_duplicates_and_views_can_be_requested() -> None:
     y = ex.tanh(a)
     plan = ex.EvalPlan()
     roots = [
@@ -218,7 +218,7 @@ def test_leaves_duplicates_and_views_can_be_asked_for() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_results_are_read_only_and_untouched_by_later_runs() -> None:
+def test_results_are_read_only_and_unchanged_by_later_runs() -> None:
     plan = ex.EvalPlan()
     held = []
     for factor in range(1, 5):
@@ -234,7 +234,7 @@ def test_results_are_read_only_and_untouched_by_later_runs() -> None:
 
 
 @pytest.mark.spec("M-D8")
-def test_the_users_own_array_is_neither_frozen_nor_shared() -> None:
+def test_an_array_of_the_user_is_neither_frozen_nor_shared() -> None:
     mine = np.arange(3.0)
     tensor = ex.tensor(mine)
     value = ex.evaluate(tensor)
@@ -276,8 +276,8 @@ def test_parameters_need_a_value_of_their_type() -> None:
 
 
 @pytest.mark.parametrize("record", ["off", "times", "values"])
-def test_threads_that_share_a_plan_get_right_values_or_a_refusal(record: Any) -> None:
-    """Six threads use one plan as fast as they can: whatever is computed is right, and each refusal names the rule."""
+def test_threads_that_share_a_plan_get_correct_values_or_an_error(record: Any) -> None:
+    """Six threads use one plan as fast as possible; each error contains the rule."""
     plan, x = ex.EvalPlan(record=record), ex.tensor(np.ones(3))
     begin, refusals, values, others = threading.Barrier(6), list[str](), list[bool](), list[BaseException]()
 
@@ -310,8 +310,8 @@ def test_threads_that_share_a_plan_get_right_values_or_a_refusal(record: Any) ->
     assert {*refusals} <= {f"{name}() of a plan that another thread is using" for name in ("register", "eval")}
 
 
-def test_calls_of_another_thread_are_refused_while_a_plan_runs() -> None:
-    """They are refused before anything is computed, and the run is not disturbed."""
+def test_calls_of_another_thread_during_a_run_raise_an_error() -> None:
+    """Nothing is computed for them, and the run is not disturbed."""
     plan, x = ex.EvalPlan(), ex.tensor([1.0])
     refusals: list[str] = []
 
@@ -328,7 +328,7 @@ def test_calls_of_another_thread_are_refused_while_a_plan_runs() -> None:
             refusals.append(error.value.given)
 
     class Calling(ex.Data):  # type: ignore[misc]
-        """A number whose value is asked for in a run, when another thread calls the plan."""
+        """A number whose evaluation lets another thread call the plan."""
 
         type = ex.TensorType((), np.float64)
 
@@ -347,7 +347,7 @@ def test_calls_of_another_thread_are_refused_while_a_plan_runs() -> None:
     plan.eval()
 
 
-def test_each_thread_has_a_default_plan_and_two_plans_run_side_by_side() -> None:
+def test_each_thread_has_a_default_plan_and_two_plans_run_concurrently() -> None:
     seen: list[Any] = []
     shared = ex.function(lambda x: ex.tanh(x @ x) + ex.exp(ex.tanh(x)))
     failures: list[BaseException] = []
@@ -399,7 +399,7 @@ def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it(
     assert after.stages[-1].kind == "run"
 
 
-def test_several_values_are_registered_together_or_not_at_all() -> None:
+def test_several_values_are_registered_all_or_none() -> None:
     x = ex.tensor([1.0, 2.0])
     plan = ex.EvalPlan()
     total, double = plan.register(x.sum(), x * 2)
@@ -421,8 +421,8 @@ def test_registering_after_prepare_plans_again() -> None:
     assert np.array_equal(second.data(), a.array + 2)
 
 
-def test_a_handle_whose_run_failed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed or interrupted run the handle names the failure; registered again, the expression has a value."""
+def test_a_handle_of_a_failed_run_contains_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failure or an interrupt it reports the cause; registered again, the expression has a value."""
     x = ex.tensor(np.ones(3))
     y = ex.tanh(x)
 
@@ -443,8 +443,8 @@ def test_a_handle_whose_run_failed_says_what_to_do(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(again.data(), np.tanh(1.0))
 
 
-def test_memory_that_is_not_there_is_refused_with_the_largest_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Buffers that cannot be had raise RunError, which says how much was asked for; another plan runs after it."""
+def test_an_allocation_failure_is_reported_with_the_largest_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RunError states the requested size, and another plan can run afterwards."""
     monkeypatch.setattr(ex.budget, "memory", 1 << 60)
     wide = ex.broadcast_to(ex.tensor(np.zeros(1, np.float32)), (1, 1 << 24)) + 1.0
     with pytest.raises(ex.RunError, match=r"bytes; the largest result is <(.|\n)*fit into"):
@@ -452,7 +452,7 @@ def test_memory_that_is_not_there_is_refused_with_the_largest_result(monkeypatch
     assert ex.evaluate(ex.tensor(1.0) + 1.0) == 2.0
 
 
-def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
+def test_a_plan_has_a_repr_and_one_name() -> None:
     plan = ex.EvalPlan(title="one", without="fuse")
     assert plan.without == ("fuse",)
     assert repr(plan) == "<plan 'one': 0 registered, not planned>"
@@ -463,7 +463,7 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
     assert repr(plan) == "<plan 'one': 1 evaluated; 1 registered, not planned>"
 
 
-def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
+def test_an_unknown_option_lists_all_options() -> None:
     with pytest.raises(ex.UnknownNameError) as caught:
         ex.EvalPlan(prizes="measured")
     known = "batch, cost_model, costs, device, executor, inline, lanes, order, recall, record, title, without"
@@ -487,15 +487,15 @@ def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
         ({"prices": None}, "cost_model"),
     ],
 )
-def test_a_former_name_is_unknown_and_todays_is_listed(options: dict[str, Any], today: str) -> None:
-    """Passes and options that had other names once are refused; the error lists those that there are."""
+def test_a_renamed_option_is_unknown_and_current_names_are_listed(options: dict[str, Any], today: str) -> None:
+    """Passes and options with former names raise an error that lists the current ones."""
     with pytest.raises(ex.UnknownNameError, match=rf"known: .*\b{today}\b"):
         ex.EvalPlan(**options)
 
 
 @pytest.mark.spec("P-4", "P-14", "P-17")
-def test_prices_measured_here_are_opted_into_and_told() -> None:
-    """With costs="measured" groups and the order are priced by what kernels cost on this machine; the plan says so."""
+def test_measured_costs_are_optional_and_reported() -> None:
+    """With costs="measured" this machine's kernel times decide batches and order, and the plan reports it."""
     cost_model = ex.calibrate()
     assert all(
         price > 0
@@ -545,8 +545,8 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         ({"recording": "values"}, "known: record"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_is_planned(options: dict[str, Any], rule: str) -> None:
-    """Each argument of EvalPlan, be it given to evaluate or explore: what was given, the rule, the fix."""
+def test_invalid_arguments_raise_an_error_before_planning(options: dict[str, Any], rule: str) -> None:
+    """Errors of evaluate and explore about plan arguments contain the given value, the rule and the fix."""
     y = ex.tensor(np.zeros(3)) + 1.0
     handle = y.eval_register()
     calls: list[Callable[[], object]] = [
@@ -578,6 +578,6 @@ def test_wrong_arguments_are_refused_before_anything_is_planned(options: dict[st
         (lambda x: ex.explore(x, position=None), "position must be an integer"),
     ],
 )
-def test_wrong_arguments_of_plans_and_views_are_refused(call: Callable[[Any], object], rule: str) -> None:
+def test_invalid_arguments_of_plans_and_views_raise_an_error(call: Callable[[Any], object], rule: str) -> None:
     with pytest.raises(ex.ExplorerError, match=f"rule: .*{rule}"):
         call(ex.tensor(np.zeros(3)) + 1.0)

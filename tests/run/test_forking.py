@@ -12,7 +12,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "explorer"
 MODEL = str(Path(__file__).parents[2] / "assets" / "digits.pnnx.param")
-# A thread holds every lock at the moment of the fork: it stands inside, whatever the machine's luck.
+# A thread holds every lock at the moment of the fork, so that the test does not depend on timing.
 _FORKING = """
 import os, sys, threading, faulthandler
 import numpy as np
@@ -63,7 +63,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("cached", [True, False])
 def test_a_child_forked_while_a_thread_holds_every_lock_works(tmp_path: Path, cached: bool) -> None:
-    """A process forked while another thread is inside the layout, the caches and a net works by itself."""
+    """The thread may be inside the layout, the caches or a net."""
     environment = dict(os.environ) if cached else {**os.environ, "HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none"}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FORKING, MODEL],
@@ -75,8 +75,8 @@ def test_a_child_forked_while_a_thread_holds_every_lock_works(tmp_path: Path, ca
     assert done.returncode == 0, done.stderr
 
 
-def test_every_lock_is_made_anew_in_a_child() -> None:
-    """Each file that makes a lock says what becomes of it in a forked process."""
+def test_every_lock_is_created_again_in_a_child() -> None:
+    """Each file that creates a lock also resets it in a forked process."""
     results = []
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")

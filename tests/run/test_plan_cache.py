@@ -1,4 +1,4 @@
-"""The plan cache: graphs of one structure are planned once."""
+"""The plan cache: graphs with one structure are planned once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def perceptron(x: Any, w: Any) -> Any:
 
 
 @pytest.mark.spec("P-10", "P-14", headline=True)
-def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
+def test_a_graph_of_the_same_structure_runs_the_cached_program() -> None:
     """Reuse a plan for a second graph of the same structure, with its own values and nodes and no planning."""
     x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)
     root = perceptron(x, w)
@@ -63,8 +63,8 @@ def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
 
 
 @pytest.mark.spec("P-10")
-def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
-    """Other types, operations, attributes, edges, roots and options are planned anew."""
+def test_the_cache_key_contains_everything_that_a_plan_depends_on() -> None:
+    """Other types, operations, attributes, edges, roots and options are planned again."""
     a, b = ex.tensor(array(3, 3)), ex.tensor(array(3, 3))
     evaluated(a @ b + 1.0)
     for root in (a @ a + 1.0, a @ b + 2.0, a @ b - 1.0, b @ b.T + 1.0, ex.tensor(np.eye(3)) @ b + 1.0):
@@ -76,8 +76,8 @@ def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
 
 @pytest.mark.spec("P-10")
 @pytest.mark.parametrize("shared_first", [True, False])
-def test_leaves_of_one_storage_and_of_two_have_plans_of_their_own(shared_first: bool) -> None:
-    """Two tensors of one storage are one value to a plan: its program does not run for two storages."""
+def test_leaves_with_shared_and_with_separate_storage_have_separate_plans(shared_first: bool) -> None:
+    """Two tensors with one storage are one value to a plan."""
 
     def program(p: ex.Tensor, q: ex.Tensor) -> ex.Expr:
         return ex.tanh(p) @ ex.tanh(q) - ex.sin(p) * ex.sin(q)
@@ -101,8 +101,8 @@ def test_leaves_of_one_storage_and_of_two_have_plans_of_their_own(shared_first: 
 
 
 @pytest.mark.spec("P-9", "P-10")
-def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
-    """What was planned before a rule was declared is planned anew; without the rule, the old plan stands again."""
+def test_a_rule_of_a_later_cell_is_used_for_known_structures() -> None:
+    """Earlier plans are replaced; after the rule is unregistered, the old plan is used again."""
 
     def program() -> ex.Expr:
         return ex.log1p(ex.square(ex.tensor(array(3))))
@@ -119,7 +119,7 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
     try:
 
         class LogOfSquare(ex.Rule):
-            """A test's rule: the logarithm of one more than a square is taken for nothing."""
+            """Replace the logarithm of one plus a square with zero."""
 
             numerics = "exact"
             roots = (type(ex.log1p(ex.tensor(1.0)).operation),)
@@ -138,7 +138,7 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
 
 @pytest.mark.spec("P-10", "M-E4")
 def test_a_loop_over_samples_is_planned_once_for_all_epochs() -> None:
-    """A training loop of a hundred calls a step is planned in its first step; each step has its own values."""
+    """Only the first step, with a hundred calls, is planned; each step has its own values."""
     w = array(4, 2)
 
     @ex.function
@@ -157,7 +157,7 @@ def test_a_loop_over_samples_is_planned_once_for_all_epochs() -> None:
         w = w - 0.1 * gradient
 
 
-def test_views_and_results_that_are_tensors_are_those_of_the_run() -> None:
+def test_views_and_tensor_results_belong_to_the_current_run() -> None:
     for _ in range(3):
         x = array(4, 6)
         t = ex.tensor(x)
@@ -167,8 +167,8 @@ def test_views_and_results_that_are_tensors_are_those_of_the_run() -> None:
         np.testing.assert_array_equal(part, x[1:, ::2])
 
 
-def test_a_failure_names_the_lines_of_its_own_graph() -> None:
-    """A kernel that fails in a program that was there is told of as if it had just been planned."""
+def test_a_failure_in_a_cached_program_names_the_lines_of_its_graph() -> None:
+    """The error is the same as in a newly planned program."""
     failing = [False]
 
     class Fussy(ex.Elementwise):
@@ -188,7 +188,7 @@ def test_a_failure_names_the_lines_of_its_own_graph() -> None:
 
     evaluated(Fussy()(ex.tensor(array(2))) + 1.0)
     failing[0] = True
-    second = Fussy()(ex.tensor(array(2))) + 1.0  # the line that is named
+    second = Fussy()(ex.tensor(array(2))) + 1.0  # the line in the error
     with pytest.raises(ex.RunError, match="the line that is named"):
         evaluated(second)
     failing[0] = False
@@ -196,7 +196,7 @@ def test_a_failure_names_the_lines_of_its_own_graph() -> None:
     assert evaluated(Fussy()(ex.tensor(array(2))) + 1.0)[0].reused
 
 
-def test_threads_do_not_share_a_program_at_a_time() -> None:
+def test_threads_do_not_share_a_program_concurrently() -> None:
     wrong: list[int] = []
 
     def work(seed: int) -> None:
@@ -214,8 +214,8 @@ def test_threads_do_not_share_a_program_at_a_time() -> None:
     assert not wrong
 
 
-def test_the_cache_is_bounded_and_holds_no_value() -> None:
-    """Old programs go; tensors that were only lent are not kept alive."""
+def test_the_cache_is_bounded_and_keeps_no_value() -> None:
+    """Old programs are removed, and tensors are not kept alive."""
     for length in range(1, 100):
         evaluated(ex.tensor(np.zeros(length)) + 1.0)
     assert len(cache) <= 64
@@ -256,8 +256,8 @@ def sum_and_difference(step: int) -> list[Any]:
 @pytest.mark.spec("P-10")
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("name", APART)
-def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: str, turned: bool) -> None:
-    """Each gives what it gives where no program is there, whichever of the two came first."""
+def test_structures_that_differ_in_one_detail_have_separate_programs(name: str, turned: bool) -> None:
+    """Each gives its uncached result, whichever of the two came first."""
     programs = APART[name][::-1] if turned else APART[name]
     results = []
     for program in programs:
@@ -271,8 +271,8 @@ def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: st
 
 
 @pytest.mark.spec("P-10")
-def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
-    """A graph with parameters is no structure: a program that is there would hold another run's values."""
+def test_a_parameter_has_the_value_of_the_current_run() -> None:
+    """A graph with parameters is not cached, because the program would contain another run's values."""
 
     def program() -> tuple[ex.Expr, ex.Expr]:
         x = ex.operation("parameter")(kind=ex.tensor(X).type, title="x")()
@@ -289,7 +289,7 @@ def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
         np.testing.assert_array_equal(itself.data(), value)
 
 
-def test_of_many_programs_those_used_last_are_kept() -> None:
+def test_the_most_recently_used_programs_are_kept() -> None:
     def program(length: int) -> ex.Expr:
         return ex.tensor(np.zeros(length)) + 1.0
 
@@ -301,8 +301,8 @@ def test_of_many_programs_those_used_last_are_kept() -> None:
     assert not evaluated(program(2))[0].reused
 
 
-def test_a_program_put_in_the_place_of_another_counts_once() -> None:
-    """Two threads may plan one structure at one time: the second program takes the first one's place."""
+def test_a_replaced_program_counts_once() -> None:
+    """Two threads may plan one structure concurrently, so that the second program replaces the first."""
     held = PlanCache()
     for _ in range(8):
         root = ex.exp(ex.tensor(np.zeros(1 << 22)))
@@ -317,8 +317,8 @@ def test_a_program_put_in_the_place_of_another_counts_once() -> None:
 
 
 @pytest.mark.spec("P-10")
-def test_a_program_that_is_kept_holds_no_value_that_was_lent() -> None:
-    """Nor a view of one: the tensors of a later graph are gone when the graph is."""
+def test_a_cached_program_keeps_no_borrowed_value() -> None:
+    """It keeps no view, either: a later graph's tensors are freed with the graph."""
     for lent in (False, True, True):
         tensor = ex.tensor(array(64, 64))
         gone = weakref.ref(tensor.storage.array)

@@ -1,4 +1,4 @@
-"""What was evaluated before is not evaluated again while somebody holds the result."""
+"""Reuse of earlier results while they are still referenced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.effects import Counting
 
 
 class Counted(ex.Elementwise):
-    """x + 1, counted."""
+    """x + 1, with counted runs."""
 
     weight, defined_everywhere = 1, True
     examples = (ex.Example(ex.real(2)),)
@@ -64,7 +64,7 @@ def test_a_value_that_is_held_is_taken_by_later_plans() -> None:
 
 
 @pytest.mark.spec("M-E3")
-def test_a_root_that_was_evaluated_is_given_again_without_a_kernel() -> None:
+def test_a_root_that_was_evaluated_is_returned_again_without_a_kernel() -> None:
     y = Counted()(ex.tensor(np.zeros(3)))
     plan = ex.EvalPlan(recall=True)
     first = plan.register(y)
@@ -79,7 +79,7 @@ def test_a_root_that_was_evaluated_is_given_again_without_a_kernel() -> None:
 
 
 def test_a_plan_without_recall_computes() -> None:
-    """Looking at a plan, or timing it, is not disturbed by what was evaluated elsewhere."""
+    """Values evaluated elsewhere do not affect inspecting or timing a plan."""
     y = Counted()(ex.tensor(np.zeros(3)))
     held = [ex.evaluate(y), ex.evaluate(y, executor="simple")]
     plan = ex.EvalPlan()
@@ -93,8 +93,8 @@ def codes(plan: ex.EvalPlan) -> list[str]:
 
 
 @pytest.mark.spec("M-E1")
-def test_evaluate_fills_what_was_registered_before() -> None:
-    """ex.evaluate runs the thread's default plan: a handle from before has its value, and equal work is shared."""
+def test_evaluate_computes_earlier_registrations() -> None:
+    """ex.evaluate runs the thread's default plan: earlier handles have values, and equal work is shared."""
     x = ex.tensor(np.zeros(3))
     y = Counted()(x)
     handle = (y * 2.0).eval_register()
@@ -105,12 +105,12 @@ def test_evaluate_fills_what_was_registered_before() -> None:
     ex.evaluate(y, executor="dag")
     with pytest.raises(ex.StateError, match="before its evaluation"):
         other.data()
-    assert float((y * 4.0).sum()) == 12  # as NumPy's functions and float() do
+    assert float((y * 4.0).sum()) == 12  # as NumPy functions and float() do
     assert other.data().tolist() == [3, 3, 3]
 
 
 @pytest.mark.spec("M-E1", "M-E3")
-def test_what_was_evaluated_is_taken_again_while_somebody_holds_it() -> None:
+def test_a_result_is_reused_while_it_is_referenced() -> None:
     y = Counted()(ex.tensor(np.zeros(3)))
     first = ex.evaluate(y)
     second = ex.evaluate(copy.copy(y))
@@ -126,7 +126,7 @@ def test_what_was_evaluated_is_taken_again_while_somebody_holds_it() -> None:
 
 
 @pytest.mark.spec("M-D7", "M-E3")
-def test_results_of_a_copy_and_its_original_are_the_same_while_they_live() -> None:
+def test_results_of_a_copy_and_its_original_are_the_same_while_both_exist() -> None:
     y = ex.tensor(np.arange(3.0)) + 1.0
     assert ex.same(ex.evaluate(y), ex.evaluate(copy.copy(y))) is True
     assert ex.same(ex.evaluate(y), ex.evaluate(y + 0.5)) is False
@@ -134,7 +134,7 @@ def test_results_of_a_copy_and_its_original_are_the_same_while_they_live() -> No
 
 @pytest.mark.spec("P-2", "M-E3")
 def test_an_equal_expression_that_is_written_again_is_recalled() -> None:
-    """A @ A of one plan is not computed again below A @ A + 1 of another while its value is held, and that is said."""
+    """A @ A is not computed again in another plan's A @ A + 1 while its value is referenced, with a decision."""
     given = np.random.default_rng(0).random((32, 32))
     a = ex.tensor(given)
     first = ex.EvalPlan(recall=True)
@@ -165,8 +165,8 @@ def kernels(plan: ex.EvalPlan) -> list[Row]:
 
 @pytest.mark.spec("P-2", "M-E3")
 @pytest.mark.parametrize("between", [0, 1, 20])
-def test_expressions_that_are_gone_are_known_by_their_values(between: int) -> None:
-    """Only the result is held: the expression, its operations and other evaluations since then do not matter."""
+def test_deleted_expressions_are_recalled_by_their_values(between: int) -> None:
+    """Only the result is referenced: its expression, operations and later evaluations do not matter."""
     x = ex.tensor(np.arange(6.0).reshape(2, 3))
     held = [ex.evaluate(Counted()(x).sum(axis=(1,)) * 2.0)]
     others = [ex.evaluate(ex.tensor(np.ones(2)) + float(number)) for number in range(between)]
@@ -181,7 +181,7 @@ def test_expressions_that_are_gone_are_known_by_their_values(between: int) -> No
 
 
 @pytest.mark.spec("P-2")
-def test_of_several_values_evaluated_together_each_is_recalled() -> None:
+def test_each_of_several_values_evaluated_together_is_recalled() -> None:
     x, z = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
     held = ex.evaluate([Counted()(x), Counted()(z) * 2.0, z - 1.0])
     assert Counted.runs == 2
@@ -203,7 +203,7 @@ OTHERS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.spec("P-2", "M-E3")
 @pytest.mark.parametrize("name", OTHERS)
-def test_expressions_that_are_not_equal_are_not_recalled(name: str) -> None:
+def test_different_expressions_are_not_recalled(name: str) -> None:
     x = ex.tensor(np.array([-1.0, 0.5, 2.0]))
     held = ex.evaluate([ex.tanh(x) * 2.0, ex.tanh(x) * 0.0, x - 2.0])
     with np.errstate(all="ignore"):
@@ -216,8 +216,8 @@ def test_expressions_that_are_not_equal_are_not_recalled(name: str) -> None:
 
 
 @pytest.mark.spec("M-E3", "M-D8")
-def test_a_storage_that_was_written_is_never_recalled_stale() -> None:
-    """What a tensor held when it was evaluated alone is not what it holds after t[i] = v."""
+def test_a_result_of_a_modified_tensor_is_not_recalled() -> None:
+    """After t[i] = v the earlier result for the tensor is outdated."""
     t = ex.tensor(np.zeros(3))
     view = ex.tensor(t.array)
     before = ex.evaluate(view + 1.0)
@@ -235,8 +235,8 @@ def test_a_storage_that_was_written_is_never_recalled_stale() -> None:
     ids=lambda dtype: str(np.dtype(dtype)),
 )
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 3)], ids=str)
-def test_nobody_can_write_to_a_result(dtype: Any, shape: tuple[int, ...]) -> None:
-    """NumPy makes neither a result writable, nor a view of it, nor the array that it is a view of."""
+def test_results_cannot_be_made_writable(dtype: Any, shape: tuple[int, ...]) -> None:
+    """This includes views of a result, and the array that it is a view of."""
     x = ex.tensor(np.ones(shape, dtype))
     for y in (ex.where(x, x, x), ex.broadcast_to(x, (2, *shape)), ex.transpose(ex.where(x, x, x))):
         result = ex.evaluate(y)
@@ -250,8 +250,8 @@ def test_nobody_can_write_to_a_result(dtype: Any, shape: tuple[int, ...]) -> Non
 
 
 @pytest.mark.spec("M-E3")
-def test_a_result_of_an_extensions_dtype_is_sealed() -> None:
-    """Dtypes without a name in the buffer protocol are handed out as they are, and nobody can write to them either."""
+def test_a_result_with_an_extension_dtype_is_read_only() -> None:
+    """Dtypes without a name in the buffer protocol are returned as they are, and are read-only, too."""
     value = np.zeros((2, 3), np.dtype([("a", "<f4"), ("b", "<i2")]))[:, ::2]
     result = sealed(value)
     assert (result.dtype, result.shape, result.strides) == (value.dtype, value.shape, value.strides)
@@ -261,8 +261,8 @@ def test_a_result_of_an_extensions_dtype_is_sealed() -> None:
 
 
 @pytest.mark.spec("M-E3")
-def test_a_recalled_value_is_the_one_that_was_computed() -> None:
-    """Whatever a user tries on a result that he holds, the next evaluation gives what was computed."""
+def test_a_recalled_value_is_the_computed_one() -> None:
+    """Whatever a user tries with a referenced result, the next evaluation returns the computed value."""
     y = ex.tensor(np.zeros(3)) + 1.0
     result = ex.evaluate(y)
     for array in (result, result[:2], result.base):
@@ -276,8 +276,8 @@ def test_a_recalled_value_is_the_one_that_was_computed() -> None:
 
 
 @pytest.mark.spec("M-E3")
-def test_values_are_recalled_by_plans_of_equal_options_only() -> None:
-    """What was computed without a pass, with other kernels or before a rule was declared, is not taken for another."""
+def test_values_are_recalled_only_by_plans_with_equal_options() -> None:
+    """Values without a pass, with other kernels, or from before a rule's declaration are not recalled."""
     x = ex.tensor(np.array([1e3, -1e3]))
     with np.errstate(all="ignore"):
         plan = ex.EvalPlan(recall=True, without=["simplify"])
@@ -288,8 +288,8 @@ def test_values_are_recalled_by_plans_of_equal_options_only() -> None:
 
 
 @pytest.mark.spec("M-E3", "P-2")
-def test_effects_happen_at_each_evaluation() -> None:
-    """An operation that does more than compute is run for each evaluation, by itself or below others."""
+def test_side_effects_happen_in_each_evaluation() -> None:
+    """An impure operation runs in each evaluation, as a root or below other operations."""
     Counting.runs = 0
     y = Counting()(ex.tensor(np.zeros(3))) + 1.0
     held = [ex.evaluate(y), ex.evaluate(y), ex.evaluate(y * 2.0)]
@@ -297,8 +297,8 @@ def test_effects_happen_at_each_evaluation() -> None:
 
 
 @pytest.mark.spec("M-E1")
-def test_a_kernel_that_evaluates_has_a_plan_of_its_own() -> None:
-    """What runs the default plan may evaluate: by another plan, which leaves the registrations alone."""
+def test_a_kernel_that_evaluates_uses_another_plan() -> None:
+    """Kernels in the default plan's run may evaluate without affecting its registrations."""
 
     class Inner(ex.Data):
         """A number that is evaluated."""
@@ -317,7 +317,7 @@ def test_a_kernel_that_evaluates_has_a_plan_of_its_own() -> None:
     again = ex.default_plan()
 
     class Rerun(ex.Data):
-        """A number that runs the plan that runs it."""
+        """A number that runs the running plan."""
 
         @property
         def type(self) -> ex.TensorType:
@@ -331,11 +331,11 @@ def test_a_kernel_that_evaluates_has_a_plan_of_its_own() -> None:
 
 
 @pytest.mark.spec("M-E1")
-def test_a_failing_evaluation_empties_the_registrations() -> None:
-    """As eval() says: a run that fails gives no values; the plan evaluates what comes next."""
+def test_a_failing_evaluation_clears_the_registrations() -> None:
+    """As with eval(), a failed run gives no values; the plan evaluates later registrations."""
 
     class Failing(ex.Elementwise):
-        """A failure."""
+        """Fail."""
 
         weight, defined_everywhere = 1, True
         nondifferentiable = "a test"
@@ -358,13 +358,13 @@ def test_a_failing_evaluation_empties_the_registrations() -> None:
     assert ex.evaluate(Counted()(x)).tolist() == [1, 1, 1]
 
 
-def test_a_result_holds_no_graph() -> None:
-    """Who keeps a result keeps neither its expression nor the tensors below it, and tables empty with the results."""
+def test_a_result_does_not_keep_its_graph() -> None:
+    """A result keeps neither its expression nor the tensors below it, and tables shrink with the results."""
     x = ex.tensor(np.zeros(3))
     gone = weakref.ref(x)
     held = [ex.evaluate(x + float(number)) for number in range(20)]
     del x
-    ex.evaluate(ex.tensor(1.0) * 2.0)  # the plan of before is gone
+    ex.evaluate(ex.tensor(1.0) * 2.0)  # the previous plan was freed
     cache.clear()
     gc.collect()
     assert gone() is None
@@ -379,8 +379,8 @@ def test_a_result_holds_no_graph() -> None:
 
 
 @pytest.mark.soak
-def test_values_by_uid_that_nobody_holds_are_swept_out() -> None:
-    """The table stays as small as what is held, and what is held stays in it."""
+def test_unreferenced_values_are_removed_from_the_table() -> None:
+    """The table is as small as the referenced values, all of which it contains."""
     x = ex.tensor(np.arange(3.0))
     roots = [x + float(number) for number in range(4000)]
     kept = ex.evaluate(roots[0])
@@ -393,7 +393,7 @@ def test_values_by_uid_that_nobody_holds_are_swept_out() -> None:
 
 @pytest.mark.soak
 def test_results_of_many_evaluations_are_recalled_by_equal_expressions() -> None:
-    """Those of single roots, of which thousands wait for their numbers, and those that were numbered."""
+    """Test single roots, of which thousands are not numbered yet, and numbered results."""
     x = ex.tensor(np.arange(3.0))
     held = [ex.evaluate(ex.tanh(x + float(number))) for number in range(2000)]
     for number in (0, 7, 1999):
@@ -402,7 +402,7 @@ def test_results_of_many_evaluations_are_recalled_by_equal_expressions() -> None
     assert all(ex.evaluate(ex.tanh(other + float(number))) is not held[number] for number in (0, 7, 1999))
 
 
-def test_threads_recall_at_one_time() -> None:
+def test_threads_recall_concurrently() -> None:
     x = ex.tensor(np.arange(1000.0))
     wrong: list[object] = []
 
@@ -423,7 +423,7 @@ def test_threads_recall_at_one_time() -> None:
 
 @ex.function
 def probabilities(x: Any) -> Any:
-    """A softmax inside of a call."""
+    """Return a softmax inside a call."""
     return ex.softmax(x)
 
 
@@ -433,8 +433,8 @@ def probabilities(x: Any) -> Any:
     [ex.softmax, ex.sigmoid, probabilities, lambda x: ex.exp(x) / ex.exp(x).sum(), lambda x: 1 / (1 + ex.exp(-x))],
     ids=["softmax", "sigmoid", "call", "softmax by hand", "sigmoid by hand"],
 )
-def test_a_held_value_that_was_rounded_to_zero_makes_no_other_one_infinite(power: Callable[[Any], Any]) -> None:
-    """What planning computes from exponents is not computed from a power that was evaluated before."""
+def test_a_referenced_value_that_underflowed_makes_no_other_one_infinite(power: Callable[[Any], Any]) -> None:
+    """Values planned from exponents are not computed from an evaluated power."""
     x = ex.tensor(np.array([1e4, -1e4, 3.0]))
     total = ex.log(power(x)).sum()
     roots = [total, ex.grad(total, x)]
@@ -447,8 +447,8 @@ def test_a_held_value_that_was_rounded_to_zero_makes_no_other_one_infinite(power
 
 
 @pytest.mark.spec("M-E3", "P-2")
-def test_a_held_power_is_taken_where_no_other_form_of_it_is_found() -> None:
-    """Simplify is asked first; where it leaves the power, the value that was evaluated is taken."""
+def test_a_referenced_power_is_recalled_if_it_is_not_rewritten() -> None:
+    """The simplify pass comes first, and the value is recalled only if the power remains."""
     x = ex.tensor(np.array([0.5, -1.0, 2.0]))
     p = ex.exp(x)
     held = ex.evaluate(p)
@@ -462,8 +462,8 @@ def test_a_held_power_is_taken_where_no_other_form_of_it_is_found() -> None:
 
 @pytest.mark.spec("M-E3")
 @pytest.mark.parametrize("between", [0, 12])
-def test_an_expression_with_its_operands_in_another_order_is_computed(between: int) -> None:
-    """It is another value, also where results were numbered by then."""
+def test_an_expression_with_swapped_operands_is_computed(between: int) -> None:
+    """It is another value, even if results were numbered by then."""
     a, b = ex.tensor(np.arange(3.0)), ex.tensor(np.full(3, 7.0))
     held = [ex.evaluate(a - b), ex.evaluate(ex.arctan2(a, b) ** 2)]
     kept = [ex.evaluate(ex.tensor(np.full(3, float(number))) + 1.0) for number in range(between)]
@@ -474,7 +474,7 @@ def test_an_expression_with_its_operands_in_another_order_is_computed(between: i
 
 
 @pytest.mark.spec("M-E3", "M-E1")
-def test_of_roots_that_are_asked_for_together_some_may_be_there() -> None:
+def test_some_of_several_requested_roots_may_be_recalled() -> None:
     x = ex.tensor(np.arange(3.0))
     old, new = ex.sin(x), ex.cos(x)
     held = ex.evaluate(old)
@@ -498,10 +498,10 @@ def test_of_roots_that_are_asked_for_together_some_may_be_there() -> None:
         (lambda x: ex.exp(x).sum(), lambda x: ex.log(ex.exp(x).sum())),
     ],
 )
-def test_a_value_does_not_depend_on_what_somebody_holds(
+def test_a_value_does_not_depend_on_referenced_values(
     held: Callable[[ex.Expr], ex.Expr], form: Callable[[ex.Expr], ex.Expr]
 ) -> None:
-    """Held exponents, shifts, squares and sums change nothing: what simplify knows comes before what is held."""
+    """Referenced exponents, shifts, squares and sums change nothing, because simplify comes before recall."""
     x = ex.tensor(np.array([1e4, -1e4, 3.0]))
     expected = ex.evaluate(form(x), recall=False)
     assert np.isfinite(expected).all()
@@ -510,8 +510,8 @@ def test_a_value_does_not_depend_on_what_somebody_holds(
     assert kept is ex.evaluate(held(x))
 
 
-def test_a_value_may_die_after_the_module_was_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interpreter that ends sets a module's names to None, and calls what arrays had to call when they die."""
+def test_a_value_may_be_freed_after_its_module_was_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At interpreter exit module names become None before finalizers of arrays are called."""
     table = {"key": object()}
     forget = result_cache._forgetting(table, "key", 0)
     monkeypatch.setattr(result_cache, "_lock", None)

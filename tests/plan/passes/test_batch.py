@@ -225,7 +225,7 @@ def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_t
     roots = [*results, loss, *ex.grad(loss, weights)]
     planned = plan(roots)
     products = [node for node in planned.graph.live if isinstance(node.operation, Matmul)]
-    assert len(products) == 3 + 3 + 2  # forward, for the weights, for what the layers after the first were given
+    assert len(products) == 3 + 3 + 2  # forward, gradients of weights, gradients of inputs but the first
     assert max(node.type.nbytes for node in planned.graph.live) <= count * max(sizes) * 8
     result, expected = run(planned), reference(roots)
     for value, wanted in zip(result, expected, strict=True):

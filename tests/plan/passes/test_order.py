@@ -77,7 +77,7 @@ def test_kernels_waiting_for_running_ones_are_reported() -> None:
     ways = [ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]
     picks = plan([ex.add_n(*ways)], Options(lanes=2, without=("batch",))).schedule.picks
     assert [pick.ready_count for pick in picks[:2]] == [4, 3]
-    assert [pick.reason for pick in picks[-2:]] == ["only", "only"]  # the last chain's end, and what joins them all
+    assert [pick.reason for pick in picks[-2:]] == ["only", "only"]  # the last chain's end and the join of all chains
     assert all(pick.reason != "only" for pick in picks[:-2])
 
 

@@ -1,4 +1,4 @@
-"""Values of leaves before any run: what a reader sees of a weight for which no input was given."""
+"""Values of leaves before any run: what a view shows for weights without any input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASSETS = Path(__file__).parents[3] / "assets"
 
 @pytest.mark.spec("V-6")
 def test_weights_are_summarized_without_an_input() -> None:
-    """A file's weights have statistics, histogram and thumbnail without an input; an input has none."""
+    """A file's weights have statistics, a histogram and a thumbnail without an input; an input has none."""
     net = ex.open(ASSETS / "digits.pnnx.param")
     plan = net.preview_plan()
     values = leaf_values(plan.planned)
@@ -33,7 +33,7 @@ def test_weights_are_summarized_without_an_input() -> None:
     assert not any(plan.recording.nodes.kind[node] == "input" for node in values)
 
 
-def test_a_look_at_a_weight_keeps_nothing_in_memory() -> None:
+def test_displaying_a_weight_keeps_nothing_in_memory() -> None:
     plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
     leaf_values(plan.planned)
     weights = [node.storage for node in expressions(plan.planned) if isinstance(node, ex.Tensor)]
@@ -42,7 +42,7 @@ def test_a_look_at_a_weight_keeps_nothing_in_memory() -> None:
     assert held == [None] * 12
 
 
-def test_a_weight_whose_file_is_absent_says_so(tmp_path: Path) -> None:
+def test_a_weight_with_a_missing_file_reports_it(tmp_path: Path) -> None:
     shutil.copy(ASSETS / "digits.pnnx.param", tmp_path)
     net = ex.open(tmp_path / "digits.pnnx.param")
     with pytest.raises(FileError, match="the file is absent"):
@@ -53,8 +53,8 @@ def test_a_weight_whose_file_is_absent_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-6", "V-14")
-def test_a_value_that_was_looked_at_stands_in_what_is_saved(tmp_path: Path) -> None:
-    """A view's saved page and data hold the values of the weights that its reader looked at."""
+def test_displayed_values_of_weights_are_saved(tmp_path: Path) -> None:
+    """A view's saved page and data contain the values of the weights that the user displayed."""
     view = ex.open(ASSETS / "digits.pnnx.param").explore()
     node = view.recording.nodes.label.index("conv2.weight")
     answer = view._value(node)
@@ -64,7 +64,7 @@ def test_a_value_that_was_looked_at_stands_in_what_is_saved(tmp_path: Path) -> N
     assert saved.leaf_values[node].mean == answer["summary"]["mean"]
 
 
-def test_a_value_of_a_node_that_is_not_there_is_refused() -> None:
+def test_a_value_of_a_missing_node_raises_an_error() -> None:
     plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
     plan.recording.leaf_values = leaf_values(plan.planned)
     plain = to_json(plan.recording)

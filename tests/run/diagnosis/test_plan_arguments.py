@@ -1,4 +1,4 @@
-"""Options of a plan as keyword arguments: the source that a reproducer writes gives the same options."""
+"""Options of a plan as keyword arguments: the source code in a reproducer gives equal options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_options_are_written_as_they_were_given(given: dict[str, Any], source: s
     assert eval(f"Options({source})", {"Options": Options, "ex": ex}) == options
 
 
-def test_another_pipeline_is_written_as_passes() -> None:
+def test_another_pipeline_is_written_as_the_passes_argument() -> None:
     options = Options(passes=(Prune(), *PIPELINE))
     source = plan_arguments(options)
     assert source.startswith("passes=(ex.plan.passes.prune.Prune(), ")

@@ -1,4 +1,4 @@
-"""Estimates on several workers: what is assigned on paper, its bounds, and how it is shown."""
+"""Estimates for several workers: the simulated assignment, its bounds, and its display."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_assignment_is_one_that_could_be_run(roots: Any, network: Network) ->
 
 
 def test_free_messages_leave_only_the_work() -> None:
-    """Equal tasks over n workers without any price of messages take the n-th part; the longest way is the least."""
+    """Equal tasks over n workers with free messages take 1/n of the time; the longest path is the minimum."""
     tasks = [Task(10.0, (0,), (number + 1,)) for number in range(12)]
     sizes = dict.fromkeys(range(13), 1000)
     for workers in (1, 2, 3, 4, 6, 12, 64):
@@ -82,9 +82,8 @@ def test_free_messages_leave_only_the_work() -> None:
     assert assign(line, sizes, [0], [12], Network(64)).micros == critical_path(line) == 120.0
 
 
-def test_a_value_that_was_sent_is_sent_on() -> None:
-    """One input for eight workers: with one port a lane, the message goes from worker to worker, in three rounds and
-    one more, not in eight."""
+def test_a_value_that_was_sent_is_forwarded() -> None:
+    """With one port for each lane, one input reaches eight workers in three rounds and one more, not in eight."""
     tasks = [Task(1000.0, (0,), (number + 1,)) for number in range(8)]
     assigned = assign(tasks, dict.fromkeys(range(9), 100), [0], (), Network(8, bandwidth=1.0))
     assert len(assigned.transfers) == 8
@@ -93,14 +92,15 @@ def test_a_value_that_was_sent_is_sent_on() -> None:
 
 
 @pytest.mark.spec("P-11")
-def test_a_plan_tells_what_it_would_take_on_workers() -> None:
-    """``plan.estimate(workers=4, bandwidth=…)``: time, bytes, idle time, lanes; dear messages are not worth it."""
+def test_a_plan_estimates_its_time_on_workers() -> None:
+    """``plan.estimate(workers=4, bandwidth=…)`` has time, bytes, idle time and lanes; expensive messages do not pay
+    off."""
     roots = branches()
     cheap = roots.estimate(workers=4, bandwidth=1000, latency=100, overhead=100)
     assert cheap.worthwhile
     assert 2 < cheap.speedup < 4
     assert cheap.critical < cheap.micros < cheap.alone
-    assert cheap.bytes == 4 * 400 * 400 * 8 + 8 * 8  # the operand once a worker, eight sums
+    assert cheap.bytes == 4 * 400 * 400 * 8 + 8 * 8  # the operand once for each worker, eight sums
     assert [lane.name for lane in cheap.lanes] == ["here", "worker 1", "worker 2", "worker 3", "worker 4"]
     assert sum(lane.busy for lane in cheap.lanes) == pytest.approx(cheap.alone + 4 * 100)
     assert cheap.idle == pytest.approx(1 - (cheap.alone + 400) / (4 * cheap.micros))
@@ -108,7 +108,7 @@ def test_a_plan_tells_what_it_would_take_on_workers() -> None:
     assert not dear.worthwhile
     assert "not worth it: alone it takes" in str(dear)
     assert roots.estimate(workers=64, bandwidth=math.inf, latency=0, overhead=0).micros == pytest.approx(cheap.critical)
-    assert branches().estimate(workers=4).lanes == roots.estimate(workers=4).lanes  # the same on every machine
+    assert branches().estimate(workers=4).lanes == roots.estimate(workers=4).lanes  # independent of the machine
 
 
 def mapped(size: int, **options: Any) -> ex.EvalPlan:
@@ -124,8 +124,8 @@ def mapped(size: int, **options: Any) -> ex.EvalPlan:
 
 
 @pytest.mark.spec("P-11", "C-14")
-def test_members_of_a_map_are_divided_on_paper_as_on_workers() -> None:
-    """A part for each worker where that pays; "alone" stays the time of all members at once in one process."""
+def test_estimates_divide_members_of_a_map_as_workers_do() -> None:
+    """There is one part for each worker if that pays off; "alone" is the time of all members in one process."""
     network = Network(4, 1000.0, 100.0, 100.0)
     plan = mapped(400)
     estimate = plan.estimate(4, 1000, 100, 100)
@@ -141,8 +141,8 @@ def test_members_of_a_map_are_divided_on_paper_as_on_workers() -> None:
 
 
 @pytest.mark.spec("C-14")
-def test_what_only_copies_stays_here_where_the_link_is_slower_than_memory() -> None:
-    """Parts of a stack are sent from here; without that the whole stack went to one worker, which sent them on."""
+def test_nodes_that_only_copy_stay_local_if_the_link_is_slower_than_memory() -> None:
+    """Parts of a stack are sent directly; otherwise one worker would receive the whole stack and forward it."""
     rows = [ex.tensor(np.ones((400, 400), np.float32)) for _ in range(8)]
     weight = ex.tensor(np.ones((400, 400), np.float32))
 
@@ -156,7 +156,7 @@ def test_what_only_copies_stays_here_where_the_link_is_slower_than_memory() -> N
     assert [span.label.startswith("stack") for span in here.spans if not span.receiving][:1] == [True]
 
 
-def test_an_estimate_is_text_and_a_picture() -> None:
+def test_an_estimate_has_a_text_form_and_an_image() -> None:
     shown = branches().estimate(workers=2, bandwidth=1000, latency=100)
     text = str(shown)
     assert repr(shown) == text.rstrip()
@@ -186,6 +186,6 @@ def test_lanes_are_drawn_to_scale() -> None:
     [("workers", 0), ("workers", 10**9), ("workers", 2.0), ("workers", True), ("bandwidth", 0), ("bandwidth", "fast"),
      ("latency", -1), ("overhead", math.inf), ("latency", math.nan)],
 )  # fmt: skip
-def test_a_wrong_network_is_refused(name: str, value: Any) -> None:
+def test_an_invalid_network_raises_an_error(name: str, value: Any) -> None:
     with refused(ex.OperandError, name, "must be"):
         branches(2, 4).estimate(**{"workers": 2, name: value})

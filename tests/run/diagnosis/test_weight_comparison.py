@@ -1,4 +1,4 @@
-"""Weights of two models beside each other: not a number, numbers without a sign, and transposed matrices."""
+"""Comparison of two models' weights: NaN, unsigned integers, and transposed matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.record.compare.comparison import WeightDifferences
 
 
 def compared(first: Any, second: Any) -> WeightDifferences:
-    """The comparison of two nets that read one weight each."""
+    """Return the comparison of two nets with one weight each."""
     nets = []
     for array in (first, second):
         net = ex.Net("product")
@@ -45,7 +45,7 @@ def compared(first: Any, second: Any) -> WeightDifferences:
     ],
 )
 def test_values_are_compared_as_numbers(first: Any, second: Any, said: str) -> None:
-    """Not a number is equal to itself alone; differences neither wrap around nor overflow."""
+    """NaN equals only NaN; differences neither wrap around nor overflow."""
     comparison = compared(first, second)
     assert comparison.equal == (not said)
     assert [line.partition(": ")[2][: len(said)] for line in comparison.differ] == [said] * bool(said)
@@ -53,8 +53,8 @@ def test_values_are_compared_as_numbers(first: Any, second: Any, said: str) -> N
 
 
 @pytest.mark.spec("V-12")
-def test_a_matrix_is_transposed_only_where_its_values_are() -> None:
-    """A square matrix with other values is told as such, not as one that was transposed."""
+def test_a_matrix_is_reported_as_transposed_only_if_its_values_are() -> None:
+    """A square matrix with other values is reported as different."""
     square = np.float32([[1, 2], [3, 4]])
     assert compared(square, square.T.copy()).transposed == 1
     other = compared(square, square + 1)

@@ -1,5 +1,4 @@
-"""What would it take: for a declined decision the smallest change that makes it fall, really planned, with both
-prices."""
+"""The smallest change that would reverse a declined decision, found by planning it, with both costs."""
 
 from __future__ import annotations
 
@@ -37,8 +36,9 @@ def flipped(plan: ex.EvalPlan, code: str) -> str:
 
 
 @pytest.mark.spec("P-18")
-def test_one_consumer_less_lets_an_operation_fuse() -> None:
-    """An operand with two readers is fused once the other reads something else; both prices and peaks are told."""
+def test_removing_a_consumer_lets_an_operation_fuse() -> None:
+    """An operand with two readers is fused once the other one reads something else; both costs and peaks are
+    reported."""
     large = ex.tensor(np.ones((500, 500), np.float32))
     shared = large + 0.5
     plan = prepared(ex.negative(shared) @ ex.relu(shared))
@@ -79,8 +79,8 @@ def test_prices_and_peaks_are_those_of_plans_that_are_written_by_hand() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_a_change_after_which_the_fusion_is_declined_all_the_same_is_not_the_answer() -> None:
-    """One reader less, and another fusion is preferred: the rule is still declined, and no change is the answer."""
+def test_a_change_that_does_not_reverse_the_decision_is_no_answer() -> None:
+    """Without one reader another fusion is preferred, so that this one is still declined."""
     build, options = PROGRAMS["perceptron"]
     plan = prepared(*build(), **options)
     first = asked_all(plan, "other_consumers")[0]
@@ -90,8 +90,8 @@ def test_a_change_after_which_the_fusion_is_declined_all_the_same_is_not_the_ans
 
 
 @pytest.mark.spec("P-18")
-def test_what_would_let_elementwise_operations_fuse() -> None:
-    """A value less asked for, a broadcast before the operation, an operation before the view: each is tried."""
+def test_changes_that_let_elementwise_operations_fuse() -> None:
+    """Try one less requested value, a broadcast before the operation, and an operation before the view."""
     first = ex.tanh(x)
     assert flipped(prepared(first, ex.exp(first)), "asked_for") == "the value of tanh not asked for"
     assert flipped(prepared(x + ex.tanh(row)), "shape") == "tanh of operands broadcast to 3×4 first"
@@ -100,8 +100,8 @@ def test_what_would_let_elementwise_operations_fuse() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_what_would_let_rules_apply() -> None:
-    """A dtype, a known sign, one reader less and the order of operands make rules apply."""
+def test_changes_that_let_rules_apply() -> None:
+    """Try a dtype, a known sign, one reader less, and another order of operands."""
     positive = prepared(ex.exp(ex.log(x)))
     assert flipped(positive, "domain") == "x known to be positive, as exp2(…) is"
     wide = prepared(x * ex.TrivialTensor(1.0, (3, 4), dtype="float64"))
@@ -111,8 +111,8 @@ def test_what_would_let_rules_apply() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_how_many_calls_would_be_worth_a_batch() -> None:
-    """Of too few calls the number is found from which stacking costs less, priced for the same work."""
+def test_the_number_of_calls_that_would_pay_off_a_batch_is_found() -> None:
+    """It is the smallest for which stacking is cheaper, at equal work."""
 
     @ex.function
     def layer(v: Any, w: Any) -> Any:
@@ -130,8 +130,8 @@ def test_how_many_calls_would_be_worth_a_batch() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_which_limit_would_open_a_call() -> None:
-    """The smallest limit among doubled ones that opens a call is found, with what the opened plan takes."""
+def test_the_limit_that_would_open_a_call_is_found() -> None:
+    """It is the smallest of repeatedly doubled limits, with the costs of the resulting plan."""
     body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
     decision = asked(prepared(body(x), inline=Inline(3)), "too_large")
     assert decision.change is not None
@@ -146,8 +146,8 @@ def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool =
 
 
 @pytest.mark.spec("P-18")
-def test_what_would_let_a_convolution_work_in_tiles() -> None:
-    """A larger batch, more channels, other windows or constant filters: what is missing is found, priced an image."""
+def test_changes_that_let_a_convolution_be_tiled() -> None:
+    """Try a larger batch, more channels, other windows and constant filters; costs are per image."""
     few = asked(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
     assert few.change is not None
     assert few.change.change == "8 images at once in place of 1"
@@ -161,8 +161,8 @@ def test_what_would_let_a_convolution_work_in_tiles() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_where_nothing_small_is_known_that_is_said() -> None:
-    """A reduction takes no epilogue whatever is changed; an expression stands for its costliest declined decision."""
+def test_a_decision_without_a_small_change_reports_that() -> None:
+    """No change gives a reduction an epilogue; an expression means its most expensive declined decision."""
     total = x.sum(axis=0)
     root = total * row
     plan = prepared(root)
@@ -190,7 +190,7 @@ def check(plan: ex.EvalPlan) -> None:
 
 @pytest.mark.spec("P-18")
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_refusal_of_golden_programs_is_answered(name: str) -> None:
+def test_every_declined_decision_of_golden_programs_has_an_answer(name: str) -> None:
     build, options = PROGRAMS[name]
     check(prepared(*build(), **options))
 

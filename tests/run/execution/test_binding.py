@@ -1,4 +1,4 @@
-"""Bindings that copy small operands and results: everything is bound, and nothing that is handed out changes later."""
+"""Bindings that copy small operands and results: everything is bound, and returned results never change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def copying(planned: Plan) -> Program:
 
 
 def expressions(x: Any) -> list[Any]:
-    """Results of each kind: fused, reduced, of a product, read by another one, a view, the input, a constant."""
+    """Return results of each kind: fused, reduced, a product, read by another result, a view, the input, a constant."""
     chain = ex.tanh(x * 2 + 1)
     weights = np.ones((x.shape[-1], 2), np.float32)
     return [chain, ex.relu(x @ weights), (chain * x).sum(-1), x.T, x, ex.tensor(weights) + 1, ex.softmax(chain).T]
@@ -39,7 +39,7 @@ def expressions(x: Any) -> list[Any]:
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("shape", [SMALL, LARGE])
 def test_each_run_has_its_own_results(shape: tuple[int, ...], executor: str) -> None:
-    """They are those of the inputs at the time of the run, read-only, and no later run writes into them."""
+    """They belong to the inputs of the run, are read-only, and are never overwritten by a later run."""
     x = parameter(shape)
     program = copying(plan(expressions(x)))
     runs = []
@@ -57,7 +57,7 @@ def test_each_run_has_its_own_results(shape: tuple[int, ...], executor: str) -> 
 
 
 def test_all_kernels_of_a_small_program_are_bound() -> None:
-    """Also those that read its inputs, and those whose results are handed out."""
+    """This includes kernels that read inputs, and kernels whose results are returned."""
     x = parameter(SMALL)
     program = copying(plan([ex.tanh(x * 2 + 1), ex.relu(x @ drawn((4, 5), 1) + 1)]))
     for seed in range(4):
@@ -68,8 +68,8 @@ def test_all_kernels_of_a_small_program_are_bound() -> None:
     assert program.bound.kernels_bound == len(program.runners) == 2
 
 
-def test_inputs_are_checked_as_others() -> None:
-    """A missing value and one of another shape are refused; other numbers are converted."""
+def test_inputs_of_bound_runs_are_checked() -> None:
+    """A missing value and one of another shape raise an error; other dtypes are converted."""
     x = parameter(SMALL)
     program = copying(plan([x + 1]))
     with pytest.raises(ex.StateError, match="must have a value"):

@@ -1,4 +1,4 @@
-"""Runs of bound calls: from the third run on one thread on, with the same values, errors and memory as before."""
+"""Bound runs, used from the third run on one thread: the same values, errors and memory as before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parameter(*shape: int) -> Any:
 
 
 def program_of_all_runners() -> tuple[Program, Any, np.ndarray]:
-    """A product with an epilogue, a chain, a reduction, a view, a number per row, in memory of the caller."""
+    """Return a product with an epilogue, a chain, a reduction, a view and a row reduction, in the caller's memory."""
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     weight = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
     hidden = ex.relu(x @ weight + np.ones(3, np.float32))
@@ -30,7 +30,7 @@ def program_of_all_runners() -> tuple[Program, Any, np.ndarray]:
     loss = -(scores * hidden).sum(-1).mean()
     turned = ex.tanh(scores.T * 2 + loss)
     chosen = ex.where(hidden > 0, scores, 0).sum(0)
-    # all but the last have memory of the program: it is handed out
+    # all but the last are in the program's memory; the last is returned
     program = Program(
         plan([ex.concatenate([turned @ hidden, ex.reshape(chosen, (1, 3))])]), Binding(memory={x: memory})
     )
@@ -60,7 +60,7 @@ def test_bound_runs_compute_the_same_bits() -> None:
 
 
 def test_a_reshape_that_copies_is_bound_with_its_readers() -> None:
-    """As in attention, where heads come together again before a product."""
+    """This occurs in attention, where heads are joined before a product."""
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     heads = ex.transpose(ex.reshape(ex.tanh(x), (6, 2, 2)), (1, 0, 2))
     joined = ex.reshape(heads, (6, 4))
@@ -86,7 +86,7 @@ def test_a_reshape_of_a_value_in_column_major_order_copies_in_each_run() -> None
 
 
 @pytest.mark.parametrize("view", [lambda joined: joined, lambda joined: joined[:3].T], ids=["whole", "view"])
-def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> None:
+def test_a_returned_copy_is_another_array_in_each_run(view: Any) -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     program = Program(plan([view(ex.reshape(x.T, (6, 4)))]), Binding(memory={x: memory}))
     values = []
@@ -98,7 +98,7 @@ def test_a_copy_that_is_handed_out_is_another_array_in_each_run(view: Any) -> No
         np.testing.assert_array_equal(value, view(drawn(seed).T.reshape(6, 4)))
 
 
-def test_another_thread_and_other_scratch_memory_bind_anew() -> None:
+def test_another_thread_or_scratch_memory_binds_again() -> None:
     program, _, memory = program_of_all_runners()
     memory[...] = drawn(0)
     expected = [run(program) for _ in range(3)][-1]
@@ -137,7 +137,7 @@ class Fragile(ex.Elementwise):
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_bound_step_that_fails_is_named_each_time_and_the_next_run_is_right(fused: bool) -> None:
+def test_a_failing_bound_step_is_named_each_time_and_the_next_run_is_correct(fused: bool) -> None:
     x, memory = parameter(6, 4), np.zeros((6, 4), np.float32)
     inner = x * 2
     y = ex.fragile(inner) + 1 if fused else ex.fragile(ex.softmax(x) * 0 + inner)
@@ -151,7 +151,7 @@ def test_a_bound_step_that_fails_is_named_each_time_and_the_next_run_is_right(fu
         assert (run(program)[0] == expected).all()
 
 
-def test_nothing_of_a_bound_run_is_kept_but_what_a_run_keeps() -> None:
+def test_a_bound_run_keeps_only_what_an_unbound_run_keeps() -> None:
     program, _, memory = program_of_all_runners()
     memory[...] = drawn(0)
     for _ in range(2):
@@ -161,7 +161,7 @@ def test_nothing_of_a_bound_run_is_kept_but_what_a_run_keeps() -> None:
     assert [value is None for value in program.values] == after
 
 
-def test_runners_that_are_replaced_are_called() -> None:
+def test_replaced_runners_are_called() -> None:
     program, _, memory = program_of_all_runners()
     memory[...] = drawn(0)
     for _ in range(3):

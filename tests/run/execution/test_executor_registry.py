@@ -1,4 +1,4 @@
-"""Executors of users: a function is one, keeps to the program's contract, and is checked where it does not."""
+"""User-defined executors: functions that must follow the program's contract, with errors if they do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASSETS = Path(__file__).parents[3] / "assets"
 
 
 def run_last_ready_first(program: Any, observer: Any) -> Any:
-    """Of the chains that are ready, run the last one."""
+    """Run the last of the chains that are ready."""
     timing, tasks = program.blank_timing(), program.chains.tasks
     needs = list(tasks.needs)
     ready = [chain for chain, count in enumerate(needs) if not count]
@@ -45,7 +45,7 @@ def table() -> Iterator[None]:
 
 
 class Break(ex.Elementwise):
-    """x; raises what ``BROKEN`` holds."""
+    """x; raises the exception in ``BROKEN``."""
 
     nondifferentiable = "a test"
     examples = (ex.Example(ex.real(3)),)
@@ -83,7 +83,7 @@ def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() 
     handles = [plan.register(ex.tanh(x) + 1.0), plan.register(ex.exp(x) / np.zeros(6))]
     plan.eval()
     np.testing.assert_array_equal(handles[0].data(), np.tanh(np.arange(6.0)) + 1.0)
-    assert np.isinf(handles[1].data()).all()  # a floating point event is a value
+    assert np.isinf(handles[1].data()).all()  # a floating point event gives a value
     run = plan.recording.run
     assert run is not None
     assert run.executor == "reverse"
@@ -99,7 +99,7 @@ def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() 
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("error", [ValueError("now"), KeyboardInterrupt("now")])
-def test_a_failure_or_an_interrupt_leaves_no_value_and_a_program_that_runs_again(error: BaseException) -> None:
+def test_a_failure_or_an_interrupt_leaves_no_value_and_a_reusable_program(error: BaseException) -> None:
     ex.register_executor("reverse", run_last_ready_first)
     root = Break()(ex.tensor(np.ones(3)))
     value = ex.EvalPlan(executor="reverse")
@@ -118,7 +118,7 @@ def test_a_failure_or_an_interrupt_leaves_no_value_and_a_program_that_runs_again
     np.testing.assert_array_equal(program.take()[0], np.ones(3))
 
 
-def test_an_executor_that_does_not_keep_its_contract_is_named() -> None:
+def test_the_error_of_a_broken_contract_names_the_executor() -> None:
     def incomplete(program: Any, observer: Any) -> Any:
         timing = program.blank_timing()
         program.run_kernel(0, timing, observer)
@@ -135,7 +135,7 @@ def test_an_executor_that_does_not_keep_its_contract_is_named() -> None:
             plan.eval()
 
 
-def test_a_name_that_is_taken_is_replaced_on_purpose_alone() -> None:
+def test_an_existing_name_is_replaced_only_explicitly() -> None:
     with refused(ex.DeclarationError, "simple", "replace=True"):
         ex.register_executor("simple", run_last_ready_first)
     ex.register_executor("simple", run_last_ready_first, replace=True)

@@ -1,4 +1,4 @@
-"""Executors: the same bits, independent kernels at a time, failures and interrupts that leave all usable."""
+"""Executors: equal bits, concurrent independent kernels, and consistent state after failures and interrupts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ACTS: dict[str, Callable[[], object]] = {}
 
 
 class Act(ex.Elementwise):
-    """x; what ``act`` names is called meanwhile, and what it costs is worth a thread."""
+    """x; calls the function in ``act``, and has a cost that justifies a thread."""
 
     act: str
     nondifferentiable = "a test"
@@ -69,7 +69,7 @@ def prepared(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Hand
 
 
 def meeting(parties: int = 2) -> Callable[[], object]:
-    """Whoever comes waits for the others; alone it breaks."""
+    """Wait at a barrier for other kernels, which breaks without them."""
     return threading.Barrier(parties, timeout=30).wait
 
 
@@ -87,7 +87,7 @@ def test_executors_give_the_same_bits(
     roots: Any, without: Any, limit: int, lanes: int, threads: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run a plan with the executors simple, dag or async and get bitwise equal results."""
-    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)  # a thread for everything
+    monkeypatch.setattr(kernel_dependencies, "_LARGE", 0.0)  # use threads for everything
     options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
     run_simple(simple)
@@ -132,7 +132,7 @@ def test_a_net_gives_the_same_bits(name: str, executor: str, monkeypatch: pytest
 
 @pytest.mark.spec("P-11", "C-10")
 def test_streams_are_assigned_before_the_run() -> None:
-    """With "async" each chain has its stream before the run begins: every run shows the same lanes, by the prices."""
+    """With "async" each chain has a stream from the estimates, so that every run shows the same lanes."""
     ACTS["meet"] = meeting()
     lanes = set()
     for _ in range(4):
@@ -151,7 +151,7 @@ def test_streams_are_assigned_before_the_run() -> None:
 
 @pytest.mark.spec("P-11")
 def test_a_stream_keeps_its_order() -> None:
-    """A chain waits for the one before it in its stream, even where a thread has nothing else to do."""
+    """A chain waits for the previous one in its stream even if a thread is idle."""
     branches = [ex.tanh(ex.tensor(np.full((300, 300), float(n))) @ np.ones((300, 300))).sum() for n in range(2, 9)]
     program = Program(plan(branches, Options(lanes=4, without=("batch",))))
     streams, tasks = assigned(program, 2)
@@ -182,8 +182,8 @@ def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> No
 
 
 @pytest.mark.spec("P-11")
-def test_on_every_thread_a_division_by_zero_is_a_value() -> None:
-    """NumPy warns nowhere: what it would warn of is what the formula gives."""
+def test_a_division_by_zero_gives_a_value_on_every_thread() -> None:
+    """NumPy raises no warning, and the result is the formula's."""
     ACTS["meet"] = meeting()
     zeros = ex.tensor(np.zeros(3))
     plan, handles = prepared(acting("meet", 1.0) / zeros, acting("meet", -1.0) / zeros)
@@ -193,7 +193,7 @@ def test_on_every_thread_a_division_by_zero_is_a_value() -> None:
 
 @pytest.mark.spec("P-11", "P-7")
 def test_a_chain_runs_on_one_thread() -> None:
-    """Kernels of one execution chain stay on the thread that began it."""
+    """Kernels of one execution chain stay on the thread that started it."""
     ACTS["meet"] = meeting()
     branches = [acting("meet", number) for number in (1.0, 2.0)]
     for _ in range(5):
@@ -210,8 +210,8 @@ def test_a_chain_runs_on_one_thread() -> None:
 
 
 @pytest.mark.spec("P-11", "P-8")
-def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
-    """Lanes are a decision with both times; memory is planned for them; a plain chain declines, at the same peak."""
+def test_the_plan_reports_concurrent_kernels_and_their_time() -> None:
+    """Lanes are a decision with both times, with memory planned for them; for a simple chain it is declined."""
     branches = [ex.tanh(ex.tensor(np.full((400, 400), float(n))) @ np.ones((400, 400))).sum() for n in range(2, 6)]
     beside = plan(branches, Options(lanes=4, without=("batch",)))
     (decision,) = [decision for decision in beside.graph.decisions if decision.rule == "Lanes"]
@@ -232,8 +232,8 @@ def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("fails", [0, 1])
-def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None:
-    """Whichever thread fails: operation, types and line are told, what runs ends, nothing else begins."""
+def test_a_failure_on_any_thread_stops_the_run_and_is_named(fails: int) -> None:
+    """The error has operation, types and line; running kernels end, and no other kernel starts."""
     meet, ended, begun = meeting(), threading.Event(), []
     caller = threading.get_ident()
 
@@ -266,8 +266,8 @@ def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("sooner", ["a", "b", ""])
-def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str) -> None:
-    """Two kernels that run together and fail: the same error, whichever fails sooner."""
+def test_of_concurrent_failures_the_first_in_the_schedule_is_raised(sooner: str) -> None:
+    """The error does not depend on which of two concurrent kernels fails sooner."""
     meet, failed = meeting(), threading.Event()
 
     def fail(name: str, text: str) -> Callable[[], None]:
@@ -275,7 +275,7 @@ def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str
             meet()
             if sooner and name != sooner:
                 failed.wait(30)
-                threading.Event().wait(0.1)  # by now the other failure is noted
+                threading.Event().wait(0.1)  # the other failure is recorded by now
             failed.set()
             raise ValueError(text)
 
@@ -292,14 +292,14 @@ def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, ex.RunError])
 @pytest.mark.parametrize("run", [run_simple, run_dag, run_async])
 def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], error: type[BaseException]) -> None:
-    """After Ctrl-C or a failure a program holds none of the results that it had computed."""
+    """After Ctrl-C or a failure the program keeps no computed result."""
 
     def fail() -> None:
         raise error("now")
 
     ACTS["fail"] = fail
     first = acting("none", 2.0)
-    beside = acting("none", 7.0)  # with one chain alone no threads are asked for
+    beside = acting("none", 7.0)  # no threads are requested for a single chain
     program = Program(plan([first, Act("fail")(first), beside], Options(without=("batch", "fuse"))))
     slot = program.slots[first.uid]
     assert slot in program.temporary
@@ -313,8 +313,8 @@ def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], 
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("is_cached", [False, True])
-def test_an_interrupt_that_a_library_made_an_error_of_is_an_interrupt(is_cached: bool) -> None:
-    """NumPy does so while it reads a buffer's format; an interrupt that came before the run is none of it."""
+def test_an_interrupt_that_a_library_converted_to_an_error_is_an_interrupt(is_cached: bool) -> None:
+    """NumPy does so while it reads a buffer's format; interrupts from before the run do not count."""
 
     def swallow() -> None:
         try:
@@ -341,8 +341,8 @@ def test_an_interrupt_that_a_library_made_an_error_of_is_an_interrupt(is_cached:
 
 
 @pytest.mark.spec("P-11")
-def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
-    """BLAS keeps to one thread meanwhile, and has its threads back when the run ends, or fails."""
+def test_products_use_one_thread_each_while_kernels_run_concurrently() -> None:
+    """BLAS has its threads again when the run ends or fails."""
     seen: list[list[int]] = []
     ACTS["look"], ACTS["fail"] = lambda: seen.append(blas_threads()), lambda: 1 / 0
     before = blas_threads()
@@ -360,7 +360,7 @@ def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("record", ["times", "values"])
-def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
+def test_the_failing_one_of_several_kernels_is_named(executor: str, record: str) -> None:
     ACTS["fail"] = lambda: 1 / 0
     nodes = [Act("fail" if size == 4 else "none")(ex.tensor(np.ones(size))) for size in (2, 3, 4, 5)]
     plan = ex.EvalPlan(executor=executor, record=record, without=("fuse", "batch"))
@@ -371,8 +371,8 @@ def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: s
 
 
 @pytest.mark.spec("P-11")
-def test_an_interrupt_is_raised_when_no_worker_runs_any_more() -> None:
-    """Ctrl-C while a worker is at a kernel: it ends that one; BLAS has its threads back, the plan runs again."""
+def test_an_interrupt_is_raised_after_all_workers_stopped() -> None:
+    """After Ctrl-C a worker finishes its kernel, BLAS has its threads again, and the plan can run again."""
     before = blas_threads()
     meet, ended = meeting(), threading.Event()
     main = threading.main_thread().ident
@@ -403,14 +403,14 @@ def test_an_interrupt_is_raised_when_no_worker_runs_any_more() -> None:
 
 @pytest.mark.spec("P-11")
 def test_an_interrupt_while_waiting_for_a_worker() -> None:
-    """The thread that asked has nothing to do but wait: Ctrl-C comes through, after the worker's kernel."""
+    """Ctrl-C in the waiting main thread is raised after the worker's kernel."""
     main, meet, ended = threading.main_thread().ident, meeting(), threading.Event()
     assert main is not None
 
     def act() -> None:
         meet()
         if threading.get_ident() != main:
-            threading.Event().wait(0.2)  # by now the other waits
+            threading.Event().wait(0.2)  # the other one is waiting by now
             signal.pthread_kill(main, signal.SIGINT)
             threading.Event().wait(0.2)
             ended.set()
@@ -424,8 +424,8 @@ def test_an_interrupt_while_waiting_for_a_worker() -> None:
 
 @pytest.mark.spec("P-11", "V-20")
 @pytest.mark.parametrize("waiting", [False, True])
-def test_who_follows_is_told_on_the_thread_that_asked_and_may_cancel(waiting: bool) -> None:
-    """Progress comes on the asking thread only, while it works and while it waits; cancelling stops all."""
+def test_progress_is_reported_on_the_calling_thread_and_can_cancel(waiting: bool) -> None:
+    """It is reported while that thread works and while it waits; cancelling stops all threads."""
     main, meet, seen = threading.get_ident(), meeting(), []
 
     def act() -> None:
@@ -456,8 +456,8 @@ def test_who_follows_is_told_on_the_thread_that_asked_and_may_cancel(waiting: bo
 
 
 @pytest.mark.spec("P-11")
-def test_a_run_inside_a_kernel_of_a_run() -> None:
-    """A kernel on a worker may evaluate a plan of its own, with the same executor."""
+def test_a_kernel_may_run_a_plan() -> None:
+    """A kernel on a worker evaluates its own plan with the same executor."""
     meet, results = meeting(), []
 
     def act() -> None:
@@ -472,8 +472,8 @@ def test_a_run_inside_a_kernel_of_a_run() -> None:
 
 
 @pytest.mark.spec("P-11")
-def test_plans_in_several_threads_at_one_time() -> None:
-    """Four threads run plans of their own, many times: each gets its values, BLAS its threads back."""
+def test_plans_run_in_several_threads_concurrently() -> None:
+    """Four threads repeatedly run separate plans: all values are correct, and BLAS has its threads again."""
     before = blas_threads()
     random = np.random.default_rng(0)
     weights = [random.normal(size=(120, 120)) for _ in range(6)]
@@ -499,8 +499,8 @@ def test_plans_in_several_threads_at_one_time() -> None:
 
 
 @pytest.mark.spec("P-11")
-def test_a_forked_process_runs_it_too() -> None:
-    """A process forked after such a run has threads of its own."""
+def test_a_forked_process_runs_an_executor_with_threads() -> None:
+    """The child process has its own threads."""
     program = """
 import os, sys
 import numpy as np
@@ -520,7 +520,7 @@ with threadpool_limits(2, user_api="blas"):
 
 
 @pytest.mark.spec("P-11")
-def test_where_no_thread_can_be_had_the_asking_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_calling_thread_does_everything_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -532,8 +532,8 @@ def test_where_no_thread_can_be_had_the_asking_one_does_all(monkeypatch: pytest.
 
 
 @pytest.mark.spec("P-11", "V-9")
-def test_values_are_summarised_as_by_the_simple_executor() -> None:
-    """``record="values"`` gives the same summaries of the same values, those inside kernels too."""
+def test_values_are_summarized_as_by_the_simple_executor() -> None:
+    """``record="values"`` gives the same summaries, including values inside kernels."""
     x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
     roots = [ex.tanh(ex.exp(x * scale) @ x + 1.0).sum(axis=0) for scale in (0.1, 0.2, 0.3)]
     results = []
@@ -549,8 +549,8 @@ def test_values_are_summarised_as_by_the_simple_executor() -> None:
 
 
 @pytest.mark.spec("P-11", "P-8")
-def test_a_kernel_in_pieces_is_shared_with_threads_that_have_none() -> None:
-    """A branch alone at the end is made by both threads; two at a time keep to one thread each where they can."""
+def test_a_partitioned_kernel_uses_idle_threads() -> None:
+    """Both threads compute a last single branch; two concurrent branches use one thread each where possible."""
     seen: set[int] = set()
 
     random = np.random.default_rng(0)
@@ -564,8 +564,8 @@ def test_a_kernel_in_pieces_is_shared_with_threads_that_have_none() -> None:
     assert len(seen) == 2
 
 
-def test_values_are_recorded_in_one_order_whichever_thread_ends_first() -> None:
-    """A notebook that keeps a plan's values is the same after each run."""
+def test_values_are_recorded_in_one_order() -> None:
+    """The order does not depend on which thread ends first, so that notebooks with values are reproducible."""
     leaves = [ex.tensor(np.full((side, side), 1, dtype=np.float32)) for side in (400, 16, 300, 20, 350, 18) * 3]
     orders = set()
     for _ in range(10):

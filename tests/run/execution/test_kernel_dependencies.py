@@ -1,4 +1,4 @@
-"""What kernels wait for: in any order that keeps to it, each reads what it would read if no memory were reused."""
+"""Dependencies of kernels: in any order that respects them, each kernel reads what it would without memory reuse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 def values_without_reuse(planned: Plan) -> dict[int, Any]:
-    """Every value by uid, each in memory of its own."""
+    """Return all values by uid, each in its own memory."""
     program = Program(without_reuse(planned))
     run_simple(program)
     return {uid: copied(program.values[slot]) for uid, slot in program.slots.items()}
@@ -71,8 +71,8 @@ def test_in_any_order_kernels_read_what_they_would_without_reuse(
 
 
 @pytest.mark.spec("P-7", "M-E8")
-def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
-    """Branches planned to run at a time share no memory: each is one execution chain, and only their sum waits."""
+def test_independent_branches_are_chains_without_dependencies() -> None:
+    """Branches planned to run concurrently share no memory: each is one execution chain, and only their sum waits."""
     branches = []
     for number in range(4):
         y = ex.tensor(np.full((64, 64), number + 2.0))
@@ -86,8 +86,8 @@ def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
 
 
 @pytest.mark.spec("C-10")
-def test_chains_are_run_one_by_one_and_say_what_they_wait_for() -> None:
-    """`program.run_at(chain)` runs a chain and returns whether it ran; chains know their start and their parents."""
+def test_chains_are_run_one_by_one_and_return_whether_they_ran() -> None:
+    """`program.run_at(chain)` runs a chain if its parents are done; chains have a start and parents."""
     x = ex.tensor(np.full((8, 8), 0.5))
     first, second = (ex.tanh(x @ x) @ x, ex.exp(x @ (x + 1)) @ x)
     program = Program(plan([ex.concatenate([first, second])], Options(without=("batch", "fuse"), lanes=2)))
@@ -104,8 +104,8 @@ def test_chains_are_run_one_by_one_and_say_what_they_wait_for() -> None:
     np.testing.assert_array_equal(program.take()[0], expected)
 
 
-def test_a_branch_waits_where_memory_is_planned_for_one_kernel_at_a_time() -> None:
-    """Planned without lanes, the second branch lies where the first one lay: it waits for what reads that."""
+def test_a_branch_waits_if_memory_is_planned_for_sequential_kernels() -> None:
+    """Without lanes the second branch reuses the first one's memory, so it waits for its readers."""
     first, second = [ex.exp(ex.tensor(np.full((8, 8), number)) @ np.eye(8)).sum() for number in (1.0, 2.0)]
     planned = plan([first, second], Options(without=("batch", "fuse", "simplify")))
     result = dependencies(planned.schedule, {})
@@ -136,8 +136,8 @@ def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken
 
 
 @pytest.mark.spec("P-8")
-def test_calls_that_share_a_table_of_values_never_run_at_once() -> None:
-    """Calls of one body that need no memory of their own share a program: the later one waits for the earlier."""
+def test_calls_that_share_a_value_table_never_run_concurrently() -> None:
+    """Calls of one body without their own memory share a program, so that the later one waits."""
 
     @ex.function
     def shifted(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Programs: what a run leaves behind."""
+"""Programs: what they keep after a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.run.plan_cache import cache
 
 
 class RefusesNegatives(ex.Elementwise):
-    """x, unless it holds a negative number."""
+    """x, unless it contains a negative number."""
 
     nondifferentiable = "a test"
     examples = (ex.Example(ex.real(3, low=0.0)),)
@@ -31,7 +31,7 @@ class RefusesNegatives(ex.Elementwise):
         return out
 
 
-def test_a_closed_call_that_failed_holds_no_values() -> None:
+def test_an_unopened_call_that_failed_keeps_no_values() -> None:
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
         return RefusesNegatives()(a) @ a
@@ -43,12 +43,12 @@ def test_a_closed_call_that_failed_holds_no_values() -> None:
     assert [inner.values[inner.slots[parameter.uid]] for parameter in inner.parameters] == [None]
 
 
-def test_a_plan_that_ran_holds_no_intermediate() -> None:
-    """What is kept of it, within bounds, is the plan cache's."""
+def test_a_plan_that_ran_keeps_no_intermediate_result() -> None:
+    """Only the plan cache keeps values, within limits."""
     values: list[weakref.ref[Any]] = []
 
     class NotesItsResult(ex.Elementwise):
-        """x."""
+        """x; records its result."""
 
         nondifferentiable = "a test"
         examples = (ex.Example(ex.real(3)),)
@@ -68,12 +68,12 @@ def test_a_plan_that_ran_holds_no_intermediate() -> None:
     del registry.operations["notes_its_result"]
 
 
-def test_views_of_memory_that_stays_are_taken_once() -> None:
-    """A view of a view lies at one address in every run, as the arena does that both show."""
+def test_views_of_persistent_memory_are_created_once() -> None:
+    """A view of a view has the same address in every run, like the arena."""
     taken: list[str] = []
 
     class MirroredView(ex.Operation):
-        """x from its last element to its first."""
+        """x reversed."""
 
         view = True
         nondifferentiable = unbatchable = "a test"

@@ -1,4 +1,4 @@
-"""What record="values" and record="off" keep of a run."""
+"""What a run keeps with record="values" and record="off"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKEN = np.array([[1.0, np.nan, -np.inf], [4.0, np.inf, -2.0]])
 
 
 def summaries(*roots: Expr, **options: Any) -> dict[int, Summary]:
-    """The summaries of a run, by uid."""
+    """Return the summaries of a run by uid."""
     plan = ex.EvalPlan(record="values", **options)
     for root in roots:
         plan.register(root)
@@ -28,7 +28,7 @@ def summaries(*roots: Expr, **options: Any) -> dict[int, Summary]:
 
 
 @pytest.mark.spec("P-17")
-def test_every_value_is_summarised_those_that_fusion_removed_too() -> None:
+def test_every_value_is_summarized_even_fused_ones() -> None:
     x = ex.tensor(np.linspace(-2, 2, 12).reshape(3, 4))
     w = ex.tensor(np.ones((4, 2)))
     product = x @ w
@@ -50,7 +50,7 @@ def test_every_value_is_summarised_those_that_fusion_removed_too() -> None:
 
 
 @pytest.mark.spec("P-17")
-def test_a_value_that_is_overwritten_in_place_is_summarised_before() -> None:
+def test_a_value_overwritten_in_place_is_summarized_before() -> None:
     x = ex.tensor(np.linspace(0.5, 2, 9).reshape(3, 3))
     first = x @ x
     second = ex.tanh(first)
@@ -60,7 +60,7 @@ def test_a_value_that_is_overwritten_in_place_is_summarised_before() -> None:
     assert result[second.uid].max == np.tanh(x.array @ x.array).max()
 
 
-def test_statistics_are_over_finite_elements_and_the_others_are_counted() -> None:
+def test_statistics_cover_finite_elements_and_others_are_counted() -> None:
     summary = summarize(BROKEN)
     assert (summary.nan, summary.inf) == (1, 2)
     assert (summary.min, summary.max, summary.mean) == (-2.0, 4.0, 1.0)
@@ -104,7 +104,7 @@ def test_a_thumbnail_is_small_and_shows_the_last_two_axes() -> None:
 
 
 @pytest.mark.parametrize("record", ["off", "times"])
-def test_without_values_no_summary_is_kept_and_off_keeps_no_times(record: str) -> None:
+def test_no_summary_without_values_and_no_times_with_off(record: str) -> None:
     plan = ex.EvalPlan(record=record)
     handle = plan.register(ex.tanh(ex.tensor(BROKEN)))
     plan.eval()
@@ -114,7 +114,7 @@ def test_without_values_no_summary_is_kept_and_off_keeps_no_times(record: str) -
     assert run is None or run.values == {}
 
 
-def test_values_do_not_depend_on_what_is_recorded_and_watching_is_not_timed() -> None:
+def test_values_do_not_depend_on_recording_and_summaries_are_not_timed() -> None:
     x = ex.tensor(np.random.default_rng(0).normal(size=(1500, 1500)))
     y = ex.tanh(x * 2.0) + x
     results = {}
@@ -134,7 +134,7 @@ def test_values_do_not_depend_on_what_is_recorded_and_watching_is_not_timed() ->
 
 
 @pytest.mark.parametrize("values", [[1.0, 1.0 + 2**-52], [0.0, 5e-324], [1e16, 1e16 + 2.0]])
-def test_values_a_rounding_apart_have_a_histogram(values: list[float]) -> None:
+def test_values_that_differ_by_rounding_have_a_histogram(values: list[float]) -> None:
     result = summarize(np.array(values))
     assert (result.histogram[0], result.histogram[-1], sum(result.histogram)) == (1, 1, 2)
 

@@ -49,7 +49,7 @@ def test_values_are_gathered_in_one_run_and_times_in_another() -> None:
 
 
 @pytest.mark.spec("P-17")
-def test_a_plan_that_nobody_looks_at_runs_once() -> None:
+def test_a_plan_without_a_view_runs_once() -> None:
     plan, _ = evaluated(TimesComputed)
     assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
 
@@ -59,7 +59,7 @@ def test_a_view_shows_a_warm_run() -> None:
     plan, handle = evaluated(TimesComputed)
     view = plan.explore()
     assert view.recording.run.warm
-    assert TimesComputed.count == 2 + warm_timing.MOST  # a program of its own, once to warm it
+    assert TimesComputed.count == 2 + warm_timing.MOST  # its own program, run once to warm it up
     np.testing.assert_array_equal(handle.data(), 2 * np.ones(4))
     count = TimesComputed.count
     plan.explore()
@@ -67,8 +67,8 @@ def test_a_view_shows_a_warm_run() -> None:
 
 
 @pytest.mark.spec("P-17")
-def test_the_fastest_of_short_runs_is_kept_whole() -> None:
-    """A run that another process interrupts is not what is shown; runs of more than 20 ms are not repeated."""
+def test_the_fastest_of_short_runs_is_recorded_completely() -> None:
+    """A run delayed by another process is not shown; runs of more than 20 ms are not repeated."""
     durations = [900, 70, 40, 60, 50]
     runs: list[int] = []
 
@@ -99,14 +99,14 @@ def test_an_open_view_shows_a_warm_run_of_later_values() -> None:
 
 @pytest.mark.spec("P-17")
 @pytest.mark.parametrize("record", ["times", "values"])
-def test_an_operation_with_an_effect_has_it_once(record: str) -> None:
+def test_an_operation_with_a_side_effect_runs_once(record: str) -> None:
     plan, _ = evaluated(WithEffect, record=record)
     run = plan.explore().recording.run
     assert (WithEffect.count, run.warm, run.watched) == (1, False, record == "values")
 
 
 @pytest.mark.spec("P-17")
-def test_what_is_slow_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_timing, "_LONGEST", 0)
     plan, _ = evaluated(TimesComputed, record="values")
     assert (TimesComputed.count, plan.recording.run.warm) == (1, False)
@@ -136,7 +136,7 @@ def test_an_interrupt_of_the_second_run_loses_no_value(monkeypatch: pytest.Monke
 
 
 @pytest.mark.spec("P-17")
-def test_the_result_of_the_run_says_which_run_it_was() -> None:
+def test_the_result_of_the_run_contains_the_kind_of_run() -> None:
     plan, _ = evaluated(TimesComputed, record="values")
     said = stage_result(plan.recording, len(plan.recording.stages) - 1)
     assert "in a warm run" in said

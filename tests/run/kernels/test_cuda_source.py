@@ -1,4 +1,4 @@
-"""Chains in CUDA C: the statements, and on a GPU the values."""
+"""CUDA C source of fused chains: the statements, and on a GPU the values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHOLE: Array = RNG.integers(-100, 100, (7, 4)).astype(np.int8)
 
 
 def _chains(x: ex.Expr, whole: ex.Expr) -> dict[str, ex.Expr]:
-    """Chains of operations with a source, by name."""
+    """Return chains of operations with CUDA source, by name."""
     y = ex.absolute(x) + 1
     return {
         "arithmetic": -(x * 2 + 1) / 3 - ex.square(x),
@@ -66,7 +66,7 @@ def test_a_chain_is_one_statement_for_each_operation() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_operands_are_converted_as_numpy_converts_them() -> None:
+def test_operands_are_converted_as_in_numpy() -> None:
     whole = ex.tensor(WHOLE, device=accelerator)
     x = ex.tensor(X, device=accelerator)
     (source,) = _source((whole + whole) * x)
@@ -77,7 +77,7 @@ def test_operands_are_converted_as_numpy_converts_them() -> None:
 
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("name", NAMES)
-def test_each_of_these_chains_has_a_source(name: str) -> None:
+def test_chains_with_cuda_source(name: str) -> None:
     sources = _source(_chains(ex.tensor(X, device=accelerator), ex.tensor(WHOLE, device=accelerator))[name])
     assert sources
     assert None not in sources
@@ -94,7 +94,7 @@ def test_each_of_these_chains_has_a_source(name: str) -> None:
         lambda x: (x * 2).astype(np.int32) + 1,
     ],
 )
-def test_others_are_computed_one_by_one(build: Callable[[Any], ex.Expr]) -> None:
+def test_other_chains_are_computed_one_operation_at_a_time(build: Callable[[Any], ex.Expr]) -> None:
     x = ex.tensor(X[:-1], device=accelerator)
     assert None in _source(build(x))
     np.testing.assert_array_equal(ex.evaluate(build(x)), ex.evaluate(build(ex.tensor(X[:-1]))))
@@ -103,8 +103,9 @@ def test_others_are_computed_one_by_one(build: Callable[[Any], ex.Expr]) -> None
 @pytest.mark.gpu
 @pytest.mark.spec("C-1")
 @pytest.mark.parametrize("name", NAMES)
-def test_one_kernel_gives_the_bits_of_many(name: str) -> None:
-    """But for the error function and what holds it: CUDA has one, and one by one it is a quotient."""
+def test_a_fused_kernel_gives_the_bits_of_separate_kernels(name: str) -> None:
+    """The error function and operations that use it are exempt: CUDA has one, while the separate kernel uses a
+    quotient."""
     gpu = ex.device("cuda")
     chains = [_chains(ex.tensor(X, device=device), ex.tensor(WHOLE, device=device)) for device in (gpu, gpu, ex.cpu)]
     values = []

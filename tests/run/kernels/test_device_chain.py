@@ -1,4 +1,4 @@
-"""Fusing and batching on a device: fewer kernels and less memory, the same values."""
+"""Fusion and batching on a device: fewer kernels and less memory, the same values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _kernels(recording: Any) -> list[list[str]]:
 
 
 @pytest.mark.spec("C-1", "M-E4")
-def test_elementwise_operations_of_a_device_are_one_kernel(log: list[str]) -> None:
-    """As on cpu: the values between them are in registers, which are given back with the kernel."""
+def test_elementwise_operations_on_a_device_are_one_kernel(log: list[str]) -> None:
+    """As on the CPU, intermediate values are in registers, which are freed after the kernel."""
     x = ex.tensor(X, device=accelerator)
 
     def build() -> ex.Expr:
@@ -56,7 +56,7 @@ def test_elementwise_operations_of_a_device_are_one_kernel(log: list[str]) -> No
 
 
 @pytest.mark.spec("C-1")
-def test_products_and_reductions_of_a_device_stay_apart_and_say_so() -> None:
+def test_products_and_reductions_on_a_device_are_declined_with_a_reason() -> None:
     x = ex.tensor(X, device=accelerator)
     value, recording = _planned(lambda: ex.tanh(x @ x.T + 1).sum())
     np.testing.assert_allclose(value, np.tanh(X @ X.T + 1).sum())
@@ -66,8 +66,8 @@ def test_products_and_reductions_of_a_device_stay_apart_and_say_so() -> None:
 
 
 @pytest.mark.spec("C-1")
-def test_a_users_kernels_are_fused_and_never_write_over_what_they_read() -> None:
-    """A kernel may return memory of its own; one that reads its operand twice still finds it there."""
+def test_user_defined_kernels_are_fused_and_never_overwrite_their_operands() -> None:
+    """A kernel may return its own memory, and may read an operand twice."""
     board = Accelerator("board of a test")
     seen: list[bool] = []
 

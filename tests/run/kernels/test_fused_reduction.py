@@ -1,4 +1,4 @@
-"""Reductions with what is made for them: values of many shapes, axes, dtypes, layouts; memory, threads, failures."""
+"""Reductions fused with their producers: shapes, axes, dtypes, layouts; memory, threads, failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def values(planned: Plan) -> Any:
 
 
 def laid(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, random: np.random.Generator) -> Any:
-    """An operand of a shape, or one that broadcasts to it; in memory row by row, or turned, or with gaps."""
+    """Draw an operand of a shape, or one that broadcasts to it: row-major, transposed, or with gaps."""
     kind = draw(st.sampled_from(["whole", "turned", "gaps", "row", "column", "number", "fewer"]))
     if kind == "row":
         shape = (*[1] * (len(shape) - 1), *shape[-1:])
@@ -70,7 +70,7 @@ def laid(draw: st.DrawFn, shape: tuple[int, ...], dtype: str, random: np.random.
 
 @st.composite
 def reduced(draw: st.DrawFn) -> tuple[Any, str, int, tuple[Any, ...]]:
-    """A reduction of a chain over operands of any layout, its dtype, the bytes of a block, and shape and axes."""
+    """Draw a reduction of a chain over operands of any layout, its dtype, the block size, and shape and axes."""
     rank = draw(st.integers(1, 4))
     size = st.one_of(st.integers(1, 12), st.sampled_from([0, 1, 1, 30, 65])) if rank > 1 else st.integers(0, 9000)
     shape = tuple(draw(size) for _ in range(rank))
@@ -83,7 +83,7 @@ def reduced(draw: st.DrawFn) -> tuple[Any, str, int, tuple[Any, ...]]:
     chain = (whole * a - b) * 0.5 if dtype != "int32" else whole * a - b
     try:
         root = REDUCTIONS[name](chain, axes, draw(st.booleans()))
-    except ex.OperandError:  # complex numbers have no order, nothing has no largest element
+    except ex.OperandError:  # complex numbers have no order, and empty arrays no maximum
         root = ex.sum(chain, axes)
     return root, dtype, draw(st.sampled_from([2048, 1 << 14, 1 << 21])), (name, shape, axes)
 
@@ -127,8 +127,8 @@ def test_reductions_with_their_producers_give_what_they_give_alone(
         ((30, 10, 100, 100), (0, 2, 3)),
     ],
 )
-def test_a_sum_of_millions_is_no_worse_than_numpys(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
-    """Against the exact sum: errors stay below those that pairwise summation, or NumPy's own way over axes, allows."""
+def test_a_sum_of_millions_is_as_accurate_as_numpys(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    """Errors stay below the bound of pairwise summation, or of NumPy's method over axes."""
     random = np.random.default_rng(7)
     x, y = (random.random(shape).astype(dtype) for _ in range(2))
     product = x * y
@@ -147,11 +147,11 @@ def test_a_sum_of_millions_is_no_worse_than_numpys(shape: tuple[int, ...], axes:
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min", "logsumexp", "norm"])
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
-def test_nan_and_infinity_come_through_blocks(
+def test_nan_and_infinity_pass_through_blocks(
     name: str, special: float, axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NaN and ±∞ in any block reach the result as they do in a reduction alone; ∞ − ∞ is NaN."""
-    x = np.random.default_rng(0).uniform(1.9, 2.1, (90, 70))  # halved, their product neither vanishes nor overflows
+    """NaN and ±∞ in any block affect the result as in a separate reduction; ∞ − ∞ is NaN."""
+    x = np.random.default_rng(0).uniform(1.9, 2.1, (90, 70))  # so that halved products stay in range
     x[77, 3] = special
     for further in (0.0, -special):
         x[5, 60] = further
@@ -165,8 +165,8 @@ def test_nan_and_infinity_come_through_blocks(
 
 
 @pytest.mark.spec("P-6")
-def test_half_precision_does_not_overflow_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mean of halves whose sum is beyond 65,504, cut into parts, is finite."""
+def test_half_precision_does_not_overflow_in_partial_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of halves whose sum exceeds 65,504 is finite."""
     monkeypatch.setattr(blocked_kernel, "REDUCED_BYTES", 2048)
     x = ex.tensor(np.full((300, 400), 300.0, np.float16))
     for axes in (None, 0, 1):
@@ -176,7 +176,7 @@ def test_half_precision_does_not_overflow_in_parts(monkeypatch: pytest.MonkeyPat
 @pytest.mark.spec("P-6", "P-11")
 @pytest.mark.parametrize("executor", ["simple", "dag"])
 def test_executors_and_threads_give_the_same_bits(executor: str) -> None:
-    """Blocks are cut by shapes alone: one thread, two, and independent kernels at a time give equal sums."""
+    """Blocks depend only on shapes: one thread, two, and concurrent kernels give equal sums."""
     from threadpoolctl import threadpool_limits
 
     x, y = (ex.tensor(np.random.default_rng(seed).normal(size=(1200, 1100)).astype(np.float32)) for seed in range(2))
@@ -200,7 +200,7 @@ def test_executors_and_threads_give_the_same_bits(executor: str) -> None:
 @pytest.mark.spec("P-6", "P-8")
 @pytest.mark.parametrize("axes", [None, 0, 1])
 def test_a_second_run_of_a_reduction_allocates_only_its_result(axes: int | None) -> None:
-    """Registers are a thread's, values of parts lie in the arena: NumPy allocates the result and little beside it."""
+    """Registers belong to a thread, partial values are in the arena, so NumPy allocates little else."""
     x = Parameter(ex.TensorType((2000, 1500), np.dtype(np.float32)), "x")()
     program = Program(plan([ex.sum(ex.sin(x) * x, axes)]))
     assert [type(runner) for runner, _ in program.runners] == [FusedReduction]
@@ -224,8 +224,8 @@ def test_a_second_run_of_a_reduction_allocates_only_its_result(axes: int | None)
 
 
 @pytest.mark.spec("P-6")
-def test_the_operation_that_fails_before_a_reduction_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failure in a block is put down to the operation that raised it, with the kernel that it is in."""
+def test_the_failing_operation_before_a_reduction_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception in a block is attributed to its operation, together with the kernel."""
 
     class FailsBelowZero(ex.Elementwise):
         """x, unless a number is below 0."""
@@ -258,11 +258,11 @@ def test_the_operation_that_fails_before_a_reduction_is_named(monkeypatch: pytes
 
 
 @pytest.mark.spec("P-6", "M-O2")
-def test_a_reduction_of_ones_own_takes_its_producers() -> None:
-    """An operation declared anywhere says along which axes it combines, and how parts join: it is fused like others."""
+def test_a_user_defined_reduction_is_fused_with_its_producers() -> None:
+    """It declares its axes and how to combine partial values."""
 
     class Span(ex.Operation):
-        """The largest element along the last axis less the smallest."""
+        """The range of the elements along the last axis."""
 
         nondifferentiable = unbatchable = "a test"
         examples = (ex.Example(ex.real(3, 4)),)
@@ -292,8 +292,8 @@ def test_a_reduction_of_ones_own_takes_its_producers() -> None:
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(1 << 22,), (3, 1 << 20), (1_500_001,)])
-def test_halves_of_rows_join_to_the_bits_of_numpys_sum(shape: tuple[int, ...], dtype: str) -> None:
-    growing = np.geomspace(1.0, 1e4, shape[-1])  # so that in another order the last bits are others
+def test_halves_of_rows_combine_to_the_bits_of_numpys_sum(shape: tuple[int, ...], dtype: str) -> None:
+    growing = np.geomspace(1.0, 1e4, shape[-1])  # another order would give other last bits
     values = (np.random.default_rng(0).normal(size=shape) * growing).astype(dtype)
     result = ex.evaluate(ex.absolute(ex.tensor(values)).sum(axis=-1), executor="simple")
     np.testing.assert_array_equal(result, np.abs(values).sum(axis=-1))
@@ -302,9 +302,7 @@ def test_halves_of_rows_join_to_the_bits_of_numpys_sum(shape: tuple[int, ...], d
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize("axes", [(0, 3), (0, 2), (2, 3), (1, 3), (0,), (3,)])
 @pytest.mark.parametrize("shape", [(6, 12, 33, 130), (32, 2, 4, 4100)])
-def test_images_that_lie_pixel_by_pixel_are_combined_along_the_axes_that_are_meant(
-    shape: tuple[int, ...], axes: tuple[int, ...]
-) -> None:
+def test_channels_last_images_are_combined_along_the_right_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     images = np.random.default_rng(0).normal(size=shape)
     pooled = ex.max_pool2d(ex.tensor(images), (2, 1), (1, 1))
     result = ex.evaluate(ex.exp(pooled).sum(axis=axes))

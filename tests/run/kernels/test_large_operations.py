@@ -1,4 +1,4 @@
-"""An elementwise operation that is a kernel of its own runs in blocks where its result is larger than one."""
+"""An unfused elementwise operation with a large result runs in blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runner(expression: ex.Expr) -> Any:
     return kernel
 
 
-def test_an_operation_with_temporaries_runs_in_blocks_beyond_one() -> None:
+def test_a_large_operation_with_temporaries_runs_in_blocks() -> None:
     x = np.random.default_rng(0).standard_normal((ROWS, 500)).astype(np.float32)
     small, large = ex.tensor(x[:-1]), ex.tensor(x)
     assert not isinstance(runner(ex.gelu(small)), ElementwiseChain)
@@ -33,8 +33,8 @@ def test_an_operation_with_temporaries_runs_in_blocks_beyond_one() -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-def test_blocks_give_what_the_whole_gives(transposed: bool) -> None:
-    """Also of operands that are broadcast, or laid out otherwise than the result."""
+def test_blocks_equal_the_whole_operation(transposed: bool) -> None:
+    """Operands may be broadcast, or have another layout than the result."""
     random = np.random.default_rng(1)
     x = random.standard_normal((ROWS, 500)).astype(np.float32)
     if transposed:

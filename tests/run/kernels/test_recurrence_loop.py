@@ -1,4 +1,4 @@
-"""Kernels of recurrences against their cells in expressions; gradients and batches are those of a scan."""
+"""Kernels of recurrences against their cells as expressions; gradients and batches equal those of a scan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_cell_has_a_kernel() -> None:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("members", [1, 3])
 @pytest.mark.parametrize("cell", GATES)
-def test_a_kernel_gives_what_the_steps_give(cell: str, members: int, bias: bool, axis: int, reverse: bool) -> None:
+def test_a_kernel_equals_the_steps(cell: str, members: int, bias: bool, axis: int, reverse: bool) -> None:
     for dtype, tolerance in (("float64", 1e-13), ("float32", 3e-6)):
         x, weights, offset, state = operands(cell, members, bias, axis, dtype)
         sequence, last = recurrence(cell, cell, x, weights, offset, state, axis, reverse)
@@ -65,7 +65,7 @@ def test_half_precision_runs_the_cell(cell: str) -> None:
 
 
 @pytest.mark.parametrize("cell", GATES)
-def test_gradients_are_those_of_the_steps(cell: str) -> None:
+def test_gradients_equal_those_of_the_steps(cell: str) -> None:
     x, weights, bias, state = operands(cell, 2, True, 0)
     sequence, last = recurrence(cell, cell, x, weights, bias, state)
     steps, *end = unrolled(cell, x, weights, bias, state, 0, False)
@@ -76,7 +76,7 @@ def test_gradients_are_those_of_the_steps(cell: str) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_operands_are_left_as_they_are() -> None:
+def test_operands_are_not_modified() -> None:
     x, weights, bias, state = operands("lstm", 1, True, 0)
     held = [np.array(value.array) for value in (x, weights, bias, *state)]
     sequence, _ = recurrence("lstm", "lstm", x, weights, bias, state)
@@ -90,8 +90,8 @@ def test_operands_are_left_as_they_are() -> None:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("cell", GATES)
-def test_sequences_of_lengths_of_their_own(cell: str, axis: int, reverse: bool) -> None:
-    """The kernel gives what the body says, for lengths of 0 and beyond the end, too; so do the gradients."""
+def test_sequences_with_different_lengths(cell: str, axis: int, reverse: bool) -> None:
+    """The kernel and the gradients equal the body's, even for lengths of 0 and beyond the end."""
     x, weights, bias, state = operands(cell, 5, True, axis)
     lengths = ex.tensor(np.array([3, LENGTH, 0, 3, LENGTH + 4]))
     sequence, last = recurrence(cell, cell, x, weights, bias, state, axis, reverse, lengths)

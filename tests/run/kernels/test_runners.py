@@ -1,4 +1,4 @@
-"""Kernels of a program: what they compute, what they keep between runs, and whom they name when they fail."""
+"""Kernels of a program: their values, what they keep between runs, and the operation that a failure names."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def run(program: Program, value: Any) -> list[Any]:
     return program.take()
 
 
-def test_elementwise_operations_finish_a_product_of_two_vectors() -> None:
-    """The product of two vectors is one number, and its kernel goes on with it."""
+def test_elementwise_operations_after_a_product_of_two_vectors() -> None:
+    """The product is a single number, and its kernel continues with it."""
     x = parameter(3)
     program = Program(plan([ex.tanh(x @ np.array([1.0, 2.0, 3.0])) * 2.0]))
     assert len(program.runners) == 1
@@ -42,8 +42,8 @@ def test_elementwise_operations_finish_a_product_of_two_vectors() -> None:
 
 @pytest.mark.parametrize("most", [1, 64, 1000, BLOCK_BYTES])
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5, 7), (1, 2, 150), (3, 1, 5, 1, 9)])
-def test_blocks_cover_a_result_and_none_is_too_large(shape: tuple[int, ...], most: int) -> None:
-    """Rows that are larger than a block are cut too, so that registers take what the plan says."""
+def test_blocks_cover_a_result_within_their_size_limit(shape: tuple[int, ...], most: int) -> None:
+    """Rows larger than a block are split, too, so that registers have the planned size."""
     for axes in itertools.islice(itertools.permutations(range(len(shape))), 6):
         out = np.zeros(shape, np.float32).transpose(axes)
         for index in blocks(out, most):
@@ -66,8 +66,8 @@ ACTIVATIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations_finish_a_product_in_the_memory_of_the_result(name: str) -> None:
-    """No run allocates memory for the product: the activation is written over it, tile by tile."""
+def test_activations_overwrite_the_product_in_the_result(name: str) -> None:
+    """No run allocates memory for the product, because the activation runs in place, one tile at a time."""
     x = parameter(4, 2)
     planned = plan([ACTIVATIONS[name](x @ np.array([[1.0, -2.0, 3.0], [0.5, 0.0, -1.0]]))])
     (kernel,) = [kernel for kernel in planned.schedule.kernels if kernel.blocks is not None]
@@ -77,11 +77,11 @@ def test_activations_finish_a_product_in_the_memory_of_the_result(name: str) -> 
 
 
 def test_epilogues_of_large_pieces_run_in_blocks() -> None:
-    """A piece larger than the registers that the plan counts is finished block by block."""
+    """A piece larger than the planned registers is completed block by block."""
     seen: list[int] = []
 
     class NotesItsSize(ex.Elementwise):
-        """x."""
+        """x; records its size."""
 
         nondifferentiable = "a test"
         examples = (ex.Example(ex.real(3)),)
@@ -103,8 +103,8 @@ def test_epilogues_of_large_pieces_run_in_blocks() -> None:
 
 
 @pytest.mark.parametrize("last", ["chain", "pieces", "view"])
-def test_a_program_keeps_neither_what_it_was_given_nor_what_it_gave(last: str) -> None:
-    """Between runs a program holds its planned memory and its constants."""
+def test_a_program_keeps_neither_inputs_nor_results(last: str) -> None:
+    """Between runs a program keeps its planned memory and its constants."""
     x = parameter(40, 40)
     y = {"chain": ex.tanh(x * 2.0), "pieces": ex.relu(x @ np.eye(40)), "view": x.T @ np.eye(40)}[last]
     program = Program(plan([y, ex.exp(x.T).reshape((1600,)).sum()]))
@@ -117,8 +117,7 @@ def test_a_program_keeps_neither_what_it_was_given_nor_what_it_gave(last: str) -
         assert [each() for each in left] == [None, None]
 
 
-def test_a_product_of_another_dtype_is_not_kept() -> None:
-    """A product that needs memory beside the result's gives it back."""
+def test_the_memory_of_a_product_of_another_dtype_is_freed() -> None:
     program = Program(plan([(parameter(256, 256) @ np.eye(256) > 0.5).sum()]))
     assert run(program, np.eye(256)) == [256]
     gc.collect()
@@ -133,8 +132,8 @@ def test_a_product_of_another_dtype_is_not_kept() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_constants_that_only_constants_read_are_let_go() -> None:
-    """Of what is computed once for all runs a program keeps what the runs read, and nothing on the way there."""
+def test_constants_read_only_by_constants_are_freed() -> None:
+    """A program keeps only those constants that runs read."""
     x, weights = parameter(6, 6), ex.tensor(np.arange(36.0).reshape(6, 6))
     product = ex.exp(weights * 0.1) @ weights.T
     program = Program(plan([x @ ex.sqrt(product.sum(axis=0, keepdims=True) + 1.0)[:, :6].T]))
@@ -148,7 +147,7 @@ def test_constants_that_only_constants_read_are_let_go() -> None:
 
 
 class FailsInPieces(ex.Operation):
-    """x, in one piece, unless it holds a negative number."""
+    """x, in one piece, unless it contains a negative number."""
 
     nondifferentiable = unbatchable = "a test"
     examples = (ex.Example(ex.real(3, low=0.0)),)
@@ -182,8 +181,8 @@ class FailsAboveTen(ex.Elementwise):
         return out
 
 
-def test_the_operation_that_fails_is_named_in_every_run() -> None:
-    """A failure is put down to the operation that raised it, whatever failed before."""
+def test_the_failing_operation_is_named_in_every_run() -> None:
+    """A failure is attributed to the operation that raised it, whatever failed before."""
     program = Program(plan([FailsAboveTen()(FailsInPieces()(parameter(3)))]))
     assert len(program.runners) == 1
     for value, named in ((-1.0, "fails_in_pieces"), (11.0, "fails_above_ten"), (-1.0, "fails_in_pieces")):
@@ -204,8 +203,8 @@ def test_the_operation_that_fails_is_named_in_every_run() -> None:
         lambda a: ex.broadcast_to(a[:1], a.shape),
     ],
 )
-def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) -> None:
-    """Operands of one shape that lie otherwise in memory than the result are not read as one row of it."""
+def test_a_chain_over_many_blocks_reads_operands_of_any_layout(turned: Any) -> None:
+    """Operands with the result's shape but another layout are not read as flat rows."""
     a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
     assert a.type.nbytes > 2 * BLOCK_BYTES
     b = turned(a)
@@ -217,7 +216,7 @@ def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) 
 @pytest.mark.spec("P-6")
 @pytest.mark.parametrize("shape", [(1, 400), (400, 1), (1, 1), (400,), ()])
 @pytest.mark.parametrize("reduced", [False, True])
-def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...], reduced: bool) -> None:
+def test_every_block_reads_its_part_of_a_broadcast_operand(shape: tuple[int, ...], reduced: bool) -> None:
     a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
     assert a.type.nbytes > 2 * BLOCK_BYTES
     b = ex.tensor(np.random.default_rng(1).normal(size=shape))
@@ -227,7 +226,7 @@ def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...],
 
 
 @pytest.mark.spec("P-15")
-def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -> None:
+def test_a_constant_that_each_run_reads_is_kept_even_if_constants_read_it() -> None:
     given, weight = parameter(3), ex.tensor(np.array([1.0, 2.0, 3.0]))
     once = ex.exp(weight)
     twice = ex.sin(once)
@@ -241,8 +240,8 @@ def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -
 
 
 @pytest.mark.spec("P-7")
-def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
-    """Images that lie pixel by pixel are copied into another shape: what it shows is not that of an earlier run."""
+def test_a_view_that_must_copy_copies_in_each_run() -> None:
+    """Channels-last images are copied to another shape, which must not show an earlier run."""
     given = parameter(2, 3, 4, 4)
     pooled = ex.max_pool2d(ex.conv2d(given, np.eye(3)[:, :, None, None]), 2)
     program = Program(plan([ex.reshape(pooled, (2, 12)) * 2.0], Options(without=("fuse", "simplify"))))
@@ -255,8 +254,8 @@ def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
 
 @pytest.mark.spec("P-7")
 @pytest.mark.parametrize("made", [False, True])
-def test_filters_that_vary_are_prepared_for_each_run(made: bool) -> None:
-    """Also where they and the images lie in the same memory at each run."""
+def test_variable_filters_are_prepared_for_each_run(made: bool) -> None:
+    """Filters and images may have the same memory in each run."""
     images, given = ex.tensor(np.random.default_rng(0).normal(size=(1, 2, 6, 6))), parameter(3, 2, 3, 3)
     fixed = ex.tanh(parameter(1, 2, 6, 6)) if made else images
     result = ex.conv2d(fixed, ex.sin(given)) + 1.0

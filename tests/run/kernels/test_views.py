@@ -1,4 +1,4 @@
-"""Views of planned memory are made once; what had to be copied is copied again at each run."""
+"""Views of planned memory are created once; views that must copy do so in each run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def values(program: Program, x: Any, array: Any) -> Any:
     return program.take()[0]
 
 
-def test_every_run_sees_its_own_values_through_views() -> None:
-    """A reshape of a transpose is a copy, whose own views are of the run's copy, not of the first run's."""
+def test_every_run_reads_its_own_values_through_views() -> None:
+    """A reshape of a transpose is a copy, and views of it belong to the current run's copy."""
     x = Parameter(ex.TensorType((4, 6), np.float32), "x")()
     copied = ex.reshape(ex.transpose(ex.exp(x)), (4, 6))
     y = ex.reshape(copied, (2, 12))[:, 1:] * 2.0
@@ -31,8 +31,8 @@ def test_every_run_sees_its_own_values_through_views() -> None:
         np.testing.assert_allclose(values(program, x, array), expected, rtol=1e-6)
 
 
-def test_views_of_an_input_are_of_each_runs_input() -> None:
-    """A program keeps no view of what it was given."""
+def test_views_of_an_input_belong_to_the_input_of_each_run() -> None:
+    """A program keeps no view of an input."""
     x = Parameter(ex.TensorType((3, 4), np.float32), "x")()
     program = Program(plan([ex.transpose(x) + 1.0]))
     first = np.zeros((3, 4), np.float32)

@@ -1,4 +1,4 @@
-"""What batches took in a run stands beside the estimates that they were made on."""
+"""Measured times of batches, shown next to the estimates."""
 
 import json
 
@@ -33,8 +33,8 @@ def batched(recording):
 
 @pytest.mark.spec("P-4", "P-17")
 @pytest.mark.parametrize("executor", ["simple", "dag"])
-def test_the_decision_of_a_batch_knows_what_it_took(executor):
-    """After the run a batch's decision holds the measured time of its kernels beside both estimates."""
+def test_the_decision_of_a_batch_has_its_measured_time(executor):
+    """After the run it has the measured time of its kernels next to both estimates."""
     plan = plan_of(samples(True), executor=executor).prepare()
     (before,) = batched(plan.recording)
     assert set(before.facts) == {"name", "count", "separate_us", "together_us", "shapes_before", "shapes_after"}
@@ -48,8 +48,8 @@ def test_the_decision_of_a_batch_knows_what_it_took(executor):
 
 
 @pytest.mark.spec("P-4")
-def test_batches_that_share_a_kernel_say_so():
-    """A kernel that computes several batches cannot be divided: each names the others."""
+def test_batches_that_share_a_kernel_name_each_other():
+    """The kernel's time cannot be divided."""
     plan = plan_of(samples(False)).eval()
     recording = plan.recording
     matmul, add, tanh = batched(recording)
@@ -64,8 +64,8 @@ def test_batches_that_share_a_kernel_say_so():
 
 
 @pytest.mark.spec("P-4", "P-17")
-def test_text_tells_measured_from_estimated():
-    """A batch is explained with what it took, which was measured, and with what the members take, which was not."""
+def test_the_explanation_distinguishes_measured_from_estimated():
+    """The batch's time was measured, and the time of separate members was not."""
     roots = samples(True)
     plan = plan_of(roots)
     assert "what batching took" not in plan.prepare().explain()
@@ -82,8 +82,8 @@ def test_text_tells_measured_from_estimated():
 
 
 @pytest.mark.spec("P-4", "P-9")
-def test_two_plans_measure_what_one_estimates():
-    """The single members are measured by a plan without groups, compared with the plan that has them."""
+def test_two_plans_measure_both_sides_of_an_estimate():
+    """A plan without batching measures the separate members, and is compared with the plan with batching."""
     roots = samples(True)
     plans = [plan_of(roots).eval(), plan_of(roots, without=["batch"]).eval()]
     before, after = compare(*[plan.recording for plan in plans]).counts["measured_us"]
@@ -92,8 +92,8 @@ def test_two_plans_measure_what_one_estimates():
 
 
 @pytest.mark.spec("P-4", "P-16")
-def test_a_value_between_batches_is_told_as_a_row():
-    """What only the next batch reads is explained as a row of the batch's result, not as removed."""
+def test_a_value_between_batches_is_explained_as_a_row():
+    """A value read only by the next batch is a row of the batch's result, and not removed."""
     w, b = weights()
     sums = [ex.tensor(row) @ w + b for row in ROWS]
     plan = plan_of([ex.tanh(each) for each in sums]).prepare()

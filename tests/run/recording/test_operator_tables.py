@@ -1,4 +1,4 @@
-"""Rows of a model file's operators: attributes and weights as the file names them."""
+"""Tables of a model file's operators, with attributes and weights under the file's names."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MODELS = Path(__file__).parents[3] / "assets" / "models"
 
 
 def rows(name: str) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Attributes and weights of each operator, by the name of its box."""
+    """Return attributes and weights of each operator, by the name of its box."""
     recording = ex.open(MODELS / name).preview_plan().recording
     return {recording.scopes[row.scope].name: (dict(row.attributes), dict(row.weights)) for row in recording.operators}
 
 
 @pytest.mark.spec("I-5")
-def test_the_attributes_of_an_onnx_operator_are_the_files_own() -> None:
-    """The box of a file's operator has its attributes and weights, named as the file names them."""
+def test_the_attributes_of_an_onnx_operator_have_the_names_of_the_file() -> None:
+    """The box of the operator has its attributes and weights."""
     attributes, weights = rows("resnet18.onnx")["node_Conv_296"]
     assert attributes["strides"] == "(2, 2)"
     assert attributes["pads"] == "(3, 3, 3, 3)"
@@ -30,14 +30,14 @@ def test_the_attributes_of_an_onnx_operator_are_the_files_own() -> None:
     assert weights["W"].endswith("64×3×7×7 float32")
 
 
-def test_the_attributes_of_a_pnnx_operator_are_the_files_own() -> None:
+def test_the_attributes_of_a_pnnx_operator_have_the_names_of_the_file() -> None:
     attributes, weights = rows("resnet18.pnnx.param")["convbn2d_0"]
     assert attributes["kernel_size"] == "(7, 7)"
     assert attributes["padding_mode"] == "zeros"
     assert weights == {"weight": "convbn2d_0.weight · 64×3×7×7 float32", "bias": "convbn2d_0.bias · 64 float32"}
 
 
-def test_the_rows_survive_a_file_and_are_left_out_where_there_are_none() -> None:
+def test_the_tables_are_kept_in_a_file_and_omitted_if_empty() -> None:
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     assert loads(json.dumps(to_json(recording))).operators == recording.operators
     plan = ex.EvalPlan()
@@ -45,15 +45,15 @@ def test_the_rows_survive_a_file_and_are_left_out_where_there_are_none() -> None
     assert "operators" not in to_json(plan.prepare().recording)
 
 
-def test_a_row_of_a_box_that_is_not_there_is_refused() -> None:
+def test_a_row_of_a_missing_box_raises_an_error() -> None:
     plain = to_json(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
     plain["operators"][0]["scope"] = 999
     with pytest.raises(ValueError, match=r"operators\.scope.*999 is no row of scopes"):
         loads(json.dumps(plain))
 
 
-def test_a_number_in_an_onnx_file_is_a_nodes() -> None:
-    """An ONNX file has no lines: its places are numbers of nodes."""
+def test_the_location_in_an_onnx_file_is_a_node_number() -> None:
+    """An ONNX file has no lines."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     assert recording.sources[0].place == "resnet18.onnx node 1"
     assert (

@@ -1,4 +1,4 @@
-"""What a recording tells is what the plan did, and what is written of it is read again."""
+"""A recording contains what the plan did, and is equal after writing and reading it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.programs import both, programs
 
 
 def told(roots: Any, options: Options | None = None) -> None:
-    """The recording of a plan is itself when it was written and read, and says what stands for each node in the end."""
+    """Check that a recording is equal after writing and reading, and return the final replacement of each node."""
     planned = plan(roots, options)
     recording = recorder.build(planned, "", {})
     assert loads(json.dumps(to_json(recording))) == recording
@@ -34,7 +34,7 @@ def told(roots: Any, options: Options | None = None) -> None:
 
 
 def test_functions_that_are_opened_in_turn() -> None:
-    """One is opened inside the other and beside it, and an output of the outer one is an output of the inner one."""
+    """One is opened inside another and next to it, and an inner output is an output of the outer one."""
 
     @ex.function
     def outer(x: Any) -> Any:
@@ -55,8 +55,8 @@ def test_random_programs(roots: Any, limit: int, differentiated: bool) -> None:
     told(roots, Options(batch=Batch(fewest=2), inline=Inline(limit)))
 
 
-def test_long_attributes_are_written_short_and_told_apart() -> None:
-    """Hundreds of runs of rows are written as the first ones, their number and a digest; up to 16 in full."""
+def test_long_attributes_are_abbreviated_with_a_digest() -> None:
+    """Of hundreds of rows, the first ones, their number and a digest are written; up to 16 are written in full."""
     x = ex.tensor(np.ones((1000, 2), np.float32))
     few, many, others = (tuple((0, row, row + 1) for row in rows) for rows in (range(16), range(500), range(1, 501)))
     recording = recorder.build(plan([GatherStack(runs)(x) for runs in (few, many, others)]), "", {})
@@ -69,7 +69,7 @@ def test_long_attributes_are_written_short_and_told_apart() -> None:
 
 
 def test_a_graph_is_recorded_before_any_pass() -> None:
-    """Its rows are the first ones of the plan's recording, so that nodes keep their numbers when the plan is ready."""
+    """Its rows come first in the plan's recording, so that nodes keep their numbers when the plan is ready."""
     plan = ex.EvalPlan()
     for value in flat(60):
         plan.register(value)

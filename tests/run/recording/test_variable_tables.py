@@ -1,4 +1,4 @@
-"""Variables of the user's program: names that the source gives to values, and none where it leaves a doubt."""
+"""Variable names in the user's program, shown for values if the source code is unambiguous."""
 
 import functools
 
@@ -19,7 +19,7 @@ def recorded(*roots: ex.Expr) -> Recording:
 
 
 def named(*roots: ex.Expr) -> list[str]:
-    """The recorded nodes with a variable, as they are shown."""
+    """Return the recorded nodes with a variable, as displayed."""
     recording = recorded(*roots)
     return [recording.named_label(node) for node in recording.variables if recording.nodes.born[node] < 0]
 
@@ -29,8 +29,8 @@ def x() -> ex.Expr:
     return ex.tensor(np.ones((4, 4), "float32"), name="x")
 
 
-def test_values_have_the_names_of_the_variables_that_they_were_given_to(x: ex.Expr) -> None:
-    """A node is shown with the variable that its value was given to: h = tanh."""
+def test_values_have_the_names_of_their_variables(x: ex.Expr) -> None:
+    """A node is displayed with the variable that was assigned: h = tanh."""
     h = ex.tanh(x @ x)
     flat: ex.Expr = h.sum(axis=0)
     loss = ex.mean(
@@ -40,7 +40,7 @@ def test_values_have_the_names_of_the_variables_that_they_were_given_to(x: ex.Ex
     assert named(loss) == ["h = tanh", "flat = sum", "loss = mean", "loss = add"]
 
 
-def test_a_function_made_of_several_operations_names_its_last_one(x: ex.Expr) -> None:
+def test_a_function_of_several_operations_names_its_last_one(x: ex.Expr) -> None:
     spread = ex.std(x)
     assert len(recorded(spread).visible(0)) > 3
     assert [name.partition(" = ")[0] for name in named(spread)] == ["spread"]
@@ -54,15 +54,15 @@ def test_a_part_of_a_value_has_no_name(x: ex.Expr) -> None:
     assert named(y, first, *second, *pair, both, third) == []
 
 
-def test_parts_that_are_written_down_have_the_names_at_their_places(x: ex.Expr) -> None:
+def test_unpacked_parts_have_the_names_at_their_positions(x: ex.Expr) -> None:
     first, second = ex.tanh(x), x + 1
     [third, named_too] = ex.sin(x), x * 2
     assert named(first, second) == ["first = tanh", "second = add 1"]
     assert named(third, named_too) == []
 
 
-def test_the_outputs_of_a_function_have_the_names_at_their_places(x: ex.Expr) -> None:
-    """A traced function that returns a tuple, each time that it is called; not one of other containers."""
+def test_the_outputs_of_a_function_have_the_names_at_their_positions(x: ex.Expr) -> None:
+    """This holds for each call of a traced function that returns a tuple, but not another container."""
 
     @ex.function
     def heads(a: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
@@ -85,7 +85,7 @@ def test_the_outputs_of_a_function_have_the_names_at_their_places(x: ex.Expr) ->
     assert [name for name in named(first, second, third, fourth, largest, places) if name[0] != "i"] == []
 
 
-def test_a_layers_output_has_the_name_that_the_program_gives(x: ex.Expr) -> None:
+def test_the_output_of_a_layer_has_the_name_in_the_program(x: ex.Expr) -> None:
     layer = ex.layers.Sigmoid("gate")
     opened = layer(x)
     grouped = ex.map(layer, [x, x])
@@ -105,26 +105,26 @@ def bent(value: ex.Expr) -> ex.Expr:
     return inner
 
 
-def test_what_a_function_returns_has_the_name_that_its_caller_gives(x: ex.Expr) -> None:
-    """A value that the user's function returns has the caller's name; one with a name inside keeps that."""
+def test_a_returned_value_has_the_name_in_the_calling_code(x: ex.Expr) -> None:
+    """A value with a name inside the function keeps that name."""
     large = scaled(x)
     curved = bent(x)
     assert named(large, curved) == ["large = multiply 3", "inner = tanh"]
 
 
-def test_a_function_that_is_called_by_another_leaves_a_doubt(x: ex.Expr) -> None:
+def test_a_function_called_by_another_is_ambiguous(x: ex.Expr) -> None:
     last = list(map(scaled, [x, x]))
     folded = functools.reduce(lambda y, _: ex.tanh(y), range(2), x)
     assert named(*last, folded) == []
 
 
-def test_functions_that_give_several_values_name_none(x: ex.Expr) -> None:
+def test_functions_that_return_several_values_name_none(x: ex.Expr) -> None:
     parts = ex.topk(x, 2)
     slopes = ex.grad(x.sum(), [x])
     assert not [name for name in named(*parts, *slopes) if name.startswith(("parts", "slopes"))]
 
 
-def test_calls_of_functions_are_named_if_they_give_one_value(x: ex.Expr) -> None:
+def test_calls_of_functions_are_named_if_they_return_one_value(x: ex.Expr) -> None:
     @ex.function
     def one(a: ex.Expr) -> ex.Expr:
         return ex.tanh(a) + 1
@@ -138,8 +138,8 @@ def test_calls_of_functions_are_named_if_they_give_one_value(x: ex.Expr) -> None
     assert named(y, z[0]) == ["y = one"]
 
 
-def test_each_value_of_a_loop_is_named_and_their_number_is_told(x: ex.Expr) -> None:
-    """A variable that was given several values says so for each of them, since only one of them is the last."""
+def test_each_value_of_a_loop_is_named_with_their_count(x: ex.Expr) -> None:
+    """A variable that was assigned several values shows their number, since only one of them is the last."""
     h = x
     for _ in range(3):
         h = ex.tanh(h)
@@ -151,7 +151,7 @@ def test_each_value_of_a_loop_is_named_and_their_number_is_told(x: ex.Expr) -> N
     assert recorded(single).variable_note(recorded(single).roots[0]) == ""
 
 
-def test_a_node_that_stands_for_a_value_has_its_name(x: ex.Expr) -> None:
+def test_the_replacement_of_a_value_has_its_name(x: ex.Expr) -> None:
     squared = x**2
     recording = recorded(squared)
     final = recording.resolver(recording.end)[recording.roots[0]]
@@ -159,8 +159,8 @@ def test_a_node_that_stands_for_a_value_has_its_name(x: ex.Expr) -> None:
     assert recording.named_label(final) == "squared = square"
 
 
-def test_texts_and_files_have_the_names(x: ex.Expr) -> None:
-    """Texts name the variable of a node in their places and kernels, and a file keeps it."""
+def test_text_output_and_files_contain_the_names(x: ex.Expr) -> None:
+    """They appear in locations and kernels, and a file keeps them."""
     hidden = ex.tanh(x @ x)
     loss = hidden.sum() + hidden.max()
     plan = ex.EvalPlan()

@@ -1,4 +1,4 @@
-"""The memory of a schedule: views of one arena; a second run allocates no intermediate."""
+"""Memory of a schedule: results are views of one arena, and a second run allocates no intermediates."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_results_are_views_of_the_arena_at_their_offsets() -> None:
 
 
 @pytest.mark.spec("P-8")
-def test_a_closed_call_lives_in_the_scratch_memory_of_its_caller() -> None:
-    """A call that stays closed has no memory of its own: its arena is planned into that of the graph around it."""
+def test_an_unopened_call_uses_the_scratch_memory_of_its_caller() -> None:
+    """Its arena is planned as a part of the surrounding graph's."""
 
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
@@ -70,12 +70,12 @@ def test_a_closed_call_lives_in_the_scratch_memory_of_its_caller() -> None:
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
 def test_a_second_run_allocates_no_intermediate(name: str) -> None:
-    """ResNet-18, MobileNetV2: what NumPy allocates in a second run is less than one of the larger intermediates."""
+    """For ResNet-18 and MobileNetV2, NumPy allocates less than one of the larger intermediates."""
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")
     held = [weight for operator in definition.operators for weight in operator.weights.values()]
     net = Net(replace(definition, weights={each.key: seeded.weight(each.key, each.shape) for each in held}), TABLE)
     given = seeded.given("input0", (2, 3, 64, 64), "float32", 0)
-    with threadpool_limits(1, "blas"):  # one worker: each further one adds its scratch memory and NumPy's buffers
+    with threadpool_limits(1, "blas"):  # further ones add scratch memory and NumPy's buffers
         first = net.run(given)
         allocated = _allocated(lambda: net.run(given))
     np.testing.assert_array_equal(first, net.run(given))
@@ -86,8 +86,8 @@ def test_a_second_run_allocates_no_intermediate(name: str) -> None:
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("without", [(), ("fuse",)])
 @pytest.mark.parametrize("roots", ["blocks", "sums", "products"])
-def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[str, ...]) -> None:
-    """NumPy allocates the planned peak, arena included, give or take its own buffers of 64 KB and a page a kernel."""
+def test_a_run_uses_the_planned_memory(roots: str, without: tuple[str, ...]) -> None:
+    """NumPy allocates the planned peak, including the arena, within its own 64 KB buffers and a page per kernel."""
     random = np.random.default_rng(0)
 
     def drawn(*shape: int) -> ex.Expr:
@@ -104,7 +104,7 @@ def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[st
     planned = plan(asked, Options(without=without))
     results: list[int] = []
 
-    def measure() -> None:  # on a thread that keeps no working memory yet
+    def measure() -> None:  # on a thread without working memory
         gc.collect()
         tracemalloc.start()
         program = Program(planned)

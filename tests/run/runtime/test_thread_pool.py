@@ -1,4 +1,4 @@
-"""Workers share pieces: all are made, the first failure stops the rest, and BLAS has its threads back."""
+"""Workers share pieces: all pieces are computed, the first failure stops the others, and BLAS has its threads again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_first_failure_stops_the_rest_and_is_raised() -> None:
     assert done[-2:] == [-1, -1]
 
 
-def test_floating_point_events_on_workers_are_values() -> None:
+def test_floating_point_events_on_workers_give_values() -> None:
     results = [np.zeros(1) for _ in range(32)]
 
     def divide(out: np.ndarray[Any, Any]) -> None:
@@ -53,8 +53,8 @@ def test_floating_point_events_on_workers_are_values() -> None:
     assert all(np.isinf(out[0]) for out in results)
 
 
-def test_blas_has_one_thread_inside_and_its_own_after() -> None:
-    """However they nest, and on whichever thread: what comes first rules, and sets back what it found."""
+def test_blas_has_one_thread_inside_and_its_previous_number_afterwards() -> None:
+    """For any nesting on any thread, the first one to enter sets and restores the number."""
     before = blas_threads()
     inside, leave = threading.Event(), threading.Event()
     seen: list[list[int]] = []
@@ -83,8 +83,8 @@ def test_blas_has_one_thread_inside_and_its_own_after() -> None:
     assert seen == [[1] * len(before)] * 8
 
 
-def test_who_comes_first_may_leave_first() -> None:
-    """A thread that is still inside when the ruling one leaves changes nothing when it leaves itself."""
+def test_the_first_thread_to_enter_may_leave_first() -> None:
+    """A thread that leaves later changes nothing."""
     before = blas_threads()
     inside, leave = threading.Event(), threading.Event()
 
@@ -104,7 +104,7 @@ def test_who_comes_first_may_leave_first() -> None:
 
 
 class CountedThreads(ex.Elementwise):
-    """x; the numbers of BLAS' threads are noted meanwhile."""
+    """x; records the thread counts of BLAS while it runs."""
 
     nondifferentiable = "a test"
     examples = (ex.Example(ex.real(3)),)
@@ -118,8 +118,8 @@ class CountedThreads(ex.Elementwise):
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize(("size", "expected"), [(64, 1), (160, 2)])
-def test_small_products_have_one_thread_of_blas(size: int, expected: int) -> None:
-    """Its threads save a few µs of such a product when they are awake, and cost milliseconds on a busy machine."""
+def test_small_products_use_one_blas_thread(size: int, expected: int) -> None:
+    """Several threads save a few µs if they are awake, but cost milliseconds on a busy machine."""
     x = ex.tensor(np.ones((size, size)))
     with threadpool_limits(2, user_api="blas"):
         for value in (CountedThreads()(x @ x), CountedThreads()(x)):
@@ -129,8 +129,8 @@ def test_small_products_have_one_thread_of_blas(size: int, expected: int) -> Non
             assert set(blas_threads()) == {2}
 
 
-def test_interrupts_are_raised_when_no_task_runs_any_more() -> None:
-    """Interrupted twice, a run still waits for the piece that a worker is at: it writes into memory in use."""
+def test_interrupts_are_raised_after_all_tasks_stopped() -> None:
+    """Even after two interrupts a run waits for a worker's piece, which writes into memory in use."""
     begun, done = threading.Event(), threading.Event()
 
     def long() -> None:
@@ -152,8 +152,8 @@ def test_interrupts_are_raised_when_no_task_runs_any_more() -> None:
     assert done.is_set()
 
 
-def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without another thread, as at the end of the process, the one that asks does all."""
+def test_the_calling_thread_works_if_no_thread_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This may happen at the end of the process."""
 
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
@@ -167,7 +167,7 @@ def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that has done all its pieces itself does not wait for workers that are at others' pieces."""
+    """A thread that has computed all its pieces does not wait for workers that are busy with others."""
     pool, leave = thread_pool._Pool(), threading.Event()
     monkeypatch.setattr(thread_pool, "_pool", lambda: pool)
     other = thread_pool.TileBatch([partial(leave.wait, 10)])
@@ -180,8 +180,8 @@ def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     leave.set()
 
 
-def test_a_forked_process_has_workers_of_its_own() -> None:
-    """A process forked after a shared run computes the same."""
+def test_a_forked_process_has_its_own_workers() -> None:
+    """A process forked after a parallel run computes the same."""
     program = """
 import os, sys
 import numpy as np
@@ -202,8 +202,8 @@ with threadpool_limits(2, user_api="blas"):
 
 
 @pytest.mark.parametrize("place", [1, 2, 3])
-def test_an_interrupt_leaves_blas_its_threads(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Interrupted while BLAS's thread count is set or set back, a run leaves it as it found it."""
+def test_an_interrupt_restores_the_threads_of_blas(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may arrive while BLAS's thread count is set or restored."""
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         blas = thread_pool._Blas()

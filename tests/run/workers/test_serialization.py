@@ -1,4 +1,4 @@
-"""Programs as bytes: what was written runs to the same bits, bodies, views, tuples and all."""
+"""Serialized programs: bodies, views, tuples and all other parts run to the same bits after deserialization."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.programs import limits, programs, subsets
 
 
 def in_pieces(roots: Any, options: Options, workers: int) -> tuple[list[Any], list[Any], int]:
-    """Results of a plan run as a whole, and in pieces by replicas, and the number of pieces that were sent."""
+    """Return a plan's results from a whole run and from pieces on replicas, and the number of pieces sent."""
     planned = plan(roots, options)
     simple, home = Program(planned), Program(planned)
     run_simple(simple)
@@ -57,8 +57,8 @@ def test_pieces_on_replicas_give_the_same_bits(roots: Any, without: Any, limit: 
 
 
 @pytest.mark.parametrize("count", [2, 3, 18])
-def test_parts_of_a_tensor_travel_without_the_whole(count: int) -> None:
-    """Each worker reads the rows that it works on, and a view of them; where they are many, all of the tensor."""
+def test_parts_of_a_tensor_are_sent_without_the_whole(count: int) -> None:
+    """Each worker receives the rows that it uses, and a view of them; if they are many, the whole tensor."""
     x = ex.tensor(np.random.default_rng(0).normal(size=(9 * count, 40, 40)))
     rows = [x[9 * n : 9 * n + 9] for n in range(count)]
     roots = [ex.tanh(part @ part).sum() + part.reshape((360, 40)).sum() for part in rows]
@@ -77,8 +77,8 @@ def test_parts_of_a_tensor_travel_without_the_whole(count: int) -> None:
         np.testing.assert_array_equal(value, other)
 
 
-def test_branches_are_cut_into_pieces() -> None:
-    """Three branches that meet: three workers take part, and values pass between them."""
+def test_branches_become_separate_pieces() -> None:
+    """Three joining branches use three workers, and values are passed between them."""
     x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
     branches = [ex.tanh(x * n @ x) for n in (1, 2, 3)]
     roots = [ex.exp(branches[0] @ branches[1]), branches[2].sum(axis=0)[3:9].reshape(2, 3), x.T]
@@ -88,8 +88,8 @@ def test_branches_are_cut_into_pieces() -> None:
         np.testing.assert_array_equal(value, other)
 
 
-def test_a_program_is_read_where_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bodies of closed calls come with their plans: a worker needs no rule of the one who sent them."""
+def test_a_program_is_deserialized_without_planning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies of unopened calls include their plans, so that a worker needs no rules of the sender."""
 
     @ex.function
     def both(a: ex.Expr, b: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
@@ -108,7 +108,7 @@ def test_a_program_is_read_where_nothing_is_planned(monkeypatch: pytest.MonkeyPa
 
 
 def test_values_arrive_aligned() -> None:
-    """BLAS takes no others: products would take fifty times as long."""
+    """BLAS needs alignment: products would otherwise take fifty times as long."""
     odd = np.frombuffer(b"x" + np.arange(6.0).tobytes(), np.uint8)[1:].view(np.float64)
     assert not odd.flags.aligned or odd.ctypes.data % 8 == 0
     restore, arguments = Values({3: odd, 4: (odd, odd)}).__reduce__()
@@ -118,7 +118,7 @@ def test_values_arrive_aligned() -> None:
 
 
 def test_small_values_inside_a_message_arrive_aligned_too() -> None:
-    """Products of others round otherwise: the weights of a training differed from run to run."""
+    """Unaligned products round differently, so that trained weights differed between runs."""
     attempt = SimpleNamespace(names=["worker"], bytes=0, messages=0)
     small = {3: np.arange(6.0)}
     sent = _Attempt._scatter(attempt, small, "worker")  # type: ignore[arg-type]  # all that it reads

@@ -1,4 +1,4 @@
-"""Plans on workers of Dask: the same values, deaths made good, refusals and losses told. Loopback only."""
+"""Plans on Dask workers: equal values, recovery after a worker's death, rejected and failing runs. Loopback only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.filterwarnings("default::DeprecationWarning:distribute
 
 
 class Fatal(ex.Elementwise):
-    """x; at 7 it waits, at 8 it fails, at 9 it ends the process that runs it, once."""
+    """x; waits at 7, raises at 8, and at 9 kills its process once."""
 
     flag: str = ""
     nondifferentiable = "a test"
@@ -68,13 +68,13 @@ def run_stage(plan: ex.EvalPlan) -> Any:
 
 @pytest.mark.spec("C-14", "P-11")
 def test_chains_run_on_workers_with_the_same_bits(workers: ex.Workers) -> None:
-    """Branches of products on two processes: bit for bit what one gives, and the recording says who ran what."""
+    """Branches of products on two processes equal one process, and the recording has each kernel's worker."""
     random = np.random.default_rng(0)
     x = ex.tensor(random.normal(size=(300, 300)))
     roots = [ex.tanh(x * n @ x) @ x for n in range(1, 5)]
     roots.append((roots[0] @ roots[3]).sum(axis=0))
     expected = ex.evaluate(roots)
-    for _ in range(2):  # the second run finds the program, and the tensor, on the workers
+    for _ in range(2):  # the workers already have the program and the tensor in the second run
         values, handles = spread(*roots)
         for handle, value in zip(handles, expected, strict=True):
             np.testing.assert_allclose(handle.data(), value, rtol=1e-13)
@@ -92,7 +92,7 @@ def test_chains_run_on_workers_with_the_same_bits(workers: ex.Workers) -> None:
 
 
 def test_hostile_names_run_on_workers(workers: ex.Workers) -> None:
-    """Names travel to workers as data: the values are those of one process, and an error shows the names escaped."""
+    """Names are sent as data, values equal those of one process, and an error shows the names escaped."""
     x = ex.tensor(np.ones((300, 300)), name=NAMES[4])
     roots = []
     for name in NAMES:
@@ -107,8 +107,8 @@ def test_hostile_names_run_on_workers(workers: ex.Workers) -> None:
     assert "\x1b" not in str(error.value)
 
 
-def test_a_cached_program_takes_the_values_of_its_new_tensors(workers: ex.Workers) -> None:
-    """A plan of the same structure finds its program on the workers, and runs it with other tensors."""
+def test_a_cached_program_uses_the_values_of_new_tensors(workers: ex.Workers) -> None:
+    """A plan with the same structure reuses the program on the workers."""
     for seed in (1, 2, 3):
         x = ex.tensor(np.random.default_rng(seed).normal(size=(250, 250)))
         values, handles = spread(*[ex.tanh(x * n @ x).sum(axis=0) for n in (1, 2, 3)])
@@ -118,7 +118,7 @@ def test_a_cached_program_takes_the_values_of_its_new_tensors(workers: ex.Worker
 
 
 @pytest.mark.spec("C-14")
-def test_what_messages_would_slow_stays_here_and_says_why(workers: ex.Workers) -> None:
+def test_kernels_that_messages_would_slow_down_stay_local_with_a_reason(workers: ex.Workers) -> None:
     x = ex.tensor(np.arange(4.0))
     values, (handle,) = spread(x + 1)
     assert handle.data().tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -132,8 +132,8 @@ def test_what_messages_would_slow_stays_here_and_says_why(workers: ex.Workers) -
 
 
 @pytest.mark.spec("C-14", "V-9")
-def test_values_are_summarised_here(workers: ex.Workers) -> None:
-    """Every value would have to come back: the run that is watched stays here, the warm one is spread."""
+def test_values_are_summarized_locally(workers: ex.Workers) -> None:
+    """A run that summarizes values would transfer all of them, so it stays local; the warm run is distributed."""
     values, _ = spread(*branches(1.0, 2.0), record="values")
     run = values.recording.run
     assert run is not None
@@ -157,8 +157,8 @@ def test_a_kernel_that_fails_on_a_worker_is_named_with_its_line(workers: ex.Work
 
 
 @pytest.mark.spec("C-14")
-def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> None:
-    """A kernel kills the process that runs it: another worker runs its piece, and the recording says so."""
+def test_the_work_of_a_worker_that_dies_is_repeated(workers: ex.Workers, tmp_path: Any) -> None:
+    """A kernel kills its process: another worker runs the piece, and the recording reports it."""
     values, handles = spread(*branches(1.0, 9.0, 3.0, flag=str(tmp_path / "killed")))
     assert (tmp_path / "killed").exists()
     assert [handle.data()[0] for handle in handles] == [1.0, 9.0, 3.0]
@@ -167,8 +167,8 @@ def test_a_worker_that_dies_is_made_good(workers: ex.Workers, tmp_path: Any) -> 
 
 
 @pytest.mark.spec("C-14")
-def test_the_members_of_a_mapped_function_are_divided_over_workers(workers: ex.Workers) -> None:
-    """A half of them on each of two processes, by itself: the executor knows the workers that are open."""
+def test_the_members_of_a_mapped_function_are_divided_among_workers(workers: ex.Workers) -> None:
+    """Each of two processes computes a half, without an option, since the executor knows the open workers."""
     workers.client.wait_for_workers(2, timeout=60)
     weight = ex.tensor(np.random.default_rng(0).normal(size=(256, 256)) / 16)
     samples = np.random.default_rng(1).normal(size=(64, 32, 256))
@@ -186,8 +186,8 @@ def test_the_members_of_a_mapped_function_are_divided_over_workers(workers: ex.W
 
 
 @pytest.mark.spec("C-14")
-def test_a_run_ends_here_where_too_few_workers_are_left(workers: ex.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values of two workers are lost, and one comes back, which alone saves nothing: all pieces run here."""
+def test_a_run_ends_locally_if_too_few_workers_are_left(workers: ex.Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers are lost and one comes back, which saves nothing alone, so all pieces run locally."""
     ready, wait_for, losses = workers.ready, workers.wait_for, [TimeoutError("values lost")]
 
     def lose_once(*arguments: Any) -> None:
@@ -206,7 +206,7 @@ def test_a_run_ends_here_where_too_few_workers_are_left(workers: ex.Workers, mon
 
 
 @pytest.mark.spec("C-14")
-def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_disappears_is_an_error_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 2.0)
     command = [sys.executable, "-m", "distributed.cli.dask_scheduler"]
     options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
@@ -237,7 +237,7 @@ def test_a_scheduler_that_goes_away_is_an_error_and_nothing_is_lost(monkeypatch:
         scheduler.stderr.close()
 
 
-def test_workers_that_cannot_be_had_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_cannot_be_started_raise_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.5)
     monkeypatch.setattr(ex.Workers, "_open", [])
     with refused(ex.StateError, "workers must be open", "ex.Workers"):
@@ -252,8 +252,8 @@ def test_workers_that_cannot_be_had_are_refused(monkeypatch: pytest.MonkeyPatch)
         ex.Workers(2)
 
 
-def test_nobody_else_can_reach_the_workers(workers: ex.Workers) -> None:
-    """Scheduler, workers and nannies, and their HTTP servers, listen on the loopback address alone."""
+def test_only_this_machine_can_reach_the_workers(workers: ex.Workers) -> None:
+    """Scheduler, workers, nannies and their HTTP servers listen only on the loopback address."""
     ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
     with ex.Workers(1, processes=False):
         heard = [c.laddr.ip for process in ours for c in process.net_connections(kind="inet") if c.status == "LISTEN"]
@@ -267,8 +267,8 @@ def test_importing_explorer_imports_no_dask() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_script_that_opens_workers_at_its_top_level_is_told_of_the_main_guard(tmp_path: Path) -> None:
-    """Each process imports the script again: without a guard it would open workers of its own, and none starts."""
+def test_a_script_that_opens_workers_without_a_main_guard_raises_an_error(tmp_path: Path) -> None:
+    """Each process imports the script again, and would open more workers without a guard."""
     script = tmp_path / "script.py"
     script.write_text("import explorer as ex\nprint(len(ex.Workers(1)))\n")
     run = subprocess.run([sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=60)

@@ -58,7 +58,7 @@ def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) ->
 
 
 @pytest.mark.spec("P-12")
-@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"focal loss of softmax"}))  # it multiplies logs of 1e4: 1e8
+@pytest.mark.parametrize("form", sorted(FORMS.keys() - {"focal loss of softmax"}))  # multiplies logarithms of 1e4
 def test_values_and_two_gradients_of_half_precision_are_finite(form: str) -> None:
     """In float16, results are finite wherever the exact program has a value in float16's range."""
     largest = float(np.finfo(np.float16).max)

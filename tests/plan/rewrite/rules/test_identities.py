@@ -147,7 +147,7 @@ def test_a_zero_is_removed_from_sums_that_are_never_minus_zero(form: Callable[[e
 
 
 @pytest.mark.spec("P-1")
-def test_products_with_a_complex_one_stay() -> None:
+def test_products_with_a_complex_one_are_kept() -> None:
     number = ex.tensor(np.array([complex(np.inf, -0.0)]))
     for root in (number * 1, number / 1, ex.prod(number, axis=())):
         assert {code for _, code in declined(simplified(root))} >= {"complex"}
