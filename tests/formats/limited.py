@@ -1,6 +1,6 @@
-"""Files opened, checked, drawn and run in processes of their own, each within limits of time and memory.
+"""Open, check, draw and run files in separate processes with limits of time and memory.
 
-Run as a script with paths as arguments: forks a process for each and prints a line of JSON about it.
+Run as a script with paths as arguments, it forks a process for each and prints its outcome as a line of JSON.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SECONDS, MEMORY = 10, 3 << 30
-"""processor time and address space of one process; an interpreter with NumPy and onnx takes a second and 0.8 GB"""
+"""CPU time and address space of one process; an interpreter with NumPy and onnx takes a second and 0.8 GB"""
 
 
 class Outcome(NamedTuple):
-    """What became of a file: for each step "fine" or what was said, the status, processor time, and memory held."""
+    """Outcome of a file: "fine" or a message for each step, the exit status, CPU time and memory."""
 
     steps: dict[str, str]
     status: int
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(paths: Iterable[Path]) -> dict[Path, Outcome]:
-    """What becomes of files, each within the limits."""
+    """Return the outcomes of files, each within the limits."""
     given = list(paths)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.formats.limited", *map(str, given)]
@@ -90,7 +90,7 @@ def _forked(path: str) -> str:
 
 
 if __name__ == "__main__":
-    # once, before they are forked
+    # once, before the forks
     import explorer.api
     import explorer.formats.onnx.operators
     import explorer.formats.onnx.reader

@@ -1,4 +1,4 @@
-"""Nets of which a mixed pair of files would show: operator and weight tell which net it is."""
+"""Numbered nets, whose operator and weight both contain the number, so that mixed pairs of files are detected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = ("nn.ReLU", "nn.Sigmoid", "nn.Tanh", "nn.SiLU")
 
 
 def net(number: int, size: int = 64) -> Net:
-    """A net whose operator type and whose weight both are its number."""
+    """Return a net whose operator type and weight contain its number."""
     weight = WeightReference("fc.weight", (size, size), "float32")
     operators = [
         OperatorDefinition(
@@ -33,7 +33,7 @@ def net(number: int, size: int = 64) -> Net:
 
 
 def number(path: Path) -> int:
-    """The number of the net in a file; fails where text and weights are not of one net."""
+    """Return the number of the net in a file; fail if graph and weights belong to different nets."""
     net = ex.open(path)
     kind = TYPES.index(net["last"].type)
     weights = np.unique(net["fc"].weight.array)

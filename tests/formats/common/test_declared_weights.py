@@ -1,4 +1,4 @@
-"""Declared weights whose file is not there."""
+"""Declared weights without a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.net.definition.definition import WeightReference
 DECLARED = [WeightReference("conv.weight", (2, 2), "float32"), WeightReference("fc.bias", (3,), "float32")]
 
 
-def test_absent_weights_are_named_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_missing_weights_raise_an_error_when_they_are_read(tmp_path: Path) -> None:
     weights = AbsentWeights(tmp_path / "m.bin", DECLARED, rule="the weights must be there", fix="put them there")
     assert list(weights) == ["conv.weight", "fc.bias"]
     assert len(weights) == 2

@@ -1,4 +1,4 @@
-"""Weights in a .npz file: each is the declared array, whatever the zip says, and no larger than its file."""
+"""Weights in a .npz file: each must match its declaration, and be no larger than its file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def npy(array: Any) -> bytes:
 
 
 def weights(folder: Path, data: bytes, key: str = "w") -> NpzWeights:
-    """The weights of a file with one entry; declared is one array of 2×3, float32."""
+    """Return the weights of a file with one entry; one float32 array of 2×3 is declared."""
     path = folder / "x.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{key}.npy", data)
@@ -33,8 +33,8 @@ def weights(folder: Path, data: bytes, key: str = "w") -> NpzWeights:
 
 @pytest.mark.spec("I-15")
 @pytest.mark.parametrize("stored", [HELD, HELD.astype(">f4"), np.asfortranarray(HELD)])
-def test_an_array_of_any_layout_and_byte_order_is_the_declared_one(stored: Any, tmp_path: Path) -> None:
-    """It is read in the machine's own order, row by row, and cannot be written to."""
+def test_an_array_of_any_layout_and_byte_order_is_read(stored: Any, tmp_path: Path) -> None:
+    """It is returned in native byte order and row-major layout, and is read-only."""
     result = weights(tmp_path, npy(stored))["w"]
     np.testing.assert_array_equal(result, HELD)
     assert result.dtype == np.dtype(np.float32)
@@ -57,19 +57,19 @@ def test_an_array_of_any_layout_and_byte_order_is_the_declared_one(stored: Any, 
         (b"no array", "cannot be read"),
     ],
 )
-def test_another_array_is_refused_when_the_net_is_opened(data: bytes, said: str, tmp_path: Path) -> None:
-    """Another dtype, shape or size than the net declares is refused before anything is read of it."""
+def test_a_mismatching_array_raises_an_error_when_the_net_is_opened(data: bytes, said: str, tmp_path: Path) -> None:
+    """Another dtype, shape or size than declared is rejected before any element is read."""
     with pytest.raises(ex.FileError, match=f"weight 'w' {said}"):
         weights(tmp_path, data)
 
 
-def test_a_missing_weight_is_named(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_weight_contains_its_name(tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match="weight 'w' is missing"):
         weights(tmp_path, npy(HELD), key="v")
 
 
-def test_an_array_is_no_larger_than_its_file() -> None:
-    """What a header claims is compared with the file's size, header and all, before memory is taken for it."""
+def test_an_array_larger_than_its_file_raises_an_error() -> None:
+    """The size in the header is compared with the file's size before memory is allocated."""
     data = npy(HELD)
     np.testing.assert_array_equal(read_array(io.BytesIO(data), "w", len(data)), HELD)
     with pytest.raises(ValueError, match=f"w has {len(data) - 1} bytes, but its header requires {len(data)}"):

@@ -1,4 +1,4 @@
-"""Two files of one model: whoever saves, reads or is killed meanwhile, text and weights are of one save."""
+"""Two files of one model: concurrent or killed saves never mix the graph of one save with weights of another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.formats.common.pairs import TYPES, net, number
 
 ENDINGS = {"m.pnnx.param": "m.pnnx.bin", "m.json": "m.npz"}
 formats = pytest.mark.parametrize("name", list(ENDINGS))
-# A child for each number that is read; the n-th step on disk of its save is its last, or the first that never happens.
+# A child process for each number read; the n-th disk operation of its save is the last, or is interrupted.
 _KILLED = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
@@ -67,7 +67,7 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.spec("I-13")
 @formats
 def test_no_reader_sees_a_mixed_pair(tmp_path: Path, name: str) -> None:
-    """Threads and processes save unlike nets to one path: every reader finds one whole net, and so does a later one."""
+    """Threads and processes save different nets to one path: every reader, during and after, finds one complete net."""
     path = tmp_path / name
     net(0).save(path)
     here = str(Path(__file__).parent)
@@ -118,8 +118,8 @@ def test_no_reader_sees_a_mixed_pair(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.spec("I-13")
 @formats
-def test_a_save_that_is_killed_at_any_step_leaves_one_whole_net(tmp_path: Path, name: str) -> None:
-    """A save is killed at each of its steps on disk: the old net opens, or the new one, and the next save cleans up."""
+def test_a_save_killed_at_any_step_leaves_one_complete_net(tmp_path: Path, name: str) -> None:
+    """After each disk operation the old or the new net opens, and the next save cleans up."""
     path = tmp_path / name
     outcomes = []
     with subprocess.Popen(
@@ -146,8 +146,8 @@ def test_a_save_that_is_killed_at_any_step_leaves_one_whole_net(tmp_path: Path, 
 
 
 @formats
-def test_a_net_that_waits_for_its_text_is_found_and_kept(tmp_path: Path, name: str, monkeypatch) -> None:
-    """Where the text could not follow its weights the error says so, and the text is found in its scratch file."""
+def test_a_graph_that_could_not_follow_its_weights_is_found_and_kept(tmp_path: Path, name: str, monkeypatch) -> None:
+    """The error reports it, and the graph is read from its scratch file."""
     path = tmp_path / name
     net(0).save(path)
     renamed = []
@@ -190,8 +190,8 @@ def test_an_interrupt_between_the_two_files_completes_the_save(tmp_path: Path, n
 
 
 @formats
-def test_a_mixed_pair_is_refused(tmp_path: Path, name: str) -> None:
-    """The text of one save with the weights of another is refused; naming the weights takes the two as they are."""
+def test_a_mixed_pair_raises_an_error(tmp_path: Path, name: str) -> None:
+    """Passing the weights explicitly accepts the two files as they are."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     net(0).save(tmp_path / "a" / name)
@@ -200,7 +200,7 @@ def test_a_mixed_pair_is_refused(tmp_path: Path, name: str) -> None:
     path, beside = tmp_path / "b" / name, tmp_path / "b" / ENDINGS[name]
     with pytest.raises(ex.FileError, match="was saved with another text") as caught:
         ex.open(path)
-    taken = eval(caught.value.fix.partition(": ")[2].split(", and save")[0], {"ex": ex})  # the fix as it is written
+    taken = eval(caught.value.fix.partition(": ")[2].split(", and save")[0], {"ex": ex})  # the fix in the error
     assert taken["last"].type == "nn.ReLU"
     assert taken["fc"].weight.array.all()
     taken.save(path)
@@ -209,8 +209,8 @@ def test_a_mixed_pair_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @formats
-def test_weights_of_others_are_taken(tmp_path: Path, name: str) -> None:
-    """Weights that name no text are taken; ends of lines that a checkout changed are no matter."""
+def test_weights_without_a_reference_to_a_graph_are_accepted(tmp_path: Path, name: str) -> None:
+    """Line endings converted by a checkout do not matter, either."""
     path, beside = tmp_path / name, tmp_path / ENDINGS[name]
     net(0).save(path)
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -221,8 +221,8 @@ def test_weights_of_others_are_taken(tmp_path: Path, name: str) -> None:
     assert ex.open(path)["last"].type == "nn.Tanh"
 
 
-def test_weights_that_a_text_does_not_need_are_no_matter(tmp_path: Path) -> None:
-    """A net without weights over one with them: the old weights stay beside it, and are not looked at."""
+def test_unneeded_weights_are_ignored(tmp_path: Path) -> None:
+    """A net without weights is saved over one with weights; the old weights file stays and is not read."""
     path = tmp_path / "m.json"
     net(0).save(path)
     plain = ex.Net("plain")
@@ -234,7 +234,7 @@ def test_weights_that_a_text_does_not_need_are_no_matter(tmp_path: Path) -> None
     np.testing.assert_array_equal(ex.open(path).run(np.ones(2, np.float32)), [1, 1])
 
 
-def test_equal_nets_make_equal_files(tmp_path: Path) -> None:
+def test_equal_nets_give_equal_files(tmp_path: Path) -> None:
     for name, beside in ENDINGS.items():
         for folder in ("a", "b"):
             (tmp_path / folder).mkdir(exist_ok=True)
@@ -243,7 +243,7 @@ def test_equal_nets_make_equal_files(tmp_path: Path) -> None:
             assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_a_full_disk_leaves_both_old_files(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_both_old_files(tmp_path: Path) -> None:
     path = tmp_path / "m.pnnx.param"
     net(0).save(path)
     program = (
@@ -265,7 +265,7 @@ def test_a_full_disk_leaves_both_old_files(tmp_path: Path) -> None:
     assert files(tmp_path) == ["m.pnnx.bin", "m.pnnx.param"]
 
 
-def test_a_reader_looks_again_where_a_save_came_between(tmp_path: Path, monkeypatch) -> None:
+def test_a_reader_tries_again_after_a_concurrent_save(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / "m.json"
     net(0).save(path)
     opened = module._open
@@ -284,12 +284,12 @@ def test_a_reader_looks_again_where_a_save_came_between(tmp_path: Path, monkeypa
     assert TYPES.index(result["last"].type) == 3
     *passed_over, last = archives
     assert len(passed_over) == 3
-    assert all(archive.fp is None for archive in passed_over)  # closed before the next look
+    assert all(archive.fp is None for archive in passed_over)  # closed before the next attempt
     assert last.fp is not None
 
 
 @formats
-def test_weights_of_a_text_that_cannot_be_read_are_closed(tmp_path: Path, name: str, monkeypatch) -> None:
+def test_weights_of_an_unreadable_graph_are_closed(tmp_path: Path, name: str, monkeypatch) -> None:
     path = tmp_path / name
     net(0).save(path)
     path.write_bytes(b"no model")

@@ -1,4 +1,4 @@
-"""How many numbers a range has: as Python and NumPy count them, and told before any is made."""
+"""Length of a range, as in Python and NumPy, computed before any element is created."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_real_numbers_are_counted_as_numpy_does(start: int, end: int, step: int)
 
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, np.inf, -np.inf, np.nan])
-def test_a_range_of_numbers_that_no_array_holds_is_refused(number: float, place: int) -> None:
-    """Numbers that are not finite, and whole ones beyond int64, are refused wherever they stand; so is a step of 0."""
+def test_a_range_that_no_array_could_store_raises_an_error(number: float, place: int) -> None:
+    """Bounds or steps that are not finite or exceed int64, and a step of 0, are rejected."""
     numbers = [0, 1, 1]
     numbers[place] = number  # type: ignore[call-overload]  # a float too
     with pytest.raises(ex.OperandError, match="Range from"):

@@ -1,4 +1,4 @@
-"""Weights in ``.safetensors`` files: what the format's own package writes is read, and damage is refused."""
+"""Weights in ``.safetensors`` files: files of the format's own package are read, and damaged ones raise an error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITTEN = (
     + np.arange(6, dtype="<f4").tobytes()
     + b"\1\0"
 )
-"""a file as safetensors 0.8.0 writes it: ``save(arrays, metadata={"format": "np"})``"""
+"""file as written by safetensors 0.8.0: ``save(arrays, metadata={"format": "np"})``"""
 DECLARED = [
     WeightReference("conv.weight", (2, 3), "float32"),
     WeightReference("fc.bias", (3,), "int64"),
@@ -39,7 +39,7 @@ NAMES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "
 
 
 def packed(header: Any, data: bytes = b"") -> bytes:
-    """A file with this header, which is JSON data or its text."""
+    """Return a file with a header given as JSON data or as a string."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
 
@@ -49,7 +49,7 @@ def entry(dtype: str, shape: tuple[int, ...], begin: int, end: int) -> dict[str,
 
 
 def stored(arrays: dict[str, Any]) -> bytes:
-    """A file of arrays."""
+    """Return a file of arrays."""
     header, data = {}, b""
     for key, array in arrays.items():
         raw = np.ascontiguousarray(array).tobytes()
@@ -65,7 +65,7 @@ def weights(folder: Path, data: bytes, *declared: WeightReference) -> Safetensor
 
 
 @pytest.mark.spec("I-15")
-def test_what_the_package_of_the_format_writes_is_read(tmp_path: Path) -> None:
+def test_files_of_the_safetensors_package_are_read(tmp_path: Path) -> None:
     arrays = weights(tmp_path, WRITTEN, *DECLARED)
     np.testing.assert_array_equal(arrays["conv.weight"], np.arange(6, dtype=np.float32).reshape(2, 3), strict=True)
     np.testing.assert_array_equal(arrays["fc.bias"], np.array([1, -2, 3]), strict=True)
@@ -80,13 +80,13 @@ def test_what_the_package_of_the_format_writes_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", NAMES)
-def test_every_dtype_is_read_to_the_bit(dtype: str, tmp_path: Path) -> None:
+def test_every_dtype_is_read_exactly(dtype: str, tmp_path: Path) -> None:
     array = np.array([[0, 1, 2], [3, 1, 0]]).astype(dtype)
     arrays = weights(tmp_path, stored({"before": np.ones(3, np.int8), "w": array}), WeightReference("w", (2, 3), dtype))
     np.testing.assert_array_equal(arrays["w"], array, strict=True)
 
 
-def test_bfloat16_is_widened_also_where_float32_is_declared(tmp_path: Path) -> None:
+def test_bfloat16_is_widened_if_float32_is_declared(tmp_path: Path) -> None:
     values = np.array([1.0, -2.5, np.inf], np.float32)
     data = packed({"w": entry("BF16", (3,), 0, 6)}, (values.view(np.uint32) >> 16).astype("<u2").tobytes())
     for dtype in ("float32", "bfloat16"):
@@ -95,8 +95,8 @@ def test_bfloat16_is_widened_also_where_float32_is_declared(tmp_path: Path) -> N
 
 
 @pytest.mark.spec("I-1")
-def test_a_net_is_opened_with_the_weights_of_another_file(tmp_path: Path) -> None:
-    """`ex.open(graph, weights="x.safetensors")` for PNNX's files and explorer's own: same values, same result."""
+def test_a_net_is_opened_with_weights_from_another_file(tmp_path: Path) -> None:
+    """`ex.open(graph, weights="x.safetensors")` gives equal results for PNNX's and explorer's own files."""
     image = np.linspace(0, 1, 64, dtype=np.float32).reshape(1, 1, 8, 8)
     net = ex.open(DIGITS)
     graphs = [Path(shutil.copy(DIGITS, tmp_path / "alone.pnnx.param")), tmp_path / "own.json"]
@@ -155,19 +155,19 @@ def test_a_net_is_opened_with_the_weights_of_another_file(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_another_file_is_refused_when_the_net_is_opened(data: bytes, said: str, tmp_path: Path) -> None:
-    """What a header states is compared with the declarations and with the file's size before anything is read."""
+def test_a_mismatching_file_raises_an_error_when_the_net_is_opened(data: bytes, said: str, tmp_path: Path) -> None:
+    """The header is compared with the declarations and the file's size before anything is read."""
     with pytest.raises(ex.FileError, match=said):
         weights(tmp_path, data)
 
 
-def test_a_claimed_size_takes_no_memory(tmp_path: Path) -> None:
+def test_a_claimed_size_allocates_no_memory(tmp_path: Path) -> None:
     huge = WeightReference("w", (1 << 40,), "float32")
     with pytest.raises(ex.FileError, match="has the bytes 0 to 4398046511104 of 4"):
         weights(tmp_path, packed({"w": entry("F32", (1 << 40,), 0, 1 << 42)}, bytes(4)), huge)
 
 
-def test_a_file_that_is_no_regular_one_is_refused(tmp_path: Path) -> None:
+def test_other_than_a_regular_file_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match="a folder"):
         SafetensorsWeights(tmp_path, DECLARED)
     os.mkfifo(tmp_path / "x.safetensors")
@@ -175,8 +175,8 @@ def test_a_file_that_is_no_regular_one_is_refused(tmp_path: Path) -> None:
         SafetensorsWeights(tmp_path / "x.safetensors", DECLARED)
 
 
-def test_a_file_cut_off_while_it_is_open_is_an_error(tmp_path: Path) -> None:
-    """A mapped file would end the process."""
+def test_a_file_truncated_while_it_is_open_raises_an_error(tmp_path: Path) -> None:
+    """A memory-mapped file would end the process."""
     data = stored({"v": np.ones(10_000, np.int32), "w": np.ones(10_000, np.float32)})
     arrays = weights(
         tmp_path, data, WeightReference("v", (10_000,), "int32"), WeightReference("w", (10_000,), "float32")
@@ -206,10 +206,10 @@ def test_a_damaged_file_is_refused_or_gives_what_is_declared(
 
 
 @pytest.mark.parametrize("way", ["parts", "position"])
-def test_reading_leaves_the_position_of_the_file_alone(
+def test_reading_does_not_use_the_position_of_the_file(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Threads and forked processes share it: bytes are read at their places, in parts, or of a file opened anew."""
+    """Threads and forked processes share it, so bytes are read by offset or from a newly opened file."""
     path = tmp_path / "w.safetensors"
     path.write_bytes(WRITTEN)
     weights = SafetensorsWeights(path, DECLARED)

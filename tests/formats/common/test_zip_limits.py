@@ -1,4 +1,4 @@
-"""Zips of weights: what an entry may claim, and zips that nobody closes."""
+"""Zips of weights: claimed sizes of entries, and zips that are not closed explicitly."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from explorer.formats.common.zip_limits import Archive, overclaimed, unsound
 
 
 @pytest.mark.spec("I-1")
-def test_a_zip_in_a_cycle_that_nobody_needs_is_closed_without_a_warning(tmp_path: Path) -> None:
-    """The collector ends the parts of a cycle in the order of its lists, the file before the zip here."""
+def test_a_zip_in_an_unreferenced_cycle_is_closed_without_a_warning(tmp_path: Path) -> None:
+    """The garbage collector finalizes a cycle in list order, here the file before the zip."""
     path = tmp_path / "weights.zip"
     with zipfile.ZipFile(path, "w") as value:
         value.writestr("a", b"1")
@@ -28,7 +28,7 @@ def test_a_zip_in_a_cycle_that_nobody_needs_is_closed_without_a_warning(tmp_path
         file = archive._opened
         raw = file.raw  # type: ignore[attr-defined]
         del archive
-        gc.collect()  # what only a later object holds goes to the end of the collector's list: the zip, behind its file
+        gc.collect()  # objects referenced only by a later object move to the list's end: the zip, after its file
         holder["archive"].cycle = holder
         del file, holder
         descriptor = raw.fileno()
@@ -42,7 +42,7 @@ def test_a_zip_in_a_cycle_that_nobody_needs_is_closed_without_a_warning(tmp_path
 def entry(
     size: int, stored: int, *, method: int = zipfile.ZIP_DEFLATED, at: int = 0, flags: int = 0
 ) -> zipfile.ZipInfo:
-    """An entry of a directory that claims so many bytes, stored in so many."""
+    """Return a directory entry with claimed unpacked and stored sizes."""
     info = zipfile.ZipInfo("w")
     info.file_size, info.compress_size, info.header_offset = size, stored, at
     info.compress_type, info.flag_bits = method, flags
@@ -66,15 +66,15 @@ def entry(
         (entry(10, 10, flags=1), "encrypted"),
     ],
 )
-def test_an_entry_claims_no_more_than_its_file_can_hold(claimed: zipfile.ZipInfo, said: str) -> None:
-    """Deflate expands a byte to at most 1032; an entry lies inside of its file, of 100 bytes here."""
+def test_an_entry_claims_at_most_what_its_file_can_contain(claimed: zipfile.ZipInfo, said: str) -> None:
+    """Deflate expands a byte to at most 1032; an entry must be inside its file, of 100 bytes here."""
     result = unsound(claimed, 100)
     assert said in result
     assert bool(said) == bool(result)
 
 
-def test_entries_together_unpack_to_no_more_than_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they unpack to beyond what they hold is summed; an entry that grew when it was packed gives nothing back."""
+def test_all_entries_together_unpack_to_at_most_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expansions beyond the stored sizes are added up; an entry that grew when packed does not count negatively."""
     monkeypatch.setattr(budget, "text", 100)
     grown = entry(0, 1000)
     assert overclaimed([entry(60, 10), entry(60, 10)]) == ""

@@ -1,4 +1,4 @@
-"""Small ONNX files for the tests, written with the onnx package."""
+"""Small ONNX files for tests, written with the onnx package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def model(
     opset: int = 20,
     **options: Any,
 ) -> ModelProto:
-    """A model; ``inputs`` are (element type, shape) by name, ``constants`` its initializers."""
+    """Return a model; ``inputs`` maps names to (element type, shape), ``constants`` are its initializers."""
     graph = helper.make_graph(
         list(nodes),
         "graph",
@@ -37,14 +37,15 @@ def model(
 
 
 def opened(made: ModelProto, folder: Path, name: str = "m.onnx") -> Net:
-    """The net of a model that is written to a folder."""
+    """Write a model to a folder and return its net."""
     path = folder / name
     path.write_bytes(made.SerializeToString())
     return ex.open(path)
 
 
 def result(folder: Path, made: NodeProto, *arrays: np.ndarray, opset: int = 20, known: bool = True) -> Any:
-    """What a model of one node gives for its first input; the others are initializers where they are ``known``."""
+    """Return the result of a model of one node for its first input; the others are initializers if they are
+    ``known``."""
     names = [name for name in made.input if name]
     kinds = {
         name: (helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)

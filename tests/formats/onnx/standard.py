@@ -1,4 +1,4 @@
-"""The cases that the onnx package tests backends with, and what becomes of them."""
+"""The onnx package's own backend test cases, and their outcomes in explorer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from explorer.net.definition.operator_definition import NARROW
 
 HALVES = {
     "test_causal_conv_with_state_silu_fp16_expanded",
-    # rounded once: at most 1.1 units of the last place off the exact values; the case, rounded at each step, 1.4
+    # rounded once, at most 1.1 ulps from the exact values; the case, rounded at each step, is 1.4 off
     "test_attention_4d_causal_fp16",
     "test_attention_4d_causal_fp16_expanded",
 }
-"""cases whose half-precision sums may be two units of the last place off the expected values"""
+"""cases whose half-precision sums may be two ulps from the expected values"""
 DISPUTED = {
     f"test_resize_downsample_scales_{kind}_align_corners": (
         "the case takes a length of 2.4 elements; the standard's text, torch and ONNX Runtime that of the result"
@@ -32,7 +32,7 @@ DISPUTED = {
 
 
 class Case(NamedTuple):
-    """One set of data of a case."""
+    """One data set of a case."""
 
     name: str
     model: ModelProto
@@ -43,11 +43,11 @@ class Case(NamedTuple):
 
 
 KINDS = ("simple", "pytorch-converted", "pytorch-operator")
-"""kinds of cases that are files of the package, beside those of single nodes, which it makes"""
+"""kinds of cases stored as files of the package; cases of single nodes are generated"""
 
 
 def file_cases() -> Iterator[Case]:
-    """Yield the cases of whole models, most of them of opset 6, as torch wrote them."""
+    """Yield the cases of whole models, most of them in opset 6, as torch wrote them."""
     for kind in KINDS:
         for case in load_model_tests(kind=kind):
             folder = Path(case.model_dir)
@@ -65,7 +65,7 @@ def _files(folder: Path, side: str) -> list[Path]:
 
 
 def _stored(path: Path, value: ValueInfoProto) -> Any:
-    """The value in a file of a case's data."""
+    """Return the value in a file of a case's data."""
     match value.type.WhichOneof("value"):
         case "sequence_type":
             return numpy_helper.to_list(SequenceProto.FromString(path.read_bytes()))
@@ -75,11 +75,11 @@ def _stored(path: Path, value: ValueInfoProto) -> Any:
 
 
 def cases(module: str = "") -> Iterator[Case]:
-    """Yield the cases of single nodes, or of one module of them: to make all takes ten seconds."""
+    """Yield the cases of single nodes, or those in one module; generating all takes ten seconds."""
     from onnx.backend.test.case import node
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the cases provoke NumPy's warnings while they are made
+        warnings.simplefilter("ignore")  # generating the cases raises NumPy warnings
         if module:
             importlib.import_module(f"{node.__name__}.{module}")
         instance = node._NodeTestCases if module else node.collect_testcases()
@@ -92,12 +92,12 @@ def cases(module: str = "") -> Iterator[Case]:
 
 
 def _array(value: Any) -> Any:
-    """The array of a tensor in a case's data."""
+    """Return the array of a tensor in a case's data."""
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
 
 
 def with_constants(case: Case, count: int) -> tuple[ModelProto, dict[str, Any]]:
-    """The model with all inputs but the first ``count`` as initializers, and the inputs that are left."""
+    """Return the model with all inputs after the first ``count`` as initializers, and the remaining inputs."""
     proto = ModelProto()
     proto.CopyFrom(case.model)
     given = {}
@@ -110,13 +110,13 @@ def with_constants(case: Case, count: int) -> tuple[ModelProto, dict[str, Any]]:
 
 
 def widened(array: Any) -> Any:
-    """An array for comparing: explorer computes bfloat16 as float32."""
+    """Convert an array for comparison, because explorer computes bfloat16 as float32."""
     result = np.asarray(array)
     return result.astype(np.float32) if result.dtype.name == "bfloat16" else result
 
 
 def differs(found: Any, expected: Any, case: Case) -> str:
-    """How a value differs from the right one; "" where it does not."""
+    """Return how a value differs from the expected one, or ""."""
     if isinstance(expected, list):
         if not isinstance(found, tuple) or len(found) != len(expected):
             return f"{found!r} where {len(expected)} members are right"
@@ -131,7 +131,7 @@ def differs(found: Any, expected: Any, case: Case) -> str:
         return f"{found.dtype}{found.shape} where {wanted.dtype}{wanted.shape} is right"
     rtol, atol = (2e-3, 2e-3) if case.name in HALVES else (case.rtol, case.atol)
     if np.asarray(expected).dtype.name == "bfloat16":
-        rtol = max(rtol, 2**-6)  # the expected values are rounded to 8 bits, some of them after each operation
+        rtol = max(rtol, 2**-6)  # expected values are rounded to 8 bits, some of them after each operation
     if found.dtype.name in NARROW:
         found, wanted = found.astype(np.float32), wanted.astype(np.float32)
     try:
@@ -142,9 +142,9 @@ def differs(found: Any, expected: Any, case: Case) -> str:
 
 
 def outcome(case: Case, path: Path) -> tuple[str, str]:
-    """right, unknown, refused or wrong, and why.
+    """Return right, unknown, refused or wrong, and the reason.
 
-    Explorer knows shapes when a net is built: where a case computes them from inputs, those are given as constants.
+    Explorer needs shapes when a net is built, so inputs that determine shapes are passed as constants.
     """
     reason = ""
     for count in (len(case.inputs), 1, 0):

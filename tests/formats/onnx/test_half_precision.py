@@ -1,4 +1,4 @@
-"""Half precision: sums are taken in float32, and written as float16; statistics have the dtype of ``stash_type``."""
+"""Half precision: sums accumulate in float32 and are stored as float16; ``stash_type`` is the statistics' dtype."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.formats.onnx.standard import cases, outcome
 @pytest.mark.spec("I-5")
 @pytest.mark.soak
 def test_depthwise_convolutions_in_half_precision_run(tmp_path: Path) -> None:
-    """Depthwise convolutions of float16 run in the standard's own cases, of random values."""
+    """They occur in the standard's own cases, with random values."""
     chosen = [case for case in cases("causal_conv_with_state") if "fp16" in case.name]
     assert len(chosen) == 4
     kinds = [outcome(case, tmp_path / "m.onnx")[0] for case in chosen]
@@ -54,10 +54,10 @@ NODES: list[tuple[NodeProto, tuple[Array, ...]]] = [
 
 @pytest.mark.spec("U-6")
 @pytest.mark.parametrize(("made", "arrays"), NODES, ids=lambda each: getattr(each, "op_type", ""))
-def test_operators_of_halves_have_the_values_of_float64(
+def test_half_precision_operators_equal_rounded_float64(
     made: NodeProto, arrays: tuple[Array, ...], tmp_path: Path
 ) -> None:
-    """Norms, pools and reductions of float16 around 300 are those of float64, rounded once; statistics are float32."""
+    """Norms, pools and reductions of float16 around 300 are rounded once; statistics are float32."""
     found = results(result(tmp_path, made, *arrays, opset=23))
     exact = results(result(tmp_path, made, *[array.astype(np.float64) for array in arrays], opset=23))
     statistics = {"m", "d"} if made.op_type != "BatchNormalization" else set()
@@ -72,8 +72,8 @@ def results(value: Any) -> list[Array]:
 
 
 @pytest.mark.spec("U-6")
-def test_statistics_have_the_dtype_of_stash_type(tmp_path: Path) -> None:
-    """``stash_type`` is obeyed: it is the dtype of Mean and InvStdDev, float32 where a file does not name one."""
+def test_statistics_have_the_dtype_in_stash_type(tmp_path: Path) -> None:
+    """It is the dtype of Mean and InvStdDev, float32 by default."""
     x = np.random.default_rng(1).normal(size=(3, 64)) * 0.01 + 100
     scale = np.ones(64)
 

@@ -1,4 +1,4 @@
-"""Files that are damaged or hostile: refused by name, never run, and nothing outside their folder is read."""
+"""Damaged or hostile files raise an error with a name, run nothing, and read nothing outside their folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ x = np.arange(3, dtype=np.float32)
 
 
 def plus(**fields: object) -> ModelProto:
-    """x + w, with the initializer w as it is given."""
+    """Return a model x + w with a given initializer w."""
     proto = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
     proto.graph.initializer.append(TensorProto(**{"name": "w", "data_type": FLOAT, "dims": [3], **fields}))
     return proto
@@ -35,8 +35,7 @@ def outside(folder: Path, **entries: str) -> ModelProto:
     return tensor
 
 
-def test_weights_beside_the_file(tmp_path: Path) -> None:
-    """Weights that the model stores in another file are read from there when they are asked for."""
+def test_external_weights_are_read_when_they_are_needed(tmp_path: Path) -> None:
     net = opened(outside(tmp_path, location="w.bin", offset="4", length="12"), tmp_path)
     np.testing.assert_array_equal(net.run(x), 2 * x)
     del net["add"].B
@@ -53,10 +52,10 @@ def test_weights_beside_the_file(tmp_path: Path) -> None:
     "location", ["../w.bin", "/etc/passwd", "", ".", "a/../../w.bin", "link/w.bin", "a\0b", "../models/w.bin"]
 )
 def test_nothing_outside_the_folder_is_read(tmp_path: Path, location: str) -> None:
-    """A location that is not below the model's folder is refused by name, a link that leads out too."""
+    """A location outside the model's folder raises an error, and so does a link to outside."""
     folder = tmp_path / "model"
     folder.mkdir()
-    (tmp_path / "models").mkdir()  # its name begins like the model's own
+    (tmp_path / "models").mkdir()  # its name begins with the folder's name
     os.symlink(tmp_path, folder / "link")
     with pytest.raises(ex.FileError, match=r"tensor 'w' is stored in .*\n.*below the model's folder"):
         opened(outside(tmp_path, location=location), folder)
@@ -71,14 +70,14 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path, location: str) -> No
         ({"length": "99999999999999999999"}, "with length=9"),
     ],
 )
-def test_wrong_places_of_weights(tmp_path: Path, entries: dict[str, str], said: str) -> None:
+def test_invalid_locations_of_weights_raise_an_error(tmp_path: Path, entries: dict[str, str], said: str) -> None:
     with pytest.raises(ex.FileError, match=said):
         opened(outside(tmp_path, location="w.bin", **entries), tmp_path)
 
 
 @pytest.mark.parametrize("stored", [{"raw_data": x.tobytes()}, {"float_data": x.tolist()}])
-def test_tensors_in_segments_are_refused(tmp_path: Path, stored: dict[str, object]) -> None:
-    """A tensor of which the file holds a part is refused by name: its elements are not those that are there."""
+def test_segmented_tensors_raise_an_error(tmp_path: Path, stored: dict[str, object]) -> None:
+    """The file contains only a part of such a tensor."""
     segment = TensorProto.Segment(begin=0, end=3)
     with pytest.raises(ex.FileError, match=r"tensor 'w' is stored in segments\n.*must be stored in one piece"):
         opened(plus(segment=segment, **stored), tmp_path)
@@ -137,15 +136,15 @@ def _initializer_produced() -> ModelProto:
         (lambda: model([], {"x": (FLOAT, [3])}, []), "the graph has no nodes and no outputs"),
     ],
 )
-def test_wrong_models_are_refused(tmp_path: Path, make: Callable[[], ModelProto], said: str) -> None:
-    """What is no graph, or no tensor, is refused when the file is opened, by name and with the rule."""
+def test_invalid_models_raise_an_error(tmp_path: Path, make: Callable[[], ModelProto], said: str) -> None:
+    """Invalid graphs and tensors raise an error with name and rule when the file is opened."""
     with pytest.raises(ex.FileError, match=said):
         opened(make(), tmp_path)
 
 
 @pytest.mark.spec("I-9")
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    """A truncated file, and one of another kind, are refused."""
+def test_other_files_raise_an_error(tmp_path: Path) -> None:
+    """Test a truncated file and files of other types."""
     path = tmp_path / "m.onnx"
     whole = (ASSETS / "digits.onnx").read_bytes()
     for data, state in (
@@ -161,8 +160,8 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         ex.open(tmp_path / "none.onnx")
 
 
-def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that call others twice, level by level, are refused when they become too many operators."""
+def test_exponentially_expanding_functions_raise_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that each call the next twice are rejected once they become too many operators."""
     monkeypatch.setattr(ex.budget, "operators", 1000)
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
     functions = [helper.make_function("own", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], opsets)]
@@ -174,11 +173,11 @@ def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.
         opened(whole, tmp_path)
     chain = [node("Neg", [f"n{index}"], [f"n{index + 1}"]) for index in range(1500)]
     flat = opened(model(chain, {"n0": (FLOAT, [3])}, ["n1500"]), tmp_path)
-    assert len(flat.definition.operators) == 1500  # operators that the file writes out are no expansion
+    assert len(flat.definition.operators) == 1500  # operators written explicitly in the file are no expansion
 
 
 def test_standard_functions_count_as_expanded_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One limit counts what all calls expand to, those of ONNX's standard functions too; the error says so."""
+    """One limit covers all expanded calls, including ONNX's standard functions, and the error states so."""
     whole = model([node("MeanVarianceNormalization", ["x"], ["y"])], {"x": (FLOAT, [1, 2, 3, 3])}, ["y"])
     assert opened(whole, tmp_path).definition.operators
     monkeypatch.setattr(ex.budget, "operators", 3)
@@ -189,7 +188,7 @@ def test_standard_functions_count_as_expanded_operators(tmp_path: Path, monkeypa
 
 
 def calling(*called: str) -> ModelProto:
-    """A model of functions F0, F1, …, each of which calls the one that is named."""
+    """Return a model of functions F0, F1, …, each of which calls the given one."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
     functions = [
         helper.make_function(
@@ -209,8 +208,8 @@ def calling(*called: str) -> ModelProto:
 
 
 @pytest.mark.spec("I-9")
-def test_functions_call_one_another_so_deep_and_never_themselves(tmp_path: Path) -> None:
-    """As many calls in each other as are granted are expanded, one more is refused, and so is a ring of calls."""
+def test_the_nesting_of_functions_is_limited_and_recursion_is_rejected(tmp_path: Path) -> None:
+    """The granted number of nested calls is expanded; one more, or a cycle of calls, raises an error."""
     chain = ["Neg", *[f"F{number}" for number in range(CALLS)]]
     np.testing.assert_array_equal(opened(calling(*chain[:CALLS]), tmp_path).run(x), -x)
     with pytest.raises(ex.FileError, match=f"nests calls {CALLS} deep"):
@@ -220,8 +219,8 @@ def test_functions_call_one_another_so_deep_and_never_themselves(tmp_path: Path)
             opened(calling(*ring), tmp_path)
 
 
-def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    """A file may declare any shape; a run that needs more memory than there is says so."""
+def test_huge_shapes_raise_an_error_before_computing(tmp_path: Path) -> None:
+    """A file may declare any shape; a run that needs too much memory raises an error."""
     proto = model(
         [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["c", "x"], ["y"], "add")],
         {"x": (FLOAT, [1])},
@@ -247,10 +246,10 @@ BIG = np.iinfo(np.int64).max
         ([node("Split", ["x"], ["y", "z"], num_outputs=2**62)], {}, "Split claims 4,611,686,018,427,387,904 steps"),
     ],
 )
-def test_numbers_that_would_take_all_memory_are_refused(
+def test_constants_that_would_exhaust_memory_raise_an_error(
     tmp_path: Path, nodes: list[NodeProto], constants: dict[str, float], said: str
 ) -> None:
-    """Constants that a file's numbers would expand to gigabytes, or to endless lists, are refused by name and rule."""
+    """Numbers in the file would expand to gigabytes or endless lists; the error has name and rule."""
     fixed = {name: np.asarray(value) for name, value in constants.items()}
     net = opened(model(nodes, {"x": (FLOAT, [3])}, ["y"], fixed), tmp_path)
     assert any(said in line for line in net.check())
@@ -261,8 +260,8 @@ def test_numbers_that_would_take_all_memory_are_refused(
 
 @pytest.mark.parametrize("type", ["MaxPool", "AveragePool", "Conv"])
 @pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 6])
-def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> None:
-    """Windows over anything but signals, images and volumes are refused with the rule."""
+def test_windows_over_other_than_images_raise_an_error(tmp_path: Path, type: str, shape: list[int]) -> None:
+    """Only signals, images and volumes are supported."""
     is_pool = type != "Conv"
     window = {"kernel_shape": [1, 1]} if is_pool else {}
     proto = model([node(type, ["x"] if is_pool else ["x", "x"], ["y"], **window)], {"x": (FLOAT, shape)}, ["y"])
@@ -271,8 +270,8 @@ def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> N
 
 
 @pytest.mark.spec("I-9")
-def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
-    """Lengths of 2⁴⁰ that a file declares are drawn and planned without a list of their parts."""
+def test_a_convolution_larger_than_memory_is_drawn(tmp_path: Path) -> None:
+    """Declared lengths of 2⁴⁰ are drawn and planned without listing their parts."""
     proto = model([node("Conv", ["x", "w"], ["y"], "conv")], {"x": (FLOAT, [1, 1, 2**40, 9])}, ["y"])
     proto.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w"))
     schedule = opened(proto, tmp_path).preview_plan().recording.schedule
@@ -282,8 +281,8 @@ def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["W", "R", "B", "initial_h"])
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1)])
-def test_recurrent_weights_of_other_shapes(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
-    """A weight that fits no gate is refused by name: a slice of it would be shorter, and broadcast unseen."""
+def test_recurrent_weights_of_other_shapes_raise_an_error(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
+    """A slice of such a weight would be too short, and broadcast unnoticed."""
     shapes: dict[str, tuple[int, ...]] = {"W": (1, 12, 3), "R": (1, 12, 4), "B": (1, 24), "initial_h": (1, 2, 4)}
     constants = {key: np.ones(lengths, np.float32) for key, lengths in (shapes | {name: shape}).items()}
     recurrent = node("GRU", ["x", "W", "R", "B", "", "initial_h"], ["y"], hidden_size=4)
@@ -293,8 +292,8 @@ def test_recurrent_weights_of_other_shapes(tmp_path: Path, name: str, shape: tup
 
 
 @pytest.mark.parametrize("diagonal", [BIG, -BIG])
-def test_diagonals_that_no_matrix_has(tmp_path: Path, diagonal: int) -> None:
-    """A diagonal that is far outside leaves all elements or none."""
+def test_diagonals_outside_the_matrix(tmp_path: Path, diagonal: int) -> None:
+    """A diagonal far outside keeps all elements or none."""
     for upper in (0, 1):
         proto = model([node("Trilu", ["x", "k"], ["y"], upper=upper)], {"x": (FLOAT, [2, 3])}, ["y"], {"k": diagonal})
         kept = (diagonal > 0) != bool(upper)
@@ -302,8 +301,7 @@ def test_diagonals_that_no_matrix_has(tmp_path: Path, diagonal: int) -> None:
         np.testing.assert_array_equal(opened(proto, tmp_path).run(whole), whole * kept)
 
 
-def test_more_memory_than_there_are_addresses_is_refused(tmp_path: Path) -> None:
-    """A result of more bytes than an address can say is no array's."""
+def test_more_memory_than_the_address_space_raises_an_error(tmp_path: Path) -> None:
     nodes = [node("Pad", ["x", "p"], ["a"]), node("Sin", ["a"], ["b"]), node("ReduceMean", ["b"], ["y"])]
     net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"], {"p": np.array([0, 0, 2**31, 2**31])}), tmp_path)
     with pytest.raises(ex.ExplorerError, match="an array must have at most 64 axes, and 2⁶³ − 1 bytes"):
@@ -320,7 +318,7 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path, edits: list[tuple[int
     """Whatever bytes a file holds, it opens and is checked, or is refused with a FileError."""
     data = bytearray(seed)
     for place, new in edits:
-        at = place % (start + 200)  # the head holds names and attributes, the rest weights
+        at = place % (start + 200)  # the start contains names and attributes, the rest weights
         data[at : at + len(new)] = new
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
@@ -334,7 +332,7 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path, edits: list[tuple[int
         return
 
 
-def test_hostile_names_are_kept_as_text(tmp_path: Path) -> None:
+def test_hostile_names_are_kept_as_strings(tmp_path: Path) -> None:
     name = '<img src=x onerror=alert(1)>"];evil[label="\x1b'
     proto = model([node("Relu", ["x"], [name], name)], {"x": (FLOAT, [3])}, [name], {})
     proto.graph.initializer.append(numpy_helper.from_array(x, "unused"))

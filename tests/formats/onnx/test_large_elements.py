@@ -1,4 +1,4 @@
-"""Large weights of ONNX files: left in the file when it is opened, read when they are asked for."""
+"""Large weights of ONNX files stay in the file when it is opened, and are read when they are needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 
 
 def branch(name: str, value: Any) -> Any:
-    """A graph that returns a constant."""
+    """Return a graph that returns a constant."""
     constant = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
     return helper.make_graph([constant], name, [], [helper.make_tensor_value_info(name, FLOAT, [WIDE])])
 
@@ -33,7 +33,7 @@ WEIGHTS = {name: rng.normal(size=WIDE).astype(np.float32) for name in ("w", "con
 
 
 def whole() -> ModelProto:
-    """x + w + a constant + one of two constants of branches; a small weight and numbers that are no bytes, too."""
+    """Return x + w + a constant + one of two branch constants, with a small weight and typed data, too."""
     constant = helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(WEIGHTS["constant"]))
     branches = {f"{side}_branch": branch(name, WEIGHTS[name]) for side, name in (("then", "yes"), ("else", "no"))}
     nodes = [
@@ -57,7 +57,7 @@ def written(folder: Path, data: bytes) -> Path:
 
 
 def restored(light: LightMessage) -> ModelProto:
-    """The message with its elements back in place of the marks."""
+    """Return the message with its elements instead of their marks."""
     message = ModelProto.FromString(light.data)
     waiting: list[Any] = [message]
     while waiting:
@@ -71,10 +71,8 @@ def restored(light: LightMessage) -> ModelProto:
 
 
 @pytest.mark.spec("I-15")
-def test_large_weights_stay_in_the_file_until_they_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An ONNX file of any size is drawn without its weights; a run, or a look at one, reads them from the file."""
+def test_large_weights_stay_in_the_file_until_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ONNX file of any size is drawn without reading weights; a run, or displaying a weight, reads them."""
     path = written(tmp_path, whole().SerializeToString())
     light = LightMessage(KeptFile(path))
     assert len(light.elements) == 4
@@ -94,8 +92,8 @@ def test_large_weights_stay_in_the_file_until_they_are_asked_for(
     assert read.count(4 * WIDE) == 4
 
 
-def test_elements_of_a_file_that_was_written_to_are_refused(tmp_path: Path) -> None:
-    """They could be those of another model; a file that was replaced is still there for those that hold it open."""
+def test_elements_of_a_modified_file_raise_an_error(tmp_path: Path) -> None:
+    """They may belong to another model; a replaced file still exists for processes that have it open."""
     path = written(tmp_path, whole().SerializeToString())
     net = ex.open(path)
     shutil.copyfile(path, tmp_path / "copy")
@@ -108,8 +106,8 @@ def test_elements_of_a_file_that_was_written_to_are_refused(tmp_path: Path) -> N
     assert any("has changed since it was opened" in finding for finding in again.check())
 
 
-def test_weights_are_the_same_in_another_process(tmp_path: Path) -> None:
-    """A definition that is sent there opens the file again."""
+def test_weights_are_equal_in_another_process(tmp_path: Path) -> None:
+    """A definition sent to another process opens the file there."""
     net = ex.open(written(tmp_path, whole().SerializeToString()))
     weights = pickle.loads(pickle.dumps(net.definition.weights))
     np.testing.assert_array_equal(weights["w"], WEIGHTS["w"])
@@ -134,8 +132,8 @@ def test_no_file_is_read_differently(tmp_path_factory: pytest.TempPathFactory, d
         assert results == wanted
 
 
-def test_levels_of_messages_are_no_calls(tmp_path: Path) -> None:
-    """A file of graphs in graphs, deeper than any parser takes, is refused like any damaged one."""
+def test_deeply_nested_messages_cause_no_recursion(tmp_path: Path) -> None:
+    """A file nested deeper than any parser supports is rejected like other damaged files."""
     inner = bytes(2 * LARGE)
     for _ in range(300):  # a graph with a node with an attribute with a graph
         for key in (b"\x32", b"\x2a", b"\x0a"):
@@ -153,8 +151,8 @@ def length(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def test_a_file_may_be_larger_than_what_is_read_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit for files that are read as a whole counts what is read."""
+def test_a_file_may_exceed_the_limit_if_less_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit for files read as a whole counts only what is read."""
     path = written(tmp_path, whole().SerializeToString())
     monkeypatch.setattr(ex.budget, "text", 3 * LARGE)
     assert ex.open(path).check() == []
@@ -163,8 +161,8 @@ def test_a_file_may_be_larger_than_what_is_read_of_it(tmp_path: Path, monkeypatc
         ex.open(path)
 
 
-def test_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list of an attribute has a field for each member: forests have millions, which are not looked at one by one."""
+def test_long_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attribute lists have one field for each element: forests have millions, which are not visited one by one."""
     count = 50_000
     lists = {"ints": list(range(count)), "floats": [0.5] * count, "texts": ["BRANCH_LEQ", "LEAF"] * (count // 2)}
     proto = model([node("Trees", ["x"], ["y"], domain="own", **lists)], {"x": (FLOAT, [1])}, ["y"], {"w": WEIGHTS["w"]})

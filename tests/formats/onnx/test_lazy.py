@@ -1,4 +1,4 @@
-"""The onnx package is imported by those alone who open an ONNX file."""
+"""The onnx package is imported only when an ONNX file is opened."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ assert "onnx" not in sys.modules and "google.protobuf" not in sys.modules
 """
 
 
-def test_importing_explorer_imports_no_onnx() -> None:
-    """Importing explorer, and its formats, does not import the onnx package."""
+def test_importing_explorer_does_not_import_onnx() -> None:
+    """This includes explorer's formats."""
     subprocess.run([sys.executable, "-c", _PROGRAM], check=True)

@@ -1,4 +1,4 @@
-"""Real models as torch's two exporters write them, with seeded weights: every operand has the standard's value."""
+"""Real models from torch's two exporters, with seeded weights: every operand has the standard's value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def expected(name: str, what: str) -> Array:
 
 
 def inputs(net: Net, name: str) -> dict[str, Array]:
-    """The input that the reference was computed for."""
+    """Return the input of the reference computation."""
     given = json.loads(expected(name, "input").item())
     (blob,) = net.inputs
     return {blob: seeded.given("input0", given["shape"], given["dtype"], given["below"])}
@@ -41,8 +41,8 @@ def inputs(net: Net, name: str) -> dict[str, Array]:
 
 @pytest.mark.spec("I-3", "C-15")
 @pytest.mark.parametrize("name", FILES)
-def test_real_models_give_what_the_standard_says(name: str) -> None:
-    """ResNet-18, MobileNetV2, a transformer encoder and an LSTM as ONNX, of opsets 13 to 20, give their outputs."""
+def test_real_models_follow_the_standard(name: str) -> None:
+    """ResNet-18, MobileNetV2, a transformer encoder and an LSTM in opsets 13 to 20 return the reference outputs."""
     net = opened(name)
     assert net.check() == []
     result = net.run(inputs(net, name))
@@ -53,7 +53,7 @@ def test_real_models_give_what_the_standard_says(name: str) -> None:
 
 @pytest.mark.spec("C-15", headline=True)
 @pytest.mark.parametrize("name", FILES)
-def test_memory_of_real_models_is_used_again_by_live_ranges(name: str) -> None:
+def test_real_models_reuse_memory_by_live_ranges(name: str) -> None:
     """Reuse memory within live ranges: a real model needs at most 0.6 of the memory without reuse, and each reuse is a
     decision.
     """
@@ -71,8 +71,8 @@ def test_memory_of_real_models_is_used_again_by_live_ranges(name: str) -> None:
 
 @pytest.mark.spec("I-3")
 @pytest.mark.parametrize("name", FILES)
-def test_every_operand_has_the_value_that_the_standard_says(name: str) -> None:
-    """Every operand of a real ONNX model, asked for by its name, has its mean, deviation and elements."""
+def test_every_operand_has_the_value_of_the_standard(name: str) -> None:
+    """Every operand of a real model, requested by name, has the reference's mean, deviation and elements."""
     net = opened(name)
     names = [str(operand) for operand in expected(name, "names")]
     real = {operand for operand, blob in net.operands.items() if blob.shape is not None and blob.dtype == "float32"}
@@ -83,15 +83,15 @@ def test_every_operand_has_the_value_that_the_standard_says(name: str) -> None:
 
 @pytest.mark.spec("I-4", "P-8", headline=True)
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder", "encoder_opset14"])
-def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
+def test_reused_memory_changes_no_value_in_use(name: str) -> None:
     """Reuse memory safely: each kernel of a model reads the same values as in a run without reuse."""
     net = opened(name)
     assert_reads(net, inputs(net, name), expected(name, "output"))
 
 
 @pytest.mark.parametrize("name", ["encoder", "lstm"])
-def test_weights_beside_a_real_model_are_found_by_their_places(name: str, tmp_path: Path) -> None:
-    """A model's weights, one behind the other in the file beside it, are read from where it says that they stand."""
+def test_external_weights_of_a_real_model_are_found_by_offset(name: str, tmp_path: Path) -> None:
+    """The weights are stored consecutively in an external file, and read at their recorded offsets."""
     shutil.copy(MODELS / f"{name}.onnx", tmp_path)
     stored = onnx.read(tmp_path / f"{name}.onnx")
     net = ex.open(tmp_path / f"{name}.onnx")

@@ -1,4 +1,4 @@
-"""Elements of 8 bits or fewer that NumPy lacks: read from files, given, cast, quantised, shown, saved."""
+"""Dtypes of 8 bits or fewer that NumPy lacks: read from files, passed, cast, quantized, displayed, saved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ each = pytest.mark.parametrize("code", NARROW, ids=lambda code: TensorProto.Data
 @each
 @pytest.mark.parametrize("form", ["raw", "numbers", "external"])
 def test_stored_in_a_file(tmp_path: Path, code: int, form: str) -> None:
-    """Weights of an odd number of elements, packed or not, in the file or beside it, are read exactly."""
+    """Packed or unpacked weights with an odd number of elements, in the file or external, are read exactly."""
     array = NUMBERS.astype(NARROW[code])
     tensor = numpy_helper.from_array(array, "w")
     assert tensor.HasField("raw_data")
@@ -53,8 +53,8 @@ def test_stored_in_a_file(tmp_path: Path, code: int, form: str) -> None:
 
 
 @each
-def test_given_and_returned(tmp_path: Path, code: int) -> None:
-    """Inputs and outputs have the file's dtype; moving elements keeps their bits; another dtype is refused."""
+def test_passed_and_returned(tmp_path: Path, code: int) -> None:
+    """Inputs and outputs have the file's dtype; moving elements keeps their bits; other dtypes raise an error."""
     net = opened(model([node("Transpose", ["x"], ["y"])], {"x": (code, [3, 5])}, ["y"]), tmp_path)
     array = NUMBERS.astype(NARROW[code])
     result = net.run(array)
@@ -65,8 +65,8 @@ def test_given_and_returned(tmp_path: Path, code: int) -> None:
 
 
 @each
-def test_shown_with_values(tmp_path: Path, code: int) -> None:
-    """A recording of a run has the dtype's name, and a summary of the numbers."""
+def test_displayed_with_values(tmp_path: Path, code: int) -> None:
+    """A recording of a run has the dtype's name and a summary of the numbers."""
     nodes = [node("Transpose", ["x"], ["t"]), node("Cast", ["t"], ["y"], to=FLOAT)]
     net = opened(model(nodes, {"x": (code, [3, 5])}, ["y"]), tmp_path)
     array = NUMBERS.astype(NARROW[code])
@@ -85,14 +85,14 @@ def test_shown_with_values(tmp_path: Path, code: int) -> None:
     ("saturate", "numbers"), [(1, [448, -448, 448, np.nan, 0.0]), (0, [np.nan, np.nan, np.nan, np.nan, 0.0])]
 )
 def test_saturation_of_casts(tmp_path: Path, saturate: int, numbers: list[float]) -> None:
-    """By default a number beyond the limits, infinity too, becomes the nearest limit; else it is no number."""
+    """By default numbers out of range, including infinity, become the nearest limit; otherwise they become NaN."""
     operator = node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN, saturate=saturate)
     net = opened(model([operator], {"x": (FLOAT, [5])}, ["y"]), tmp_path)
     x = np.array([1e6, -1e6, np.inf, np.nan, 1e-9], np.float32)
     np.testing.assert_array_equal(net.run(x).astype(np.float32), np.array(numbers, np.float32))
 
 
-def test_quantised_to_four_bits_and_back(tmp_path: Path) -> None:
+def test_quantized_to_four_bits_and_back(tmp_path: Path) -> None:
     nodes = [
         node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
         node("DequantizeLinear", ["q", "scale", "zero"], ["y"]),
@@ -105,8 +105,8 @@ def test_quantised_to_four_bits_and_back(tmp_path: Path) -> None:
     np.testing.assert_array_equal(results["y"], [0.5, -4.5, 3, 1])
 
 
-def test_brain_floats_are_rounded_and_held_as_float32(tmp_path: Path) -> None:
-    """A cast to bfloat16 rounds; arrays of bfloat16 are taken as inputs."""
+def test_bfloat16_is_rounded_and_stored_as_float32(tmp_path: Path) -> None:
+    """A cast to bfloat16 rounds, and arrays of bfloat16 are accepted as inputs."""
     nodes = [node("Cast", ["x"], ["b"], to=TensorProto.BFLOAT16), node("Cast", ["b"], ["y"], to=FLOAT)]
     net = opened(model(nodes, {"x": (FLOAT, [2])}, ["y"]), tmp_path)
     x = np.array([1.001, 3.14159], np.float32)

@@ -1,4 +1,4 @@
-"""ONNX operators against NumPy: what they mean by their attributes, operands and opsets."""
+"""ONNX operators against NumPy: attributes, operands and opsets."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CASES: list[tuple[NodeProto, tuple[Array, ...], Array]] = [
         (x[0], x[0, :, :2], y[0]),
         0.5 * x[0].T @ x[0, :, :2] + 2 * y[0],
     ),
-    # a factor of 0 leaves C out, whatever it holds, as in BLAS
+    # a factor of 0 omits C, whatever it contains, as in BLAS
     (one("Gemm", "b", "c", beta=0.0), (x[0], x[0].T, np.full(3, np.inf, np.float32)), x[0] @ x[0].T),
     (one("ReduceSum", "axes", keepdims=0), (x, np.array([-1, 0])), x.sum((0, 2))),
     (one("ReduceSum", "axes", noop_with_empty_axes=1), (x, np.array([], np.int64)), x),
@@ -138,10 +138,10 @@ CASES: list[tuple[NodeProto, tuple[Array, ...], Array]] = [
 
 
 @pytest.mark.parametrize(("made", "operands", "expected"), CASES, ids=[case[0].op_type for case in CASES])
-def test_an_operator_gives_what_numpy_gives(
+def test_an_operator_equals_numpy(
     tmp_path: Path, made: NodeProto, operands: tuple[Array, ...], expected: Array
 ) -> None:
-    """Operators have ONNX's meaning: attributes, negative axes, dtypes, absent operands."""
+    """Test ONNX's attributes, negative axes, dtypes and missing operands."""
     outcome = result(tmp_path, made, *map(np.asarray, operands))
     assert outcome.shape == expected.shape
     assert outcome.dtype == (operands[0].dtype if expected.dtype == np.float64 else expected.dtype)
@@ -164,7 +164,7 @@ def convolved(a: Array, w: Array, strides: tuple[int, int], pads: tuple[tuple[in
     ],
 )
 def test_convolution(tmp_path: Path, attributes: dict[str, Any], pads: Any) -> None:
-    """Padding is given for each side, or follows from both lengths; a signal is an image of one row."""
+    """Padding is given for each side, or derived from both lengths; a signal is an image of one row."""
     w = random.standard_normal((3, 4, 3, 2)).astype(np.float32)
     outcome = result(tmp_path, one("Conv", "w", strides=[2, 2], **attributes), image, w)
     np.testing.assert_allclose(outcome, convolved(image, w, (2, 2), pads), rtol=1e-4, atol=1e-5)
@@ -175,7 +175,7 @@ def test_convolution(tmp_path: Path, attributes: dict[str, Any], pads: Any) -> N
 
 
 def test_transposed_convolution_is_the_adjoint(tmp_path: Path) -> None:
-    """⟨conv(a), b⟩ = ⟨a, transposed(b)⟩, with a wanted size too."""
+    """⟨conv(a), b⟩ = ⟨a, transposed(b)⟩, also with an explicit output size."""
     w = random.standard_normal((3, 4, 2, 3)).astype(np.float32)
     small = convolved(image, w, (2, 2), ((0, 0), (0, 0)))
     other = random.standard_normal(small.shape).astype(np.float32)
@@ -185,8 +185,8 @@ def test_transposed_convolution_is_the_adjoint(tmp_path: Path) -> None:
     np.testing.assert_allclose((small * other).sum(), (image * back).sum(), rtol=1e-3)
 
 
-def test_poolings(tmp_path: Path) -> None:
-    """Windows may lie in the padding by more than half, which counts in a mean or not."""
+def test_pooling(tmp_path: Path) -> None:
+    """Windows may be mostly in the padding, which counts in a mean or not."""
     padded = np.pad(image, ((0, 0), (0, 0), (2, 2), (2, 2)), constant_values=np.nan)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     options: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [2, 2, 2, 2]}
@@ -199,8 +199,8 @@ def test_poolings(tmp_path: Path) -> None:
     np.testing.assert_allclose(counted, np.nansum(windows, (4, 5)) / 9, rtol=1e-4, atol=1e-6)
 
 
-def test_older_opsets_mean_what_they_meant(tmp_path: Path) -> None:
-    """Before opset 13 softmax takes all axes from one on together, and axes are attributes of reductions."""
+def test_older_opsets_keep_their_meaning(tmp_path: Path) -> None:
+    """Before opset 13 softmax flattens all axes from axis 1 on, and axes are attributes of reductions."""
     flat = softmax(x.reshape(2, 12)).reshape(x.shape)
     np.testing.assert_allclose(result(tmp_path, one("Softmax"), x, opset=11), flat, rtol=1e-5)
     np.testing.assert_allclose(result(tmp_path, one("Softmax"), x, opset=13), softmax(x), rtol=1e-5)
@@ -252,8 +252,8 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
         (one("ConvTranspose", "w", output_shape=[6]), r"output_shape=\(6,\)\n.*at most what the filters reach, \(5,\)"),
     ],
 )
-def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) -> None:
-    """What is not computed is refused by operator, given value and rule, before anything runs."""
+def test_unsupported_forms_raise_an_error(tmp_path: Path, made: NodeProto, said: str) -> None:
+    """The error has operator, given value and rule, and precedes any computation."""
     inputs: Callable[[str], Any] = {"s": np.array([9, 9, 9, 9]), "w": np.ones((3, 4, 2), np.float32)}.get
     constants = {name: inputs(name) for name in made.input if inputs(name) is not None}
     net = opened(model([made], {"x": (FLOAT, [2, 3, 4])}, ["out"], constants), tmp_path)
@@ -263,8 +263,8 @@ def test_what_an_operator_refuses(tmp_path: Path, made: NodeProto, said: str) ->
 
 @pytest.mark.parametrize("index", [-4, 3])
 @pytest.mark.parametrize("type", ["Gather", "GatherElements"])
-def test_an_index_beyond_an_axis_is_an_error_of_the_run(tmp_path: Path, type: str, index: int) -> None:
-    """On either side, where only the run tells the index; −1 is the last one."""
+def test_an_index_out_of_range_is_an_error_at_run_time(tmp_path: Path, type: str, index: int) -> None:
+    """Both ends are checked if only the run determines the index; −1 is the last element."""
     operator = one(type, "i", axis=1)
     assert result(tmp_path, operator, whole, np.full((2, 1), -1), known=False).flat[0] == whole[0, -1]
     with pytest.raises(ex.RunError, match=f"row {index} of a table with rows 0 … 2"):

@@ -1,4 +1,4 @@
-"""Models of opsets before 11, upgraded when they are opened; the standard's own files of them are in tests/soak."""
+"""Models of opsets before 11 are upgraded when opened; tests/soak contains the standard's files in these opsets."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
 
 
-def test_an_old_model_is_upgraded_and_says_so(tmp_path: Path) -> None:
-    """Before opset 7 broadcasting was said by an attribute; weights come through unchanged, however large."""
+def test_an_old_model_is_upgraded_and_reports_it(tmp_path: Path) -> None:
+    """Before opset 7 broadcasting was an attribute; weights of any size are unchanged."""
     weights = np.arange(3 * 4 * 100, dtype=np.float32).reshape(12, 100)
     nodes = [
         node("Add", ["x", "b"], ["a"], broadcast=1),
@@ -35,22 +35,22 @@ def test_an_old_model_is_upgraded_and_says_so(tmp_path: Path) -> None:
     np.testing.assert_allclose(net.run(X), expected, rtol=1e-6)
 
 
-def test_slopes_lay_along_the_channels(tmp_path: Path) -> None:
-    """The converter leaves PRelu as it is: without a mark, square images would take slopes for columns."""
+def test_slopes_are_aligned_with_the_channels(tmp_path: Path) -> None:
+    """The converter does not change PRelu, so that square images would broadcast slopes along columns."""
     x, slopes = X[:, :, :3], np.float32([1, 10, 100])
     for opset, along in ((6, slopes[:, None]), (13, slopes)):
         proto = model([node("PRelu", ["x", "s"], ["y"])], {"x": (FLOAT, x.shape)}, ["y"], {"s": slopes}, opset=opset)
         np.testing.assert_array_equal(opened(proto, tmp_path).run(x), np.where(x < 0, x * along, x))
 
 
-def test_a_model_whose_operators_mean_the_same_is_left_as_it_is() -> None:
+def test_a_model_whose_operators_are_unchanged_is_not_converted() -> None:
     proto = model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"], opset=8)
     upgrade = upgraded_model(proto)
     assert upgrade.model is proto
     assert upgrade.remark == ""
 
 
-def test_a_model_that_the_converter_refuses_is_shown_as_it_stands(tmp_path: Path) -> None:
+def test_a_model_rejected_by_the_converter_is_shown_as_it_is(tmp_path: Path) -> None:
     nodes = [node("Add", ["x", "b"], ["y"], broadcast=1, axis=1)]
     proto = model(nodes, {"x": (FLOAT, X.shape)}, ["y"], {"b": np.ones(3, np.float32)}, opset=6)
     net = opened(proto, tmp_path)
@@ -72,7 +72,7 @@ def test_a_model_that_the_converter_refuses_is_shown_as_it_stands(tmp_path: Path
     ("opset", "said"),
     [(0, "opset, 0, must be one from 1 to"), (999, "pip install --upgrade onnx"), (None, "must say the opset")],
 )
-def test_an_opset_that_nobody_knows_is_refused_by_its_number(opset: int | None, said: str, tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_opset_contains_its_number(opset: int | None, said: str, tmp_path: Path) -> None:
     proto = model([node("Add", ["x", "x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
     del proto.opset_import[:]
     if opset is not None:
@@ -81,7 +81,7 @@ def test_an_opset_that_nobody_knows_is_refused_by_its_number(opset: int | None, 
         opened(proto, tmp_path).run(np.ones(3, np.float32))
 
 
-def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:
+def test_external_weights_survive_the_upgrade(tmp_path: Path) -> None:
     weights = np.arange(600, dtype=np.float32).reshape(3, 200)
     proto = model(
         [node("Unsqueeze", ["w"], ["u"], axes=[0]), node("Add", ["x", "u"], ["y"])],
@@ -101,8 +101,8 @@ def test_weights_beside_the_file_come_through(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opset", [7, 9, 10])
-def test_old_resampling_divides_places_by_scales(opset: int, tmp_path: Path) -> None:
-    """The converter leaves out that new elements lay at their places divided by the scale, counted from the corner."""
+def test_old_resampling_divides_positions_by_scales(opset: int, tmp_path: Path) -> None:
+    """The converter omits that positions were divided by the scale, counted from the corner."""
     x, scales = np.float32([[[[0, 10, 30, 60]]]]), np.float32([1, 1, 1, 2])
     old = "Resize" if opset == 10 else "Upsample"
     for mode, expected in (
@@ -120,8 +120,8 @@ def test_old_resampling_divides_places_by_scales(opset: int, tmp_path: Path) -> 
         np.testing.assert_array_equal(ex.open(tmp_path / "new.onnx").run(x), net.run(x))
 
 
-def test_upsampling_within_a_net_and_within_a_branch_divides_places_by_scales(tmp_path: Path) -> None:
-    """The converter renames what it computes, and puts it into the other opset in branches, too."""
+def test_upsampling_in_a_net_and_in_a_branch_divides_positions_by_scales(tmp_path: Path) -> None:
+    """The converter renames its results, and converts branches to the other opset, too."""
     x, scales = np.float32([[[[0, 10, 30, 60]]]]), {"s": np.float32([1, 1, 1, 2])}
     expected = -np.float32([0, 5, 10, 20, 30, 45, 60, 60]).reshape(1, 1, 1, 8)
     nodes = [node("Upsample", ["x", "s"], ["u"], mode="linear"), node("Neg", ["u"], ["y"])]
@@ -149,24 +149,24 @@ def test_upsampling_within_a_net_and_within_a_branch_divides_places_by_scales(tm
 @pytest.mark.parametrize(
     ("scales", "expected"),
     [
-        ([1, 1, 0.6, 0.6], [[1, 3]]),  # the standard's case test_resize_downsample_nearest
+        ([1, 1, 0.6, 0.6], [[1, 3]]),  # test_resize_downsample_nearest in the standard
         ([1, 1, 2, 0.6], [[1, 3], [1, 3], [5, 7], [5, 7]]),
         ([1, 1, 1, 1.5], [[1, 1, 2, 3, 3, 4], [5, 5, 6, 7, 7, 8]]),
     ],
 )
-def test_nearest_elements_of_opset_10_lie_above_where_an_axis_shrinks(
+def test_nearest_elements_of_opset_10_are_rounded_up_when_an_axis_shrinks(
     scales: list[float], expected: list[list[float]], tmp_path: Path
 ) -> None:
     x = np.arange(1, 9, dtype=np.float32).reshape(1, 1, 2, 4)
     nodes = [node("Resize", ["x", "s"], ["y"], mode="nearest")]
     net = opened(model(nodes, {"x": (FLOAT, x.shape)}, ["y"], {"s": np.float32(scales)}, opset=10), tmp_path)
     np.testing.assert_array_equal(net.run(x)[0, 0], expected)
-    if min(scales[2:]) < 1 < max(scales):  # the newer opsets have no words for it
+    if min(scales[2:]) < 1 < max(scales):  # newer opsets cannot express it
         with pytest.raises(ex.ExplorerError, match="nearest_mode"):
             net.save(tmp_path / "new.onnx")
 
 
-def test_hardmax_was_of_all_axes_from_one_on(tmp_path: Path) -> None:
+def test_hardmax_flattened_all_axes_from_axis_one(tmp_path: Path) -> None:
     expected = np.zeros_like(X)
     expected[:, -1, -1] = 1
     proto = model([node("Hardmax", ["x"], ["y"])], {"x": (FLOAT, X.shape)}, ["y"], opset=9)

@@ -1,4 +1,4 @@
-"""Operator types of one's own: inputs are read in one way, wherever the file has them."""
+"""User-defined operator types: inputs are read in one way, wherever they are in the file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PICTURE = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
 
 def dequantize(op: OperatorContext) -> ex.Expr:
-    """(x − zero point) · scale, of the whole tensor or along an axis, as a user writes it."""
+    """Return (x − zero point) · scale, for the whole tensor or along an axis, as a user writes it."""
     x, scale, zero = op.input(0), op.input(1), op.input(2)
     assert x is not None
     assert scale is not None
@@ -33,7 +33,7 @@ def dequantize(op: OperatorContext) -> ex.Expr:
 
 
 def dequantize_by_signature(x: ex.Expr, scale: ex.Expr, zero: ex.Expr | None = None, *, axis: int = 1) -> ex.Expr:
-    """The same with the inputs and the attribute as parameters."""
+    """Return the same, with the inputs and the attribute as parameters."""
     shape = [-1 if place == axis else 1 for place in range(x.ndim)] if scale.ndim else []
     difference = x.astype(np.float32) - (0 if zero is None else zero.reshape(shape).astype(np.float32))
     return difference * scale.reshape(shape)
@@ -44,10 +44,10 @@ def dequantize_by_signature(x: ex.Expr, scale: ex.Expr, zero: ex.Expr | None = N
 @pytest.mark.parametrize("stored", ["nothing", "all but x", "all"])
 @pytest.mark.parametrize("has_zero", [False, True])
 @pytest.mark.parametrize("length", [0, 2, 3])
-def test_an_input_is_read_in_one_way_whether_it_is_computed_or_stored_or_left_out(
+def test_computed_stored_and_omitted_inputs_are_read_in_one_way(
     tmp_path: Path, function: Callable[..., ex.Expr], stored: str, has_zero: bool, length: int
 ) -> None:
-    """Twenty lines of a user compute what the standard's DequantizeLinear does."""
+    """Twenty lines of user code implement the standard's DequantizeLinear."""
     ex.file_operator("own.DequantizeLinear", format="onnx")(function)
     axis = {0: 1, 2: 0, 3: 1}[length]
     shape = [length] if length else []
@@ -71,7 +71,7 @@ def test_an_input_is_read_in_one_way_whether_it_is_computed_or_stored_or_left_ou
 
 
 @pytest.mark.spec("I-9")
-def test_an_input_left_out_between_others_is_none(tmp_path: Path) -> None:
+def test_an_omitted_input_between_others_is_none(tmp_path: Path) -> None:
     @ex.file_operator("own.Between", format="onnx")
     def between(op: OperatorContext) -> ex.Expr:
         first, last = op.input(0), op.input(2)
@@ -106,7 +106,7 @@ def test_attributes_of_several_types_are_fields_of_a_dataclass(tmp_path: Path) -
 
 
 @pytest.mark.spec("I-9")
-def test_inputs_that_belong_together_are_fields_of_a_dataclass(tmp_path: Path) -> None:
+def test_grouped_inputs_are_fields_of_a_dataclass(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Scaled:
         x: ex.Expr
@@ -127,7 +127,7 @@ def test_inputs_that_belong_together_are_fields_of_a_dataclass(tmp_path: Path) -
 
 
 @pytest.mark.spec("I-9")
-def test_an_input_that_has_a_name_is_read_by_it() -> None:
+def test_a_named_input_is_read_by_name() -> None:
     definition = ex.open(Path(__file__).parents[3] / "assets" / "digits.onnx").definition.operators[0]
     op = OperatorContext(definition, (ex.tensor(PICTURE),), lambda name: ex.tensor(np.zeros(2)))
     name = next(iter(definition.input_names))
@@ -137,8 +137,8 @@ def test_an_input_that_has_a_name_is_read_by_it() -> None:
         op.input(0)
 
 
-def test_operators_of_other_domains_are_imported_when_a_file_has_them() -> None:
-    """Neither a file of standard operators nor its picture imports scikit-learn's or ONNX Runtime's operators."""
+def test_operators_of_other_domains_are_imported_only_for_files_with_them() -> None:
+    """Standard operators, and drawing them, import neither scikit-learn's nor ONNX Runtime's operators."""
     program = (
         "import sys, numpy as np, explorer as ex\n"
         "ex.open('assets/digits.onnx').explore()\n"

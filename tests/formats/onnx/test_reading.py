@@ -1,4 +1,4 @@
-"""What an ONNX file holds, read into a definition: names, boxes, constants, types, functions, inner graphs."""
+"""ONNX files as definitions: names, boxes, constants, types, functions, inner graphs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ASSETS = Path(__file__).parents[3] / "assets"
 x23 = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_the_digits_come_out_as_from_the_other_format() -> None:
-    """An ONNX file opens, is drawn, checked, run for any batch, cut and planned; it gives what the PNNX file gives."""
+def test_the_digits_model_equals_the_one_in_pnnx_format() -> None:
+    """The ONNX file opens, is drawn, checked, run for any batch size, cut and planned."""
     net, other = ex.open(ASSETS / "digits.onnx"), ex.open(ASSETS / "digits.pnnx.param")
     images = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
     assert net.check() == []
@@ -36,8 +36,8 @@ def test_the_digits_come_out_as_from_the_other_format() -> None:
     assert "conv2d" in text(net.preview_plan().recording)
 
 
-def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
-    """Initializers are weights by the names that ONNX gives an operator's inputs; short whole numbers are arguments."""
+def test_weights_have_the_names_of_operator_inputs(tmp_path: Path) -> None:
+    """Initializers get ONNX's input names; short integer arrays become arguments."""
     proto = model(
         [node("Gemm", ["x", "w", "b"], ["y"], "fc", transB=1), node("Reshape", ["y", "s"], ["z"], "shape")],
         {"x": (FLOAT, ["batch", 3])},
@@ -57,7 +57,7 @@ def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
 
 
 def test_initializers_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
-    """An older file lists its initializers among the graph's inputs; they are constants all the same."""
+    """Older files list initializers among the graph's inputs, but they are constants."""
     proto = model(
         [node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3]), "w": (FLOAT, [3])}, ["y"], {"w": x23[1]}, opset=11
     )
@@ -75,7 +75,7 @@ def test_initializers_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
     ],
 )
 def test_constants_are_no_operators(tmp_path: Path, attributes: dict[str, object], expected: object) -> None:
-    """Constant nodes are weights or arguments of their readers, by other names too; outputs are made by operators."""
+    """Constant nodes, also renamed ones, become weights or arguments of their readers; only operators make outputs."""
     proto = model(
         [node("Constant", [], ["c"], **attributes), node("Identity", ["c"], ["d"]), node("Mul", ["x", "d"], ["y"])],
         {"x": (FLOAT, [2, 3])},
@@ -104,7 +104,7 @@ def test_constants_are_no_operators(tmp_path: Path, attributes: dict[str, object
     ],
 )
 def test_an_output_that_is_listed_twice_is_returned_twice(tmp_path: Path, outputs: list[str], names: list[str]) -> None:
-    """Results of operators, inputs, initializers, other names of both; written files list them as they were."""
+    """Test operator results, inputs, initializers and renamed values; saved files list them unchanged."""
     w = np.array([5, 7, 9], np.float32)
     nodes = [
         node("Neg", ["x"], ["y"]),
@@ -130,7 +130,7 @@ def test_an_output_that_is_listed_twice_is_returned_twice(tmp_path: Path, output
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32", "bool"])
 @pytest.mark.parametrize("raw", [True, False])
 def test_elements_of_all_dtypes(tmp_path: Path, dtype: str, raw: bool) -> None:
-    """Weights are raw bytes or typed numbers, of every dtype that NumPy has."""
+    """Weights are raw bytes or typed numbers, in every dtype that NumPy has."""
     values = np.array([0, 1, 1, 0, 1], dtype)
     kind = helper.np_dtype_to_tensor_dtype(values.dtype)
     stored = helper.make_tensor("w", kind, [5], values.tobytes() if raw else values.tolist(), raw=raw)
@@ -143,7 +143,7 @@ def test_elements_of_all_dtypes(tmp_path: Path, dtype: str, raw: bool) -> None:
 
 @pytest.mark.parametrize("raw", [True, False])
 def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
-    """NumPy has no bfloat16: such weights are float32, exactly."""
+    """NumPy has no bfloat16, so such weights are converted exactly to float32."""
     bits = np.array([0x3F80, 0xC020], np.uint16)
     stored = TensorProto(name="w", data_type=TensorProto.BFLOAT16, dims=[2])
     if raw:
@@ -156,8 +156,8 @@ def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
 
 
 @pytest.mark.spec("I-9")
-def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
-    """A tensor of a dtype that explorer has not is named when a run needs it; the file opens and is drawn."""
+def test_unsupported_dtypes_raise_an_error_when_they_are_needed(tmp_path: Path) -> None:
+    """The file opens and is drawn."""
     proto = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
     proto.graph.initializer.append(TensorProto(name="w", data_type=27, dims=[1], raw_data=b"a"))
     net = opened(proto, tmp_path)
@@ -168,8 +168,8 @@ def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
     assert len(net.check()) == 1
 
 
-def test_operators_without_names_get_some(tmp_path: Path) -> None:
-    """Nodes without a name, and with one that is taken, get names that are the same each time."""
+def test_unnamed_operators_get_names(tmp_path: Path) -> None:
+    """Nodes without a name, or with a duplicate one, get deterministic names."""
     nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"], "n"), node("Abs", ["b"], ["y"], "n")]
     proto = model(nodes, {"x": (FLOAT, [2, 3])}, ["y"])
     names = [operator.name for operator in opened(proto, tmp_path).definition.operators]
@@ -177,8 +177,8 @@ def test_operators_without_names_get_some(tmp_path: Path) -> None:
     assert names == [operator.name for operator in opened(proto, tmp_path).definition.operators]
 
 
-def test_boxes_are_told_by_paths_notes_and_weights(tmp_path: Path) -> None:
-    """Paths of names are boxes, as are torch's notes of modules, and else the names of weights."""
+def test_boxes_come_from_paths_metadata_and_weights(tmp_path: Path) -> None:
+    """Name paths are boxes, as is torch's module metadata, and otherwise the names of weights."""
     nodes = [
         node("Relu", ["x"], ["a"], "/layer1/layer1.0/relu/Relu"),
         node("MatMul", ["a", "val_1"], ["b"], "node_MatMul_3"),
@@ -199,8 +199,8 @@ def test_boxes_are_told_by_paths_notes_and_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("V-7")
-def test_a_weight_that_is_taken_apart_tells_the_box_of_its_pieces_and_of_what_lies_between(tmp_path: Path) -> None:
-    """A recurrent layer whose gates are sliced is no part of the embedding before it; a shared weight tells nothing."""
+def test_the_box_of_a_sliced_weight_contains_its_slices_and_the_nodes_between(tmp_path: Path) -> None:
+    """A recurrent layer with sliced gates is not part of the preceding embedding; a shared weight determines no box."""
     names = ("start 0", "end 2", "start 2", "end 4")
     ends = {name: np.array([int(name[-1])]) for name in names}
     nodes = [
@@ -225,8 +225,8 @@ def test_a_weight_that_is_taken_apart_tells_the_box_of_its_pieces_and_of_what_li
     assert "tied" not in boxes.values()
 
 
-def test_unused_and_absent_operands(tmp_path: Path) -> None:
-    """Inputs that are left out, in the midst too, are absent; outputs that are left out get a name."""
+def test_unused_and_missing_operands(tmp_path: Path) -> None:
+    """Omitted inputs are absent even in the middle; omitted outputs get a name."""
     x = np.random.default_rng(1).standard_normal((3, 1, 2)).astype(np.float32)
     weights = {"w": np.ones((1, 16, 2), np.float32), "r": np.zeros((1, 16, 4), np.float32)}
     weights["h"] = np.zeros((1, 1, 4), np.float32)
@@ -237,7 +237,7 @@ def test_unused_and_absent_operands(tmp_path: Path) -> None:
 
 
 def test_local_functions_are_boxes(tmp_path: Path) -> None:
-    """Calls of a model's own functions are expanded in a box of their name, with the attributes of the call."""
+    """Calls of a model's own functions are expanded in a box with their name, with the call's attributes."""
     leaky = node("LeakyRelu", ["a"], ["t"])
     alpha = leaky.attribute.add()
     alpha.name, alpha.ref_attr_name, alpha.type = "alpha", "slope", 1
@@ -255,8 +255,8 @@ def test_local_functions_are_boxes(tmp_path: Path) -> None:
     assert [path[0] for path in box_paths(net.definition).values()] == ["first", "first", "second", "second"]
 
 
-def test_a_function_is_a_scope_of_its_own(tmp_path: Path) -> None:
-    """A value of a function's inner graph may have the name of one of the caller's, as KNNImputer's files have it."""
+def test_a_function_has_its_own_scope(tmp_path: Path) -> None:
+    """A function's inner graph may reuse a name of the caller, as in KNNImputer's files."""
     inner = helper.make_graph(
         [node("Neg", ["a"], ["x"]), node("Add", ["x", "one"], ["h"])],
         "own names",
@@ -284,7 +284,7 @@ def test_a_function_is_a_scope_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.spec("I-5")
 def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
-    """If, Loop and Scan are drawn as one operator that reads what its inner graphs read."""
+    """If, Loop and Scan are drawn as one operator that reads the inputs of its inner graphs."""
     inner = helper.make_graph([node("Neg", ["h"], ["z"])], "then", [], [helper.make_empty_tensor_value_info("z")])
     nodes = [
         node("Relu", ["x"], ["h"]),
@@ -300,8 +300,8 @@ def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-5")
-def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
-    """An operator of an opset that cannot be upgraded, and one of an unknown domain, are named; the file opens."""
+def test_unsupported_opsets_and_domains_are_reported(tmp_path: Path) -> None:
+    """An operator that cannot be upgraded, or of an unknown domain, is named; the file still opens."""
     nodes = [
         node("Add", ["x", "c"], ["a"], "old", broadcast=1, axis=1),
         node("Relu", ["a"], ["b"], "same"),
@@ -319,7 +319,7 @@ def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
 
 @pytest.mark.spec("I-16")
 def test_users_register_operator_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cell registers a type of ONNX files; the types of each format are listed apart."""
+    """A cell registers a type for ONNX files; types are listed separately for each format."""
     monkeypatch.setattr(TABLE, "_builders", dict(TABLE._builders))
     proto = model([node("Fancy", ["x"], ["y"], "f", domain="own")], {"x": (FLOAT, [2])}, ["y"])
     proto.opset_import.append(helper.make_opsetid("own", 1))
@@ -338,20 +338,20 @@ def test_users_register_operator_types(tmp_path: Path, monkeypatch: pytest.Monke
         ex.layer_types("onxx")
 
 
-def test_an_unsorted_graph_runs_in_the_order_of_its_names(tmp_path: Path) -> None:
+def test_an_unsorted_graph_runs_in_topological_order(tmp_path: Path) -> None:
     nodes = [node("Neg", ["a"], ["y"]), node("Relu", ["x"], ["a"])]
     net = opened(model(nodes, {"x": (FLOAT, [2])}, ["y"]), tmp_path)
     np.testing.assert_array_equal(net.run(np.array([-1, 2], np.float32)), [0, -2])
 
 
-def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
-    """Description, producer, opsets and notes of a model are kept."""
+def test_metadata_of_a_file_is_kept(tmp_path: Path) -> None:
+    """Test description, producer, opsets and metadata of a model."""
     proto = model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"], producer_name="us", doc_string="tells")
     helper.set_model_props(proto, {"author": "me"})
     assert opened(proto, tmp_path).definition.doc == "tells\nproducer: us\nopsets: ONNX 20\nauthor: me"
 
 
-def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
+def test_a_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
     nodes = [node("Gather", ["w", "x"], ["e"], "in"), node("MatMul", ["e", "w"], ["y"], "out")]
     net = opened(model(nodes, {"x": (INT64, [4])}, ["y"], {"w": np.eye(8, dtype=np.float32)}), tmp_path)
     assert net["in"].data.storage is net["out"].B.storage
@@ -359,8 +359,8 @@ def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.arange(4)), np.eye(8)[:4])
 
 
-def test_operators_that_the_standard_defines_by_others(tmp_path: Path) -> None:
-    """An operator that explorer has not, but the standard writes with others, is expanded in a box of its name."""
+def test_operators_that_the_standard_defines_with_others_are_expanded(tmp_path: Path) -> None:
+    """An unsupported operator with a standard function body is expanded in a box with its name."""
     proto = model([node("MeanVarianceNormalization", ["x"], ["y"], "mvn", axes=[1])], {"x": (FLOAT, [2, 3])}, ["y"])
     net = opened(proto, tmp_path)
     assert net.check() == []
@@ -369,8 +369,8 @@ def test_operators_that_the_standard_defines_by_others(tmp_path: Path) -> None:
     np.testing.assert_allclose(net.run(x23), expected, rtol=1e-5)
 
 
-def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path) -> None:
-    """An image that is halved and doubled again fits where its open sides are even: it is looked at as a picture."""
+def test_a_net_with_unknown_lengths_gets_matching_example_lengths(tmp_path: Path) -> None:
+    """An image that is halved and doubled again needs even sides, so an image size is assumed."""
     nodes = [
         node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Resize", ["h", "", "s"], ["d"]),
@@ -383,8 +383,8 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
     assert "(h = 224, w = 224)" in text(net.preview_plan().recording)
 
 
-def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
-    """Numbers behind a name go on from the last one: 50,000 nodes of one name are named one after the other."""
+def test_many_nodes_with_one_name_get_unique_names() -> None:
+    """Numbering continues after the last suffix, so 50,000 nodes take linear time."""
     names = Names()
     placed = PlacedNode(node("Relu", ["x"], ["y"], "same"), (), {})
     results = [names.name(placed, number) for number in range(50_000)]
@@ -393,7 +393,7 @@ def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
 
 
 @pytest.mark.spec("I-5")
-def test_an_input_of_elements_that_explorer_has_not_takes_no_others(tmp_path: Path) -> None:
+def test_an_input_of_an_unsupported_dtype_accepts_no_other_dtype(tmp_path: Path) -> None:
     net = opened(model([node("Identity", ["x"], ["y"], "same")], {"x": (27, [2])}, ["y"]), tmp_path)
     (finding,) = net.check()
     assert "Identity (of a tensor of float6e2m3): 'same'" in finding

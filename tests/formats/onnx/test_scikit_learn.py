@@ -1,4 +1,4 @@
-"""Files that the exporters of scikit-learn, LightGBM and XGBoost write, as ONNX Runtime runs them."""
+"""Files from the exporters of scikit-learn, LightGBM and XGBoost give ONNX Runtime's results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DELEGATED = {"tfidf_logistic", "counts_bayes", "characters", "holes_nearest"}
 
 
 def values(name: str, side: str) -> dict[str, Any]:
-    """The inputs or results that are kept of a file."""
+    """Return the stored inputs or results of a file."""
     prefix = f"{name}/{side}/"
     return {key.removeprefix(prefix): reference[key] for key in reference.files if key.startswith(prefix)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_file_gives_what_onnx_runtime_gives(path: Path) -> None:
-    """Labels are the same, texts too; numbers to a few units of float32, of the largest."""
+def test_a_file_gives_the_results_of_onnx_runtime(path: Path) -> None:
+    """Labels, including strings, are equal, and numbers differ by a few float32 ulps of the largest."""
     net = ex.open(path)
     assert net.check() == []
     inputs, expected = values(path.stem, "in"), values(path.stem, "out")
@@ -45,12 +45,12 @@ def test_a_file_gives_what_onnx_runtime_gives(path: Path) -> None:
     assert any("delegated" in label for label in labels) == (path.stem in DELEGATED)
 
 
-def test_there_is_a_reference_for_each_file() -> None:
+def test_each_file_has_a_reference() -> None:
     assert {key.split("/")[0] for key in reference.files} == {path.stem for path in FILES}
     assert len(FILES) > 30
 
 
-def test_a_pipeline_of_columns_runs_and_is_drawn_on_the_command_line(
+def test_a_pipeline_of_columns_is_run_and_drawn_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, picture = MODELS / "sklearn" / "columns.onnx", tmp_path / "columns.html"

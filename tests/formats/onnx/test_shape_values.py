@@ -1,4 +1,4 @@
-"""Shapes that depend on values: what decides them is computed first, and plans are kept for each outcome."""
+"""Data-dependent shapes: the values that determine them are computed first, and plans are cached for each outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.formats.onnx.models import BOOL, FLOAT, INT64, model, node, opened
 
 
 def chosen(folder: Path) -> Net:
-    """A net that returns the elements of x other than zero, doubled."""
+    """Return a net that returns the nonzero elements of x, doubled."""
     nodes = [
         node("NonZero", ["x"], ["places"]),
         node("Squeeze", ["places", "first"], ["row"]),
@@ -27,21 +27,21 @@ def chosen(folder: Path) -> Net:
 
 
 def reshaped(folder: Path) -> Net:
-    """A net that gives x the shape |s|."""
+    """Return a net that reshapes x to |s|."""
     nodes = [node("Abs", ["s"], ["sizes"]), node("Reshape", ["x", "sizes"], ["y"])]
     return opened(model(nodes, {"x": (FLOAT, [6]), "s": (INT64, [2])}, ["y"]), folder)
 
 
-def test_a_result_whose_length_depends_on_values(tmp_path: Path) -> None:
-    """As many elements are gathered as differ from zero, whatever the run before had."""
+def test_a_result_with_a_data_dependent_length(tmp_path: Path) -> None:
+    """The number of nonzero elements may differ between runs."""
     net = chosen(tmp_path)
     for values in ([0, 1, 2], [3, 0, 5], [0, 0, 0], [1, 1, 1], [0, 1, 2]):
         x = np.array(values, np.float32)
         np.testing.assert_array_equal(net.run(x), 2 * x[x != 0])
 
 
-def test_a_shape_that_is_computed_from_an_input(tmp_path: Path) -> None:
-    """Reshape takes its sizes from an operator that reads the net's input; executors and inner graphs alike."""
+def test_a_shape_computed_from_an_input(tmp_path: Path) -> None:
+    """Reshape reads sizes computed from the net's input, with all executors and in inner graphs."""
     net, x = reshaped(tmp_path), np.arange(6, dtype=np.float32)
     for sizes in ((2, -3), (-3, -2), (6, 1), (1, 6), (-6, 1)):
         for executor in ("simple", "dag", "async"):
@@ -49,8 +49,8 @@ def test_a_shape_that_is_computed_from_an_input(tmp_path: Path) -> None:
             np.testing.assert_array_equal(result, x.reshape(np.abs(sizes)))
 
 
-def test_plans_are_kept_for_what_decides_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose values decide the same shapes builds nothing, and plans nothing."""
+def test_plans_are_cached_for_the_values_that_determine_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with the same shapes builds and plans nothing."""
     net = chosen(tmp_path)
     net.run(np.array([0, 1, 2], np.float32))
     built = []
@@ -62,8 +62,8 @@ def test_plans_are_kept_for_what_decides_shapes(tmp_path: Path, monkeypatch: pyt
     assert built
 
 
-def test_the_plan_says_what_was_computed_first(tmp_path: Path) -> None:
-    """A stage of the plan names each value that decided a shape, and the operations that it took."""
+def test_the_plan_reports_what_was_computed_first(tmp_path: Path) -> None:
+    """A stage names each value that determined a shape and counts the operations for it."""
     net = reshaped(tmp_path)
     plan = net.plan(np.zeros(6, np.float32), np.array([2, -3]))
     (stage,) = [stage for stage in plan.recording.stages if stage.name == "shape values"]
@@ -75,8 +75,8 @@ def test_the_plan_says_what_was_computed_first(tmp_path: Path) -> None:
     assert len(decision.subjects) == 1
 
 
-def test_without_values_the_net_is_drawn_and_nothing_is_wrong_with_it(tmp_path: Path) -> None:
-    """Nothing is found by check(); operators behind the unknown shape are drawn, and say why it is unknown."""
+def test_without_values_the_net_is_drawn_without_problems(tmp_path: Path) -> None:
+    """check() finds nothing; operators after the unknown shape are drawn with the reason for it."""
     net = chosen(tmp_path)
     assert net.check() == []
     assert net.problems() == {}
@@ -90,8 +90,8 @@ def test_without_values_the_net_is_drawn_and_nothing_is_wrong_with_it(tmp_path: 
     assert "Add (shape unknown)" in labels
 
 
-def test_shapes_alone_do_not_decide(tmp_path: Path) -> None:
-    """A plan for shapes is refused with the operator, its line, and what to give; also after runs with arrays."""
+def test_a_plan_for_shapes_only_raises_an_error(tmp_path: Path) -> None:
+    """The error has the operator, its line and what to pass, even after runs with arrays."""
     net = reshaped(tmp_path)
     for _ in range(2):
         with pytest.raises(ex.FileError, match=r"'Reshape_2' \(Reshape\): shape depends on the net's inputs\n.*arrays"):
@@ -122,8 +122,8 @@ x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     ],
     ids=lambda value: value.op_type if isinstance(value, NodeProto) else "",
 )
-def test_sizes_axes_and_widths_as_values(tmp_path: Path, operator: NodeProto, values: Any, right: Any) -> None:
-    """What earlier had to be a constant of the file is an input of the net."""
+def test_sizes_axes_and_widths_as_inputs(tmp_path: Path, operator: NodeProto, values: Any, right: Any) -> None:
+    """Previously these had to be constants of the file."""
     names = [name for name in operator.input[1:] if name]
     arrays = {name: np.array(value, np.int64) for name, value in zip(names, values, strict=True)}
     inputs = {"x": (FLOAT, x.shape), **{name: (INT64, array.shape) for name, array in arrays.items()}}
@@ -131,8 +131,8 @@ def test_sizes_axes_and_widths_as_values(tmp_path: Path, operator: NodeProto, va
     np.testing.assert_array_equal(net.run({"x": x, **arrays}), right)
 
 
-def test_lengths_that_follow_from_lengths(tmp_path: Path) -> None:
-    """A value is asked for that has a shape which depends on another value: both are in the plan."""
+def test_a_data_dependent_shape_depends_on_another_one(tmp_path: Path) -> None:
+    """Both determining values are in the plan."""
     nodes = [
         node("NonZero", ["x"], ["places"]),
         node("ReduceMax", ["places"], ["last"], keepdims=0),
@@ -150,8 +150,8 @@ def test_lengths_that_follow_from_lengths(tmp_path: Path) -> None:
     ]
 
 
-def test_a_condition_of_an_inner_graph(tmp_path: Path) -> None:
-    """An inner graph computes with values of the net's inputs outside it."""
+def test_an_inner_graph_reads_values_that_determine_shapes(tmp_path: Path) -> None:
+    """They are computed from inputs of the surrounding net."""
     branches = [
         helper.make_graph([node(type, ["x", "s"], [type])], type, [], [helper.make_empty_tensor_value_info(type)])
         for type in ("Reshape", "Expand")
@@ -167,8 +167,8 @@ def test_a_condition_of_an_inner_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-9")
-def test_parts_of_what_is_known_are_known(tmp_path: Path) -> None:
-    """A shape that follows from shapes by way of an operator of two results takes no computing before the plan."""
+def test_parts_of_known_shapes_are_known(tmp_path: Path) -> None:
+    """A shape computed from shapes through an operator with two results needs no computation before the plan."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Split", ["s"], ["a", "b"], num_outputs=2),

@@ -107,7 +107,7 @@ def test_real_exports_come_back_letter_for_letter(path: Path, tmp_path: Path) ->
         np.testing.assert_array_equal(again.weights[key], weight, strict=True)
 
 
-def test_equal_nets_make_equal_files(tmp_path: Path) -> None:
+def test_equal_nets_give_equal_files(tmp_path: Path) -> None:
     net = pnnx.read(REAL[0])
     for name in ("a", "b"):
         pnnx.save(net, tmp_path / f"{name}.param")

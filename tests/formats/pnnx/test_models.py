@@ -36,7 +36,7 @@ def test_every_operand_has_the_value_that_torch_computes(name: str) -> None:
 
 @pytest.mark.spec("I-4", "P-8")
 @pytest.mark.parametrize("name", ["resnet18", "resnet18_opt1", "mobilenet_v2", "encoder", "convbn_opt1"])
-def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
+def test_reused_memory_changes_no_value_in_use(name: str) -> None:
     """In whole models each kernel, when it runs, reads the very values that a run without any reuse of memory gives."""
     net = opened(name)
     assert_reads(net, inputs(net, name), expected(name, "output"))

@@ -77,7 +77,7 @@ def test_any_order_of_the_chains_gives_the_same_bits(roots: Any) -> None:
 @pytest.mark.spec("P-11", "C-10")
 def test_a_registered_executor_runs_plans_and_nets_and_is_named_in_recordings() -> None:
     ex.register_executor("reverse", run_last_ready_first, lanes=3)
-    assert ex.executors()["reverse"] == "Of the chains that are ready, run the last one."
+    assert ex.executors()["reverse"] == "Run the last of the chains that are ready."
     x = ex.tensor(np.arange(6.0))
     plan = ex.EvalPlan(executor="reverse", record="values", without=("fuse", "batch"))
     handles = [plan.register(ex.tanh(x) + 1.0), plan.register(ex.exp(x) / np.zeros(6))]

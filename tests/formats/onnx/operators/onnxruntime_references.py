@@ -1,7 +1,7 @@
-"""Cases of ONNX Runtime's own operators, and what ONNX Runtime 1.32.0 gives for them, kept in onnxruntime.npz.
+"""Cases of ONNX Runtime's own operators, with results of ONNX Runtime 1.32.0 stored in onnxruntime.npz.
 
-Written anew, where onnxruntime is installed, by ``python -m tests.formats.onnx.operators.onnxruntime_references``;
-on a processor with VNNI: without, sums of two products of uint8 and int8 saturate at 16 bits.
+Write the file with ``python -m tests.formats.onnx.operators.onnxruntime_references`` if onnxruntime is installed, on a
+processor with VNNI: without it, sums of two products of uint8 and int8 saturate at 16 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIZE = HEADS * FEATURES
 
 
 class RuntimeCase(NamedTuple):
-    """An operator of com.microsoft, or of the standard behind a dot, with inputs (None is left out) and attributes."""
+    """Operator of com.microsoft, or of the standard after a dot, with inputs (None is omitted) and attributes."""
 
     type: str
     inputs: list[Any]
@@ -28,18 +28,18 @@ class RuntimeCase(NamedTuple):
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """The inputs by name."""
+        """Return the inputs by name."""
         return {f"x{place}": np.asarray(array) for place, array in enumerate(self.inputs) if array is not None}
 
     def _element(self, place: int, usual: int) -> int:
-        """The element type of an output: lengths by a mask, and places, are whole numbers."""
+        """Return the element type of an output; lengths of masks and positions are integers."""
         whole = {("EmbedLayerNormalization", 1): TensorProto.INT32}
         whole |= {(".NonMaxSuppression", 0): TensorProto.INT64}
         whole |= {(".Unique", place): TensorProto.INT64 for place in (1, 2, 3)}
         return whole.get((self.type, place), usual)
 
     def model(self) -> ModelProto:
-        """The model of the operator alone."""
+        """Return a model of only this operator."""
         arrays = self.arrays
         names = [f"x{place}" if f"x{place}" in arrays else "" for place in range(len(self.inputs))]
         kind, domain = self.type.removeprefix("."), "" if self.type[0] == "." else "com.microsoft"
@@ -64,7 +64,7 @@ class RuntimeCase(NamedTuple):
 
 
 def cases() -> dict[str, RuntimeCase]:
-    """Return the cases by name; their numbers are drawn from one seed."""
+    """Return the cases by name; all their numbers come from one seed."""
     random = np.random.default_rng(5)
 
     def real(*shape: int) -> Any:
@@ -88,7 +88,7 @@ def cases() -> dict[str, RuntimeCase]:
     places = np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]])
     kept = np.array([[1] * KEYS, [1] * 4 + [0] * 3], np.int32)
     short = np.array([[1] * STEPS, [1] * 3 + [0] * 2], np.int32)
-    # scales at which no result lies half-way between two numbers, where the order of products decides
+    # with these scales no result is half-way between two numbers, so the order of products does not matter
     low, high = [np.float32(0.113), np.uint8(7)], [np.float32(0.0571), np.uint8(9)]
     signed_low, signed_high = [np.float32(0.113), np.int8(7)], [np.float32(0.0571), np.int8(-9)]
     bytes_ = whole(np.uint8, 3, 4)
@@ -213,7 +213,7 @@ def cases() -> dict[str, RuntimeCase]:
 
 
 def _activations(real: Any) -> dict[str, RuntimeCase]:
-    """Return fused convolutions and products with each activation that follows them."""
+    """Return fused convolutions and products with each possible activation."""
     activations = {
         "Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "Clip": [-0.5, 0.7], "HardSigmoid": [0.3, 0.4],
     }  # fmt: skip
@@ -238,7 +238,7 @@ def _activations(real: Any) -> dict[str, RuntimeCase]:
 
 
 def _decoders(random: np.random.Generator, tables: tuple[Any, Any]) -> dict[str, RuntimeCase]:
-    """Return attention to keys and values of earlier runs, which caches hold."""
+    """Return attention to cached keys and values of earlier runs."""
 
     def real(*shape: int) -> Any:
         return random.normal(size=shape).astype(np.float32)
@@ -279,7 +279,7 @@ def _decoders(random: np.random.Generator, tables: tuple[Any, Any]) -> dict[str,
 
 
 def _places(random: np.random.Generator) -> dict[str, RuntimeCase]:
-    """Return operators of the standard that the reference evaluator lacks, or computes otherwise."""
+    """Return standard operators that the reference evaluator lacks or computes differently."""
 
     def real(*shape: int) -> Any:
         return random.normal(size=shape).astype(np.float32)
@@ -291,7 +291,7 @@ def _places(random: np.random.Generator) -> dict[str, RuntimeCase]:
     weights = [real(2, 16, 3), real(2, 16, 4), None, lengths]
     recurrent = {"hidden_size": 4, "direction": "bidirectional"}
     images = random.integers(0, 255, (1, 3, 7, 6)).astype(np.uint8)
-    # half of these means lie half-way between two numbers
+    # half of these means are half-way between two numbers
     halves = [images, np.float32(0.5), np.uint8(120), np.float32(0.25), np.uint8(101)]
     windows = {"kernel_shape": [2, 2], "strides": [2, 1]}
     return {
@@ -310,7 +310,7 @@ def _places(random: np.random.Generator) -> dict[str, RuntimeCase]:
 
 
 def _edges(random: np.random.Generator) -> dict[str, RuntimeCase]:
-    """Return masks with starts, biases shorter than a cache, and windows that reach beyond the padding."""
+    """Return masks with start positions, biases shorter than a cache, and windows beyond the padding."""
 
     def real(*shape: int) -> Any:
         return random.normal(size=shape).astype(np.float32)
@@ -338,7 +338,7 @@ def _edges(random: np.random.Generator) -> dict[str, RuntimeCase]:
 
 
 def _buffers(random: np.random.Generator) -> dict[str, RuntimeCase]:
-    """Return attention of one step to buffers of keys and values, empty, in part full, and full but for one place."""
+    """Return one attention step with key and value buffers: empty, partly full, and one position from full."""
 
     def real(*shape: int) -> Any:
         return random.normal(size=shape).astype(np.float32)
@@ -363,7 +363,7 @@ def _buffers(random: np.random.Generator) -> dict[str, RuntimeCase]:
 
 
 def _detectors(random: np.random.Generator) -> dict[str, RuntimeCase]:
-    """Return regions, boxes and moved taps of detectors: inside, at the edges, and outside of images."""
+    """Return regions, boxes and deformable taps of detectors inside, at the edges of, and outside images."""
 
     def real(*shape: int) -> Any:
         return random.normal(size=shape).astype(np.float32)

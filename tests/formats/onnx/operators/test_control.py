@@ -1,4 +1,4 @@
-"""If, Loop and Scan of ONNX files: inner graphs run, are recorded inside, and are compared."""
+"""If, Loop and Scan of ONNX files: inner graphs are run, recorded and compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def graph(
 
 
 def choice(factor: float = 2.0) -> list[NodeProto]:
-    """y = x · factor · w where the sum of x is positive, else −x; both branches have an initializer ``k``."""
+    """Return y = x · factor · w if the sum of x is positive, else −x; both branches have an initializer ``k``."""
     then = graph(
         [node("Mul", ["x", "k"], ["t"], "scale"), node("Mul", ["t", "w"], ["y1"])],
         [],
@@ -48,14 +48,14 @@ CONSTANTS = {"zero": np.float32(0), "w": np.array([1, 2, 3], "float32")}
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_if_takes_the_branch_that_the_run_computes(sign: int, tmp_path: Path) -> None:
+def test_if_runs_the_branch_selected_at_run_time(sign: int, tmp_path: Path) -> None:
     net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
     assert net.check() == []
     expected = sign * X * 2 * CONSTANTS["w"] if sign > 0 else -sign * X
     np.testing.assert_allclose(net.run(sign * X), expected, rtol=1e-6)
 
 
-def test_inner_graphs_are_recorded_with_what_they_capture(tmp_path: Path) -> None:
+def test_inner_graphs_are_recorded_with_their_captured_values(tmp_path: Path) -> None:
     net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
     recording = net.preview_plan().recording
     assert [body.name for body in recording.bodies] == ["", "choice", "then", "otherwise"]
@@ -69,7 +69,7 @@ def test_inner_graphs_are_recorded_with_what_they_capture(tmp_path: Path) -> Non
     assert "scale" in names
 
 
-def test_nets_that_differ_inside_a_branch_are_not_the_same(tmp_path: Path) -> None:
+def test_nets_that_differ_inside_a_branch_are_different(tmp_path: Path) -> None:
     nets = [
         opened(model(choice(factor), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path, f"{factor}.onnx")
         for factor in (2.0, 3.0)
@@ -79,8 +79,8 @@ def test_nets_that_differ_inside_a_branch_are_not_the_same(tmp_path: Path) -> No
     assert again.preview_plan().recording.fingerprint == first.fingerprint != second.fingerprint
 
 
-def test_an_if_whose_condition_is_known_is_its_branch_in_a_box_that_says_so(tmp_path: Path) -> None:
-    """The other branch may have another shape, and operators that are not known."""
+def test_an_if_with_a_constant_condition_is_replaced_by_its_branch_in_a_box(tmp_path: Path) -> None:
+    """The other branch may have another shape or unknown operators."""
     then = graph([node("Relu", ["x"], ["y1"])], [], ["y1"])
     other = graph([node("Mystery", ["x"], ["y2"], domain="d")], [], ["y2"])
     nodes = [node("If", ["c"], ["y"], "choice", then_branch=then, else_branch=other)]
@@ -91,7 +91,7 @@ def test_an_if_whose_condition_is_known_is_its_branch_in_a_box_that_says_so(tmp_
 
 
 def summing(**more: Any) -> GraphProto:
-    """A turn: total += x · number; stacked: total."""
+    """Return a loop body: total += x · number; total is stacked."""
     nodes = [
         node("Cast", ["i"], ["f"], to=FLOAT),
         node("Mul", ["x", "f"], ["part"]),
@@ -102,7 +102,7 @@ def summing(**more: Any) -> GraphProto:
     return graph(nodes, ["i", "go", "total"], ["go_on", "after", "row"])
 
 
-def test_a_loop_of_a_known_number_of_turns_is_one_scan(tmp_path: Path) -> None:
+def test_a_loop_with_a_constant_trip_count_is_one_scan(tmp_path: Path) -> None:
     nodes = [node("Loop", ["n", "", "start"], ["last", "rows"], "turns", body=summing())]
     constants = {"n": np.int64(50), "start": np.zeros((2, 3), "float32")}
     net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last", "rows"], constants), tmp_path)
@@ -115,7 +115,7 @@ def test_a_loop_of_a_known_number_of_turns_is_one_scan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4])
-def test_a_loop_whose_number_of_turns_is_an_input(turns: int, tmp_path: Path) -> None:
+def test_a_loop_with_its_trip_count_as_an_input(turns: int, tmp_path: Path) -> None:
     body = graph(
         [node("Add", ["total", "x"], ["after"]), node("Identity", ["go"], ["go_on"])],
         ["i", "go", "total"],
@@ -126,7 +126,7 @@ def test_a_loop_whose_number_of_turns_is_an_input(turns: int, tmp_path: Path) ->
     np.testing.assert_allclose(net.run({"n": np.int64(turns), "x": X}), X * (1 + turns), rtol=1e-6)
 
 
-def test_a_loop_that_its_body_ends(tmp_path: Path) -> None:
+def test_a_loop_ended_by_its_body(tmp_path: Path) -> None:
     body = graph(
         [
             node("Add", ["total", "total"], ["after"]),
@@ -146,7 +146,7 @@ def test_a_loop_that_its_body_ends(tmp_path: Path) -> None:
     np.testing.assert_allclose(net.run({"go0": np.bool_(False), "x": X}), X)
 
 
-def test_a_loop_whose_values_grow_is_unrolled(tmp_path: Path) -> None:
+def test_a_loop_with_growing_values_is_unrolled(tmp_path: Path) -> None:
     body = graph(
         [node("Concat", ["total", "x"], ["after"], axis=0), node("Identity", ["go"], ["go_on"])],
         ["i", "go", "total"],
@@ -159,7 +159,7 @@ def test_a_loop_whose_values_grow_is_unrolled(tmp_path: Path) -> None:
 
 
 def growing(limit: float | None) -> GraphProto:
-    """Another row each turn, as decoders append tokens, and the sum; up to a sum that is beyond the limit."""
+    """Return a loop that appends a row each iteration, as decoders append tokens, until a sum exceeds the limit."""
     nodes = [node("Concat", ["total", "x"], ["after"], axis=0), node("ReduceSum", ["after"], ["sum"], keepdims=0)]
     if limit is None:
         nodes.append(node("Identity", ["go"], ["go_on"]))
@@ -169,7 +169,7 @@ def growing(limit: float | None) -> GraphProto:
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(None, 4), (7.0, 2)])
-def test_a_loop_whose_values_grow_as_often_as_the_run_says(limit: float | None, kept: int, tmp_path: Path) -> None:
+def test_a_loop_with_growing_values_and_a_run_time_trip_count(limit: float | None, kept: int, tmp_path: Path) -> None:
     nodes = [node("Loop", ["n", "", "x"], ["last", "sums"], "turns", body=growing(limit))]
     net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "sums"]), tmp_path)
     assert X.sum() == 3
@@ -180,8 +180,8 @@ def test_a_loop_whose_values_grow_as_often_as_the_run_says(limit: float | None, 
         np.testing.assert_allclose(results["sums"], 3 * np.arange(2, 2 + turns, dtype="float32"), rtol=1e-6)
 
 
-def test_a_name_of_an_inner_graph_hides_that_of_the_outer_one(tmp_path: Path) -> None:
-    """Writers of files name outputs of a body as those of the operator; a body does not read what it names itself."""
+def test_a_name_in_an_inner_graph_shadows_the_outer_one(tmp_path: Path) -> None:
+    """Files may give a body's outputs the operator's output names, which the body does not read."""
     inner = graph([node("Mul", ["x", "k"], ["y"])], [], ["y"], {"k": np.float32(3)})
     then = graph([node("If", ["c"], ["y"], "inner", then_branch=inner, else_branch=inner)], [], ["y"])
     other = graph([node("Neg", ["x"], ["y"])], [], ["y"])
@@ -195,8 +195,8 @@ def test_a_name_of_an_inner_graph_hides_that_of_the_outer_one(tmp_path: Path) ->
     np.testing.assert_array_equal(net.run(-X), X)
 
 
-def test_stacked_outputs_of_a_number_of_turns_that_depends_on_values(tmp_path: Path) -> None:
-    """The loop runs without its stacks first, to count the turns; the plan says so."""
+def test_stacked_outputs_with_a_data_dependent_trip_count(tmp_path: Path) -> None:
+    """A first run without stacks counts the iterations, and the plan reports it."""
     nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())]
     net = opened(model(nodes, {"n": (INT64, ()), "x": (FLOAT, (2, 3))}, ["last", "rows"]), tmp_path)
     assert net.check() == []
@@ -213,8 +213,8 @@ def test_stacked_outputs_of_a_number_of_turns_that_depends_on_values(tmp_path: P
     assert (decision.facts["value"], decision.facts["text"]) == ("the number of turns", "3")
 
 
-def test_branches_of_different_shapes(tmp_path: Path) -> None:
-    """The branch that the condition takes is recorded; one that does not fit the inputs is in nobody's way."""
+def test_branches_with_different_shapes(tmp_path: Path) -> None:
+    """Only the selected branch is recorded, so that the other one need not match the inputs."""
     branches = {
         "then_branch": graph([node("ReduceSum", ["x"], ["s"], keepdims=0)], [], ["s"]),
         "else_branch": graph([node("Squeeze", ["x", "first"], ["q"])], [], ["q"]),
@@ -266,7 +266,7 @@ def test_scans_in_all_directions_along_any_axis(
     np.testing.assert_allclose(result["rows"], np.moveaxis(stacked, 0, axes[1]), rtol=1e-6)
 
 
-def test_graphs_inside_graphs(tmp_path: Path) -> None:
+def test_nested_inner_graphs(tmp_path: Path) -> None:
     inner = graph([node("Add", ["total", "x"], ["a"])], [], ["a"])
     skip = graph([node("Identity", ["total"], ["b"])], [], ["b"])
     body = graph(
@@ -285,7 +285,7 @@ def test_graphs_inside_graphs(tmp_path: Path) -> None:
     np.testing.assert_allclose(net.run(X), X * 3, rtol=1e-6)
 
 
-def test_an_unknown_operator_inside_is_named(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_operator_in_an_inner_graph_contains_its_name(tmp_path: Path) -> None:
     nodes = choice()
     nodes[2].attribute[0].g.node[0].op_type = "Mystery"
     net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
@@ -294,7 +294,7 @@ def test_an_unknown_operator_inside_is_named(tmp_path: Path) -> None:
         net.run(X)
 
 
-def test_a_net_with_inner_graphs_is_not_saved_without_them(tmp_path: Path) -> None:
+def test_saving_a_net_with_control_flow_raises_an_error_and_writes_nothing(tmp_path: Path) -> None:
     net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
     with pytest.raises(ex.OperandError, match="must have no control flow"):
         net.save(tmp_path / "net.json")
@@ -302,7 +302,7 @@ def test_a_net_with_inner_graphs_is_not_saved_without_them(tmp_path: Path) -> No
 
 
 def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
-    """A weight that a branch reads, and a number inside it, are differences; the same file twice has none."""
+    """A weight or a number inside a branch is a difference; the same file twice has none."""
     nets = [
         opened(model(choice(factor), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path, name)
         for factor, name in ((2.0, "a.onnx"), (2.0, "b.onnx"), (3.0, "c.onnx"))
@@ -312,10 +312,10 @@ def test_recordings_of_inner_graphs_are_compared(tmp_path: Path) -> None:
     assert "reads 2 → 3" in str(first.compare(other))
 
 
-def test_loops_that_are_recorded_at_the_run_only_differ_by_what_is_inside(
+def test_loops_recorded_at_run_time_differ_only_by_their_contents(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Operators, numbers, weights and arguments inside count where the number of turns is not known, too."""
+    """Operators, numbers, weights and arguments count even with an unknown trip count."""
 
     def plan(name: str, body: GraphProto) -> Any:
         nodes = [node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=body)]
@@ -343,13 +343,13 @@ def test_loops_that_are_recorded_at_the_run_only_differ_by_what_is_inside(
 
 
 def body_labels(net: ex.Net, name: str) -> list[str]:
-    """Labels of the nodes in the body of this name of a net that has not run."""
+    """Return the labels of the nodes in a named body of a net that has not run."""
     recording = net.preview_plan().recording
     (number,) = [number for number, body in enumerate(recording.bodies) if body.name == name]
     return [recording.label(node) for node, body in enumerate(recording.nodes.body) if body == number]
 
 
-def test_a_loop_whose_number_of_turns_is_an_input_shows_its_body_before_a_run(tmp_path: Path) -> None:
+def test_a_loop_with_an_input_trip_count_shows_its_body_before_a_run(tmp_path: Path) -> None:
     inputs = {"n": (INT64, ()), "x": (FLOAT, (2, 3))}
     stacked = node("Loop", ["n", "", "x"], ["last", "rows"], "turns", body=summing())
     net = opened(model([stacked], inputs, ["last", "rows"]), tmp_path)
@@ -376,7 +376,7 @@ def test_a_loop_whose_number_of_turns_is_an_input_shows_its_body_before_a_run(tm
     np.testing.assert_array_equal(net.run(np.array(2), X), np.concatenate([X] * 2))
 
 
-def test_branches_of_different_shapes_show_those_that_fit_before_a_run(tmp_path: Path) -> None:
+def test_matching_ones_of_branches_with_different_shapes_are_shown_before_a_run(tmp_path: Path) -> None:
     sums = graph([node("ReduceSum", ["x"], ["s"], keepdims=0)], [], ["s"])
     inputs = {"which": (BOOL, ()), "x": (FLOAT, (2, 3))}
     for other, labels in ((node("Tanh", ["x"], ["q"]), {"sum", "tanh"}), (node("Squeeze", ["x", "a"], ["q"]), {"sum"})):
@@ -390,7 +390,7 @@ def test_branches_of_different_shapes_show_those_that_fit_before_a_run(tmp_path:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_outputs_of_a_branch_that_nobody_reads_are_left_out(known: bool, tmp_path: Path) -> None:
+def test_unread_outputs_of_a_branch_are_omitted(known: bool, tmp_path: Path) -> None:
     then = graph([node("Neg", ["x"], ["a"]), node("Abs", ["x"], ["b"])], [], ["a", "b"])
     other = graph([node("Abs", ["x"], ["c"]), node("Neg", ["x"], ["d"])], [], ["c", "d"])
     choose = node("If", ["flag"], ["y", ""], "choice", then_branch=then, else_branch=other)
@@ -400,7 +400,7 @@ def test_outputs_of_a_branch_that_nobody_reads_are_left_out(known: bool, tmp_pat
     np.testing.assert_array_equal(net.run({"x": X} | ({} if known else flag)), -X)
 
 
-def test_a_branch_with_too_few_outputs_is_refused(tmp_path: Path) -> None:
+def test_a_branch_with_too_few_outputs_raises_an_error(tmp_path: Path) -> None:
     then, other = graph([node("Neg", ["x"], ["a"])], [], ["a"]), graph([], [], [])
     choose = node("If", ["flag"], ["y"], "choice", then_branch=then, else_branch=other)
     net = opened(model([choose], {"x": (FLOAT, (2, 3)), "flag": (BOOL, ())}, ["y"]), tmp_path)

@@ -1,4 +1,4 @@
-"""Regions and boxes of detectors: what a run refuses, and edges that ONNX Runtime's cases do not reach."""
+"""Regions and boxes of detectors: errors at run time, and edge cases that ONNX Runtime's cases do not contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHOLE = TensorProto.INT64
 
 
 def aligned(tmp_path: Path, regions: Any, numbers: Any, x: Any, **attributes: Any) -> Any:
-    """Return what RoiAlign gives for regions of images."""
+    """Return RoiAlign's result for regions of images."""
     attributes = {"output_height": 2, "output_width": 2, **attributes}
     types = {"x": (FLOAT, x.shape), "r": (FLOAT, regions.shape), "n": (WHOLE, numbers.shape)}
     net = opened(model([node("RoiAlign", ["x", "r", "n"], ["y"], **attributes)], types, ["y"], opset=16), tmp_path)
@@ -34,14 +34,14 @@ def aligned(tmp_path: Path, regions: Any, numbers: Any, x: Any, **attributes: An
         (1e9, 0, "for which a bin takes"),
     ],
 )
-def test_regions_that_no_image_has_are_refused(corner: float, number: int, problem: str, tmp_path: Path) -> None:
+def test_regions_outside_the_batch_raise_an_error(corner: float, number: int, problem: str, tmp_path: Path) -> None:
     regions = np.array([[0, 0, 3, corner]], np.float32)
     with pytest.raises(ex.RunError, match=problem):
         aligned(tmp_path, regions, np.array([number]), np.ones((2, 1, 4, 4), np.float32))
 
 
 def test_a_region_without_samples_is_zero(tmp_path: Path) -> None:
-    """One whose second corner lies before the first; so is a sample farther than a pixel from the image."""
+    """Its second corner precedes the first. A sample more than a pixel outside the image is zero, too."""
     x = np.ones((1, 1, 4, 4), np.float32)
     regions = np.array([[3, 3, 1, 1], [20, 20, 24, 24], [0, 0, 4, 4]], np.float32)
     for mode in ("avg", "max"):
@@ -58,7 +58,7 @@ def test_a_pixel_that_is_not_read_changes_no_bin(tmp_path: Path) -> None:
 
 
 def suppressed(tmp_path: Path, boxes: Any, scores: Any, *limits: Any, **attributes: Any) -> Any:
-    """Return what NonMaxSuppression gives."""
+    """Return NonMaxSuppression's result."""
     names = ["b", "s", *[f"l{place}" for place in range(len(limits))]]
     kinds = [WHOLE, FLOAT, FLOAT]
     types = {"b": (FLOAT, boxes.shape), "s": (FLOAT, scores.shape)}
@@ -68,8 +68,8 @@ def suppressed(tmp_path: Path, boxes: Any, scores: Any, *limits: Any, **attribut
     return opened(proto, tmp_path).run(dict(zip(names, [boxes, scores, *arrays], strict=True)))
 
 
-def test_boxes_of_more_than_a_block_are_left_out_across_blocks(tmp_path: Path) -> None:
-    """Four hundred copies of one box, and one elsewhere: the best copy stays, and the other box."""
+def test_boxes_are_suppressed_across_blocks(tmp_path: Path) -> None:
+    """Of four hundred copies of a box and one box elsewhere, the best copy and the other box stay."""
     boxes = np.tile(np.float32([[0, 0, 1, 1]]), (401, 1))
     boxes[400] = [2, 2, 3, 3]
     scores = np.linspace(0.1, 0.9, 401, dtype=np.float32)
@@ -77,14 +77,14 @@ def test_boxes_of_more_than_a_block_are_left_out_across_blocks(tmp_path: Path) -
     np.testing.assert_array_equal(result, [[0, 0, 400], [0, 0, 399]])
 
 
-def test_no_box_stays_where_none_may(tmp_path: Path) -> None:
+def test_no_box_is_selected_if_the_maximum_is_zero(tmp_path: Path) -> None:
     boxes, scores = np.float32([[[0, 0, 1, 1]]]), np.float32([[[0.5]]])
     assert suppressed(tmp_path, boxes, scores).shape == (0, 3)
-    assert suppressed(tmp_path, boxes, scores, 5, 0.5, 0.5).shape == (0, 3)  # a score must be above the least one
+    assert suppressed(tmp_path, boxes, scores, 5, 0.5, 0.5).shape == (0, 3)  # a score must exceed the threshold
     assert suppressed(tmp_path, boxes[:, :0], scores[..., :0], 5).shape == (0, 3)
 
 
-def test_boxes_and_scores_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_mismatching_boxes_and_scores_raise_an_error(tmp_path: Path) -> None:
     types = {"b": (FLOAT, [1, 6, 4]), "s": (FLOAT, [1, 2, 5])}
     (finding,) = opened(model([node("NonMaxSuppression", ["b", "s"], ["y"])], types, ["y"], opset=11), tmp_path).check()
     assert "boxes must be (N, B, 4) and scores (N, classes, B)" in finding
@@ -100,10 +100,10 @@ def test_boxes_and_scores_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         (1.0, 3.0, 2**15, "65536 × 65536 samples of 1 channels"),
     ],
 )
-def test_regions_beyond_numbers_and_memory_are_refused(
+def test_regions_with_too_many_samples_raise_an_error(
     scale: float, corner: float, samples: int, problem: str, tmp_path: Path
 ) -> None:
-    """Before the samples are computed: two thousand million of them take half a minute."""
+    """The error precedes the computation: two billion samples take half a minute."""
     regions = np.array([[-corner if corner > 1e38 else 0, 0, corner, corner]], np.float32)
     options = {"mode": "max", "spatial_scale": scale, "sampling_ratio": samples}
     if corner == 60000:
@@ -119,7 +119,7 @@ def test_more_bins_than_samples_of_one_bin(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scale", [np.inf, np.nan])
-def test_a_scale_of_regions_is_finite(scale: float, tmp_path: Path) -> None:
+def test_a_scale_of_regions_must_be_finite(scale: float, tmp_path: Path) -> None:
     regions = np.zeros((1, 4), np.float32)
     with refused(ex.FileError, "spatial_scale", "must be a finite number"):
         aligned(tmp_path, regions, np.zeros(1, np.int64), np.ones((1, 1, 4, 4), np.float32), spatial_scale=scale)
@@ -134,17 +134,17 @@ def test_a_scale_of_regions_is_finite(scale: float, tmp_path: Path) -> None:
         (0.5, {"center_point_box": 2}, "center_point_box must be 0 or 1"),
     ],
 )
-def test_limits_of_no_overlap_are_refused(
+def test_invalid_overlap_thresholds_raise_an_error(
     overlap: float, attributes: dict[str, int], rule: str, tmp_path: Path
 ) -> None:
-    """As ONNX Runtime refuses them."""
+    """ONNX Runtime rejects them, too."""
     boxes, scores = np.float32([[[0, 0, 1, 1]]]), np.float32([[[0.5]]])
     with refused(ex.ExplorerError, rule):
         suppressed(tmp_path, boxes, scores, 5, overlap, **attributes)
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_box_without_end_overlaps_none(tmp_path: Path) -> None:
+def test_an_infinite_box_overlaps_none(tmp_path: Path) -> None:
     boxes = np.float32([[[-np.inf, -np.inf, np.inf, np.inf], [0, 0, 1, 1], [0, 0, 3e38, 3e38]]])
     result = suppressed(tmp_path, boxes, np.float32([[[0.9, 0.8, 0.7]]]), 5, 0.5)
     np.testing.assert_array_equal(result[:, 2], [0, 1, 2])

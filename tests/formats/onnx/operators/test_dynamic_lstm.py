@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM against ONNX Runtime, on files that its quantisation wrote (assets/dynamic_lstm.py)."""
+"""DynamicQuantizeLSTM against ONNX Runtime, in files that ONNX Runtime quantized (assets/dynamic_lstm.py)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model(name: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_result_is_that_of_onnx_runtime(name: str, tmp_path: Path) -> None:
+def test_the_result_equals_onnx_runtimes(name: str, tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(REFERENCES[f"{name}: file"].tobytes())
     net = ex.open(tmp_path / "m.onnx")
     assert net.check() == []
@@ -37,8 +37,7 @@ def test_the_result_is_that_of_onnx_runtime(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(results[key], value, atol=2e-6)
 
 
-def test_the_numbers_are_quantised_ones(tmp_path: Path) -> None:
-    """The same weights without quantisation on the way give others."""
+def test_the_result_differs_from_the_unquantized_one(tmp_path: Path) -> None:
     assert all(node.op_type == "DynamicQuantizeLSTM" for name in NAMES for node in model(name).graph.node)
     changed = model("forward")
     (changed.graph.node[0].attribute.add()).CopyFrom(onnx.helper.make_attribute("clip", 0.25))
@@ -57,7 +56,7 @@ def test_the_numbers_are_quantised_ones(tmp_path: Path) -> None:
         ("B", "B must have the shape"),
     ],
 )
-def test_what_does_not_fit_is_refused(weight: str, words: str, tmp_path: Path) -> None:
+def test_mismatching_operands_raise_an_error(weight: str, words: str, tmp_path: Path) -> None:
     changed = model("forward")
     (tensor,) = [each for each in changed.graph.initializer if each.name == weight]
     array = onnx.numpy_helper.to_array(tensor)
@@ -67,7 +66,7 @@ def test_what_does_not_fit_is_refused(weight: str, words: str, tmp_path: Path) -
         ex.open(tmp_path / "m.onnx").run(arrays("forward", "input"))
 
 
-def test_an_unknown_attribute_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_attribute_raises_an_error(tmp_path: Path) -> None:
     changed = model("forward")
     changed.graph.node[0].attribute.add().CopyFrom(onnx.helper.make_attribute("layout", 1))
     onnx.save(changed, tmp_path / "m.onnx")

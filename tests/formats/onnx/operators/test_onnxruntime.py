@@ -1,4 +1,4 @@
-"""Operators of com.microsoft give what ONNX Runtime gives, with which they were compared."""
+"""Operators of com.microsoft against results of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ REFERENCES = np.load(KEPT)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
-    """Real numbers to a few units of float32, quantised ones exactly; dtypes are the same."""
+def test_the_result_equals_onnx_runtimes(tmp_path: Path, name: str) -> None:
+    """Real numbers are equal up to a few float32 ulps, quantized ones and dtypes exactly."""
     case = CASES[name]
     net = opened(case.model(), tmp_path)
     assert net.check() == []
@@ -34,8 +34,8 @@ def test_the_result_is_that_of_onnx_runtime(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["across", "across with a bias", "within, causal", "behind a past, masked"])
-def test_operands_of_attention_may_be_packed(tmp_path: Path, name: str) -> None:
-    """Keys and values in one operand, or all three, by heads, give what they give apart."""
+def test_packed_operands_of_attention_give_the_result_of_separate_ones(tmp_path: Path, name: str) -> None:
+    """Keys and values, or all three operands, may be packed by heads."""
     case = CASES[name]
     n, steps, features = case.inputs[1].shape
     count, places = case.attributes["num_heads"], [1, 2] if name.startswith("across") else [0, 1, 2]
@@ -49,8 +49,7 @@ def test_operands_of_attention_may_be_packed(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("length", [12, -1])
-def test_a_place_beyond_the_buffer_is_refused_in_the_run(tmp_path: Path, length: int) -> None:
-    """A buffer that is full takes no step more."""
+def test_a_step_beyond_a_full_buffer_raises_an_error_at_run_time(tmp_path: Path, length: int) -> None:
     case = CASES["a buffer"]
     net = opened(case.model(), tmp_path)
     with pytest.raises(ex.RunError, match="row 12 of a table with rows 0 … 11"):
@@ -97,7 +96,7 @@ def test_a_place_beyond_the_buffer_is_refused_in_the_run(tmp_path: Path, length:
 def test_what_does_not_fit_is_refused(
     tmp_path: Path, case: str, place: int, given: Any, words: tuple[str, ...]
 ) -> None:
-    """The input is named, with the rule, before anything is computed."""
+    """The error names the input and the rule before anything is computed."""
     inputs = [*CASES[case].inputs, *[None] * place]
     inputs[place] = given
     changed = CASES[case]._replace(inputs=inputs)
@@ -105,7 +104,7 @@ def test_what_does_not_fit_is_refused(
         opened(changed.model(), tmp_path).run(changed.arrays)
 
 
-def test_a_singular_matrix_is_refused_in_the_run(tmp_path: Path) -> None:
+def test_a_singular_matrix_raises_an_error_at_run_time(tmp_path: Path) -> None:
     case = CASES["inverses"]._replace(inputs=[np.ones((2, 2), np.float32)])
     with pytest.raises(ex.RunError, match="singular"):
         opened(case.model(), tmp_path).run(case.arrays)
@@ -118,8 +117,9 @@ def test_heads_must_divide_the_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("type", ["MatMulIntegerToFloat", "DynamicQuantizeMatMul"])
-def test_products_of_extremes_are_exact(tmp_path: Path, type: str) -> None:
-    """Sums of 255 · 127 are exact; ONNX Runtime's are cut off at 16 bits by processors without VNNI, by up to half."""
+def test_products_of_extreme_values_are_exact(tmp_path: Path, type: str) -> None:
+    """Sums of 255 · 127 are exact; ONNX Runtime on processors without VNNI saturates them at 16 bits, losing up to
+    half."""
     weights, one = np.full((64, 3), 127, np.int8), np.float32(1)
     a = np.full((2, 64), 255, np.uint8) if type == "MatMulIntegerToFloat" else np.full((2, 64), 255, np.float32)
     inputs = [a, weights, one, one] if type == "MatMulIntegerToFloat" else [a, weights, one]

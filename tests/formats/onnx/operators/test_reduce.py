@@ -1,4 +1,4 @@
-"""Reductions of ONNX files where there is nothing to reduce."""
+"""Reductions over empty axes in ONNX files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from tests.formats.onnx.models import node, result
         ("bool", False, True),
     ],
 )
-def test_the_extreme_of_no_elements_is_the_dtypes_own(dtype: str, lowest: Any, highest: Any, tmp_path: Path) -> None:
-    """The standard names these numbers; ONNX Runtime gives them, as for a detector that has found no box."""
+def test_the_maximum_and_minimum_of_no_elements_are_limits_of_the_dtype(
+    dtype: str, lowest: Any, highest: Any, tmp_path: Path
+) -> None:
+    """The standard defines these values, and ONNX Runtime returns them, e.g. for a detector without boxes."""
     for type_, expected in (("ReduceMax", lowest), ("ReduceMin", highest)):
         for keep, shape in ((0, (2, 3)), (1, (2, 1, 3))):
             operator = node(type_, ["x", "axes"], ["y"], keepdims=keep)
@@ -32,7 +34,7 @@ def test_the_extreme_of_no_elements_is_the_dtypes_own(dtype: str, lowest: Any, h
             assert np.all(value == expected)
 
 
-def test_an_extreme_over_other_axes_of_no_elements_has_none(tmp_path: Path) -> None:
+def test_an_extreme_along_another_axis_of_an_empty_array_is_empty(tmp_path: Path) -> None:
     operator = node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)
     assert result(tmp_path, operator, np.zeros((0, 3), np.float32), np.array([1])).shape == (0,)
     assert result(tmp_path, operator, np.zeros((2, 0, 3), np.float32), np.array([0])).shape == (0, 3)

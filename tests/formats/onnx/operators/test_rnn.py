@@ -44,7 +44,7 @@ USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN":
 
 
 def activations(kind: str, attributes: dict[str, Any]) -> list[Any]:
-    """The activations of one direction, with alpha and beta in their order, each clipped but the last of an LSTM."""
+    """Return the activations of one direction, with alpha and beta, clipped except for an LSTM's last one."""
     results = []
     values = [list(attributes.get(f"activation_{each}", ())) for each in ("alpha", "beta")]
     for place, name in enumerate(attributes.get("activations", USUAL[kind])[: len(USUAL[kind])]):
@@ -56,7 +56,7 @@ def activations(kind: str, attributes: dict[str, Any]) -> list[Any]:
 
 
 def step(kind: str, given: dict[str, Array], x: Array, states: tuple[Array, ...], attributes: Any) -> tuple[Array, ...]:
-    """One step of one direction, in the letters of the standard; gates are in its order: iofc, zrh."""
+    """Return one step of one direction, with the standard's letters and gate orders iofc and zrh."""
     h, gates = states[0], GATES[kind]
     w, r = np.split(given["W"], gates), np.split(given["R"], gates)
     biases = np.split(given.get("B", np.zeros(2 * gates * HIDDEN)), 2 * gates)
@@ -82,7 +82,7 @@ def step(kind: str, given: dict[str, Array], x: Array, states: tuple[Array, ...]
 
 
 def expected(kind: str, given: dict[str, Array], attributes: dict[str, Any]) -> list[Array]:
-    """The sequence and the last states of all directions."""
+    """Return the sequence and the last states of all directions."""
     batch_first = attributes.get("layout", 0) == 1
     x = given["X"].swapaxes(0, 1) if batch_first else given["X"]
     sequences, last = [], []
@@ -108,7 +108,7 @@ def expected(kind: str, given: dict[str, Array], attributes: dict[str, Any]) -> 
 
 
 def arrays(kind: str, attributes: dict[str, Any], *optional: str) -> dict[str, Array]:
-    """Seeded operands by their names in the standard, in its order."""
+    """Return seeded operands by their standard names, in the standard's order."""
     random = np.random.default_rng(5)
     ways, gates = len(DIRECTIONS[attributes.get("direction", "forward")]), GATES[kind]
     batch_first = attributes.get("layout", 0) == 1
@@ -162,10 +162,10 @@ def arrays(kind: str, attributes: dict[str, Any], *optional: str) -> dict[str, A
         ],
     ],
 )
-def test_a_recurrent_operator_is_the_standards_equations(
+def test_a_recurrent_operator_follows_the_equations_of_the_standard(
     kind: str, optional: tuple[str, ...], attributes: dict[str, Any], direction: str, layout: int, tmp_path: Path
 ) -> None:
-    """Gates in their order, biases, first states and peepholes, in either direction or both, batch first or not."""
+    """Test gate orders, biases, initial states and peepholes, in either direction or both, batch first or not."""
     listed = [name for name in attributes if name.startswith("activation")]
     attributes = attributes | {name: attributes[name] * len(DIRECTIONS[direction]) for name in listed}
     attributes = attributes | {"direction": direction, "layout": layout}
@@ -182,7 +182,7 @@ def test_a_recurrent_operator_is_the_standards_equations(
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("kind", GATES)
 def test_sequences_end_after_their_lengths(kind: str, known: bool, direction: str, tmp_path: Path) -> None:
-    """Each is as if it were alone: outputs behind its end are 0, and the last state is that of its last step."""
+    """Outputs after the end are 0, and the last state belongs to the last step."""
     given = arrays(kind, {"direction": direction}, "B", "initial_h", "initial_c")
     lengths = np.array([STEPS, STEPS - 2], np.int32)
     constants = {name: array for name, array in given.items() if name != "X"} | ({"lengths": lengths} if known else {})
@@ -206,16 +206,14 @@ def test_sequences_end_after_their_lengths(kind: str, known: bool, direction: st
 
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize("kind", GATES)
-def test_each_direction_is_one_recurrence_whatever_the_number_of_steps(
-    kind: str, direction: str, tmp_path: Path
-) -> None:
+def test_each_direction_is_one_recurrence_for_any_number_of_steps(kind: str, direction: str, tmp_path: Path) -> None:
     given = arrays(kind, {"direction": direction}, "B")
     constants = {name: array for name, array in given.items() if name != "X"}
     operator = node(kind, ["X", "W", "R", "B"], ["Y"], hidden_size=HIDDEN, direction=direction)
     net = opened(model([operator], {"X": (FLOAT, ("steps", BATCH, FEATURES))}, ["Y"], constants), tmp_path)
     counts = []
     for steps in (3, 500):
-        # products of few steps are small, and would be joined
+        # products of few steps are small and would be joined
         recording = net.plan(np.zeros((steps, BATCH, FEATURES), np.float32), without="join").recording
         counts.append(len(recording.schedule.kernels))
         operations = [recording.operations[row] for row in recording.nodes.operation]
@@ -231,7 +229,7 @@ def test_each_direction_is_one_recurrence_whatever_the_number_of_steps(
         ("RNN", {"direction": "backward"}, "forward"),
     ],
 )
-def test_what_no_recurrent_operator_computes_is_refused(
+def test_unsupported_recurrences_raise_an_error(
     kind: str, attributes: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     given = arrays(kind, {})

@@ -1,4 +1,4 @@
-"""Images sampled at the points of a grid."""
+"""Images sampled at grid points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.formats.onnx.models import FLOAT, model, node, opened
 
 
 def cubic(at: float, elements: np.ndarray) -> np.ndarray:
-    """The cubic of coefficient −0.75 at a place of the first axis, whose ends are repeated."""
+    """Return cubic interpolation with coefficient −0.75 at a position of the first axis, whose ends are repeated."""
     first, total = int(np.floor(at)), np.zeros(elements.shape[1:])
     for tap in range(first - 1, first + 3):
         d = abs(at - tap)
@@ -40,7 +40,7 @@ def test_cubics_read_repeated_elements_beyond_the_border(aligned: int, tmp_path:
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize(("old", "new"), [("bilinear", "linear"), ("bicubic", "cubic")])
 def test_modes_have_other_names_before_opset_20(old: str, new: str, padding: str, tmp_path: Path) -> None:
-    """torch's exporter writes bilinear and bicubic at opsets 16 to 19."""
+    """torch's exporter writes bilinear and bicubic in opsets 16 to 19."""
     random = np.random.default_rng(1)
     x = random.normal(size=(1, 2, 3, 4)).astype(np.float32)
     grid = random.uniform(-1.2, 1.2, (1, 3, 2, 2)).astype(np.float32)
@@ -52,8 +52,8 @@ def test_modes_have_other_names_before_opset_20(old: str, new: str, padding: str
     np.testing.assert_array_equal(*values)
 
 
-def test_points_among_many_axes_are_refused(tmp_path: Path) -> None:
-    """Each axis doubles or quadruples the elements that a point reads: a short file must not record a million."""
+def test_points_among_many_axes_raise_an_error(tmp_path: Path) -> None:
+    """Each axis multiplies the elements read per point by two or four: a short file must not record a million."""
     x, grid = np.ones((1,) * 11, np.float32), np.zeros((*[1] * 10, 9), np.float32)
     types = {"x": (FLOAT, x.shape), "g": (FLOAT, grid.shape)}
     net = opened(model([node("GridSample", ["x", "g"], ["y"], mode="cubic")], types, ["y"]), tmp_path)

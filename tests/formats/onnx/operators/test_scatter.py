@@ -1,4 +1,4 @@
-"""Elements written and added at indices: the standard's values, on Explorer's own operations, and what is refused."""
+"""Elements written or added at indices: the standard's values with Explorer's own operations, and errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ X = RANDOM.normal(size=(4, 5)).astype(np.float32)
 
 @pytest.mark.parametrize("reduction", ["none", "add", "max", "min"])
 @pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
-def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduction: str, tmp_path: Path) -> None:
-    """Places twice, places from the end, fewer rows than the data: without the reference evaluator in the graph."""
+def test_written_and_added_elements_follow_the_standard(operator: str, reduction: str, tmp_path: Path) -> None:
+    """Test repeated and negative indices and fewer rows than the data, without the reference evaluator."""
     i = np.array([[1, -1], [1, 0], [3, 2]])
     updates = RANDOM.normal(size=(3, 2) if operator == "ScatterElements" else (3,)).astype(np.float32)
     attributes = {"axis": 1} if operator == "ScatterElements" else {}
@@ -33,8 +33,8 @@ def test_what_is_written_or_added_is_what_the_standard_says(operator: str, reduc
 
 @pytest.mark.parametrize("reduction", ["max", "min"])
 @pytest.mark.parametrize("operator", ["ScatterElements", "ScatterND"])
-def test_of_extremes_with_nan_nan_stays(operator: str, reduction: str, tmp_path: Path) -> None:
-    """As of Max and of torch, whatever the order: onnx's evaluator keeps the first of both."""
+def test_nan_is_kept_as_an_extreme(operator: str, reduction: str, tmp_path: Path) -> None:
+    """As in Max and in torch, independent of the order; onnx's evaluator keeps the first of both."""
     i = np.array([0, 1, 2, 3, 2, 2]).reshape(-1, *[1] * (operator == "ScatterND"))
     x, u = np.array([[1, np.nan, 1, 5, 1], [np.nan, 2, np.nan, 3, 7]], np.float32)
     u = np.append(u, np.float32(0))
@@ -44,7 +44,7 @@ def test_of_extremes_with_nan_nan_stays(operator: str, reduction: str, tmp_path:
     np.testing.assert_array_equal(net.run({"x": x, "i": i, "u": u}), expected)
 
 
-def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:
+def test_an_index_out_of_range_raises_an_error(tmp_path: Path) -> None:
     operator = node("ScatterND", ["x", "i", "u"], ["y"])
     net = opened(model([operator], {"x": (FLOAT, [4, 5]), "i": (INT64, [1, 2]), "u": (FLOAT, [1])}, ["y"]), tmp_path)
     with pytest.raises(ex.RunError, match="row 5"):
@@ -54,7 +54,7 @@ def test_an_index_beyond_its_axis_is_refused(tmp_path: Path) -> None:
         opened(gather, tmp_path).run({"x": X, "i": np.array([[0, 5]])})
 
 
-def test_updates_that_misfit_are_refused(tmp_path: Path) -> None:
+def test_mismatching_updates_raise_an_error(tmp_path: Path) -> None:
     operator = node("ScatterElements", ["x", "i", "u"], ["y"])
     net = opened(model([operator], {"x": (FLOAT, [4, 5]), "i": (INT64, [2, 5]), "u": (FLOAT, [1, 5])}, ["y"]), tmp_path)
     with refused(ex.FileError, "ScatterElements", "update"):

@@ -1,4 +1,4 @@
-"""Sequences and optionals: tuples of expressions while a net is built, lists and None where a net is given them."""
+"""Sequences and optionals: tuples of expressions while a net is built, lists and None as a net's inputs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def made(*nodes: Any, constants: dict[str, Any] | None = None, outputs: tuple[st
     ("split", "keepdims", "shapes"),
     [(None, 1, [(1, 2)] * 5), (None, 0, [(2,)] * 5), (2, 1, [(2, 2), (2, 2), (1, 2)]), ([4, 1], 0, [(4, 2), (1, 2)])],
 )
-def test_a_tensor_is_split_and_joined_again(tmp_path: Path, split: Any, keepdims: int, shapes: Any) -> None:
-    """SplitToSequence cuts an axis by lengths, by one length, or to single elements; ConcatFromSequence joins them."""
+def test_a_tensor_is_split_and_concatenated(tmp_path: Path, split: Any, keepdims: int, shapes: Any) -> None:
+    """SplitToSequence splits an axis by lengths, by one length, or into elements; ConcatFromSequence joins them."""
     reads = ["x"] if split is None else ["x", "s"]
     nodes = [
         node("SplitToSequence", reads, ["q"], axis=0, keepdims=keepdims),
@@ -60,8 +60,8 @@ def test_members_are_inserted_and_erased_at_positions_from_either_end(tmp_path: 
     np.testing.assert_array_equal(net.run(X - 3), np.concatenate([3 - X, abs(X - 3)], 1))
 
 
-def test_a_sequence_takes_no_memory_and_its_unused_members_no_time(tmp_path: Path) -> None:
-    """Members that nobody reads are pruned, as everything else is."""
+def test_a_sequence_uses_no_memory_and_unused_elements_no_time(tmp_path: Path) -> None:
+    """Unread elements are pruned like all other nodes."""
     nodes = [
         node("Neg", ["x"], ["a"]),
         node("Exp", ["x"], ["b"]),
@@ -103,7 +103,7 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
         ),
     ],
 )
-def test_what_is_no_sequence_is_refused_by_its_rule(tmp_path: Path, nodes: list[Any], words: str) -> None:
+def test_other_than_sequences_raise_an_error(tmp_path: Path, nodes: list[Any], words: str) -> None:
     net = opened(made(*nodes, constants={"p": np.int64(3), "s": np.int64(0)}), tmp_path)
     with pytest.raises(ex.ExplorerError, match=words):
         net.run(X)
@@ -115,7 +115,7 @@ A, B = X[:2], X[2:3] - 10
 
 
 def net_of(folder: Path, nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **constants: Any) -> Net:
-    """A net whose inputs have these types."""
+    """Return a net whose inputs have these types."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -132,8 +132,8 @@ def body(nodes: list[Any], inputs: list[str], outputs: list[str]) -> Any:
     )
 
 
-def test_a_net_takes_and_gives_sequences_of_any_length(tmp_path: Path) -> None:
-    """Sequences are lists of arrays for a net: members have lengths of their own, each length is planned once."""
+def test_a_net_accepts_and_returns_sequences_of_any_length(tmp_path: Path) -> None:
+    """Sequences are lists of arrays with different lengths; each number of elements is planned once."""
     nodes = [
         node("Identity", ["q"], ["same"]),
         node("SequenceInsert", ["same", "x"], ["more"]),
@@ -154,7 +154,7 @@ def test_a_net_takes_and_gives_sequences_of_any_length(tmp_path: Path) -> None:
     assert [member.shape for member in expressions["more"]] == [(1, 2), (3, 2), (5, 2)]
 
 
-def test_a_net_is_drawn_for_two_members_and_says_so(tmp_path: Path) -> None:
+def test_a_net_is_drawn_for_sequences_of_two_elements_and_reports_it(tmp_path: Path) -> None:
     net = net_of(tmp_path, [node("ConcatFromSequence", ["q"], ["y"], axis=0)], {"q": SEQUENCE}, ["y"])
     recording = net.preview_plan().recording
     assert [name for name in recording.nodes.label if name.startswith("q[")] == ["q[0]", "q[1]"]
@@ -176,8 +176,8 @@ def test_an_optional_input_is_none_or_its_value(tmp_path: Path, given: Any) -> N
     assert [member.tolist() for member in results["y"]] == [member.tolist() for member in right]
 
 
-def test_a_choice_between_equal_containers_is_made_while_it_runs(tmp_path: Path) -> None:
-    """Branches that give as many members of equal types are one cond; others are chosen by the value."""
+def test_a_conditional_between_equal_containers_is_recorded(tmp_path: Path) -> None:
+    """Branches with equal element types become one cond; for others the value decides while recording."""
     inputs = {
         "c": helper.make_tensor_type_proto(TensorProto.BOOL, []),
         "x": helper.make_tensor_type_proto(FLOAT, [5, 2]),
@@ -197,7 +197,7 @@ def test_a_choice_between_equal_containers_is_made_while_it_runs(tmp_path: Path)
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_a_loop_collects_a_sequence_in_as_many_turns_as_it_is_told(tmp_path: Path, count: int) -> None:
+def test_a_loop_collects_a_sequence(tmp_path: Path, count: int) -> None:
     turn = body(
         [
             node("Mul", ["x", "x"], ["m"]),
@@ -216,8 +216,8 @@ def test_a_loop_collects_a_sequence_in_as_many_turns_as_it_is_told(tmp_path: Pat
     assert [member.tolist() for member in results] == [(X * X).tolist()] * count
 
 
-def test_a_loop_over_a_sequence_ends_where_its_condition_says(tmp_path: Path) -> None:
-    """Without a limit the condition of each turn is computed before the next one is recorded."""
+def test_a_loop_over_a_sequence_ends_with_its_condition(tmp_path: Path) -> None:
+    """Without a limit, each iteration's condition is computed before the next iteration is recorded."""
     turn = body(
         [
             node("SequenceAt", ["q", "number"], ["m"]),
@@ -242,14 +242,14 @@ def test_what_is_no_list_of_members_is_refused(tmp_path: Path, given: Any, words
         net.run(given)
 
 
-def test_members_without_a_noted_shape_are_drawn_with_one_that_fits(tmp_path: Path) -> None:
+def test_elements_without_a_recorded_shape_are_drawn_with_a_matching_one(tmp_path: Path) -> None:
     type_ = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
     net = net_of(tmp_path, [node("ConcatFromSequence", ["q"], ["y"], axis=2)], {"q": type_}, ["y"])
     assert net.check() == []
     assert len(net.example_shapes()["q"]) == 3
 
 
-def test_a_net_with_sequences_is_written_again(tmp_path: Path) -> None:
+def test_a_net_with_sequences_is_written(tmp_path: Path) -> None:
     net = net_of(
         tmp_path, [node("SequenceInsert", ["q", "c"], ["y"])], {"q": OPTIONAL.optional_type.elem_type}, ["y"], c=X
     )

@@ -1,4 +1,4 @@
-"""Parts of tensors: indices and sizes at their limits, and what is known when a net is built."""
+"""Slicing: indices and sizes at their limits, and what is known when a net is built."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def findings(folder: Path, made: NodeProto, **constants: Any) -> str:
-    """What is found wrong with a net of one node over x, of 3×4."""
+    """Return the problems of a net of one node with input x of shape 3×4."""
     held = {name: np.asarray(value) for name, value in constants.items()}
     return "\n".join(opened(model([made], {"x": (FLOAT, [3, 4])}, [made.output[0]], held), folder).check())
 
 
 @pytest.mark.parametrize("index", [-3, -1, 0, 2])
 @pytest.mark.parametrize("operator", ["Gather", "GatherElements", "GatherND"])
-def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path: Path) -> None:
-    """An index counts from the front or the back; the first beyond either end is refused when the net is built."""
+def test_indices_may_count_from_both_ends_of_an_axis(operator: str, index: int, tmp_path: Path) -> None:
+    """The first index out of range at either end is an error when the net is built."""
     shape = {"Gather": (1,), "GatherElements": (1, 4), "GatherND": (1, 1)}[operator]
     step = node(operator, ["x", "i"], ["y"])
     np.testing.assert_array_equal(result(tmp_path, step, X, np.full(shape, index, np.int64)), X[[index]])
@@ -34,8 +34,8 @@ def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_elements_are_gathered_where_there_are_indices_alone(known: bool, tmp_path: Path) -> None:
-    """An index is not repeated along other axes, and these may be longer than there are indices."""
+def test_gather_elements_reads_only_where_there_are_indices(known: bool, tmp_path: Path) -> None:
+    """Indices are not broadcast along other axes, which may be longer than the indices."""
     for axis, shape in ((0, (2, 1)), (0, (5, 3)), (1, (1, 6)), (1, (2, 4))):
         i = np.random.default_rng(1).integers(-X.shape[axis], X.shape[axis], shape)
         own = X[: shape[0] if axis else None, : None if axis else shape[1]]
@@ -45,7 +45,7 @@ def test_elements_are_gathered_where_there_are_indices_alone(known: bool, tmp_pa
     assert "at most as many" in findings(tmp_path, node("GatherElements", ["x", "i"], ["y"]), i=np.zeros((1, 5), int))
 
 
-def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Path) -> None:
+def test_rows_of_indices_select_elements_of_axes_of_different_lengths(tmp_path: Path) -> None:
     x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     i = np.array([[1, 2], [0, -1], [-2, 1]])
     np.testing.assert_array_equal(result(tmp_path, node("GatherND", ["x", "i"], ["y"]), x, i), x[tuple(i.T)])
@@ -67,17 +67,15 @@ def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Pa
         (-100, 1, -1, slice(0, 0)),
     ],
 )
-def test_ranges_of_rows_reach_beyond_both_ends(
-    start: int, end: int, step: int, expected: slice, tmp_path: Path
-) -> None:
-    """Bounds beyond an axis are its ends, also for steps back, whose end before the first row has no index."""
+def test_ranges_may_exceed_both_ends(start: int, end: int, step: int, expected: slice, tmp_path: Path) -> None:
+    """Bounds out of range are clipped, also for negative steps, whose end before the first row has no index."""
     bounds = [np.array([number]) for number in (start, end, 0, step)]
     operator = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
     np.testing.assert_array_equal(result(tmp_path, operator, X, *bounds), X[expected])
 
 
-def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
-    """The last of equal parts is smaller; sizes that are given add up to the axis, and none is negative."""
+def test_an_axis_is_split_unevenly_and_completely(tmp_path: Path) -> None:
+    """The last of equal parts is smaller; given sizes must add up to the axis and not be negative."""
     x = np.arange(7, dtype=np.float32)
     parts = result(tmp_path, node("Split", ["x"], ["a", "b", "c"], num_outputs=3), x)
     assert [part.tolist() for part in parts.values()] == [[0, 1, 2], [3, 4, 5], [6]]
@@ -87,12 +85,12 @@ def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
         assert "the sizes must add up to 3" in findings(tmp_path, sized, s=np.array(sizes))
 
 
-def test_widths_of_padding_are_all_first_ones_then_all_last_ones(tmp_path: Path) -> None:
+def test_padding_widths_list_all_starts_before_all_ends(tmp_path: Path) -> None:
     operator = node("Pad", ["x", "p"], ["y"])
     np.testing.assert_array_equal(result(tmp_path, operator, X, np.array([1, 0, 2, 3])), np.pad(X, [(1, 2), (0, 3)]))
 
 
-def test_a_negative_index_chooses_from_the_back_and_one_outside_chooses_nothing(tmp_path: Path) -> None:
+def test_a_negative_index_counts_from_the_end_and_one_out_of_range_selects_nothing(tmp_path: Path) -> None:
     i = np.array([0, -1, 2, 3, -3, -4], np.int64)
     operator = node("OneHot", ["i", "d", "v"], ["y"])
     outcome = result(tmp_path, operator, i, np.array(3), np.array([5, 7], np.float32))
@@ -107,8 +105,8 @@ def test_a_negative_index_chooses_from_the_back_and_one_outside_chooses_nothing(
 
 
 @pytest.mark.spec("I-9")
-def test_a_shape_stays_known_through_operators_of_several_outputs(tmp_path: Path) -> None:
-    """What is computed of shapes alone is known when the net is built: each of the parts that a shape is split into."""
+def test_a_shape_is_known_through_operators_with_several_outputs(tmp_path: Path) -> None:
+    """Everything computed only from shapes is known when the net is built, including parts of a split shape."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Split", ["s"], ["a", "b"], num_outputs=2),
@@ -120,7 +118,7 @@ def test_a_shape_stays_known_through_operators_of_several_outputs(tmp_path: Path
 
 
 def test_only_small_values_are_known() -> None:
-    """A large constant is a weight, of which nothing is computed when the net is built."""
+    """A large constant is a weight, which is not used to compute shapes."""
     assert is_known(ex.tensor(np.zeros(1024)))
     assert not is_known(ex.tensor(np.zeros(1025)))
     assert not is_known(ex.tensor(np.zeros(2)) + 1.0)

@@ -1,4 +1,4 @@
-"""Steps of optimizers in files, beside the standard's own cases and explorer's optimizers."""
+"""Optimizer steps in files, against the standard's own cases and explorer's optimizers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def net_of(folder: Path, type: str, operands: int, results: int, **arguments: An
 
 
 @pytest.mark.parametrize("module", ["adagrad", "adam", "momentum"])
-def test_steps_are_those_of_the_standards_cases(module: str, tmp_path: Path) -> None:
+def test_steps_equal_the_cases_of_the_standard(module: str, tmp_path: Path) -> None:
     outcomes = [outcome(case, tmp_path / "m.onnx") for case in cases(module)]
     assert len(outcomes) >= 2
     assert {kind for kind, _ in outcomes} == {"right"}
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_a_step_of_adam_is_that_of_the_optimizer(count: int, tmp_path: Path) -> None:
-    """One rule stands behind the operator and behind ex.train."""
+def test_a_step_of_adam_equals_the_optimizers(count: int, tmp_path: Path) -> None:
+    """The operator and ex.train use one rule."""
     net = net_of(tmp_path, "Adam", 4, 3, alpha=0.8, beta=0.95, epsilon=1e-4)
     new, mean, squares = net.run(np.float32(0.1), np.int64(count), _X, _G, _V, _H).values()
     parameter = Parameter("w", ex.tensor(_X))
@@ -54,12 +54,12 @@ def test_a_step_of_adam_is_that_of_the_optimizer(count: int, tmp_path: Path) -> 
         np.testing.assert_allclose(value, optimizer.state()[key], rtol=1e-6)
 
 
-def test_adam_before_its_first_step_corrects_nothing(tmp_path: Path) -> None:
+def test_adam_corrects_nothing_before_its_first_step(tmp_path: Path) -> None:
     new, mean, squares = net_of(tmp_path, "Adam", 4, 3).run(np.float32(0.1), np.int64(0), _X, _G, _V, _H).values()
     np.testing.assert_allclose(new, _X - 0.1 * mean / (np.sqrt(squares) + 1e-6), rtol=1e-5)
 
 
-def test_momentum_takes_the_first_gradient_whole(tmp_path: Path) -> None:
+def test_momentum_uses_the_first_gradient_undamped(tmp_path: Path) -> None:
     net = net_of(tmp_path, "Momentum", 3, 2, alpha=0.9, beta=0.1, mode="standard", norm_coefficient=0.0)
     for count, share in ((0, 1), (1, 0.1)):
         moments = [*net.run(np.float32(0.5), np.int64(count), _X, _G, _V).values()][1]
@@ -74,7 +74,7 @@ def test_momentum_takes_the_first_gradient_whole(tmp_path: Path) -> None:
         ("Adam", 4, {"alpha": 1.0}, "beta1"),
     ],
 )
-def test_steps_that_the_standard_has_not_are_refused(
+def test_unsupported_steps_raise_an_error(
     type: str, operands: int, arguments: dict[str, Any], rule: str, tmp_path: Path
 ) -> None:
     (finding,) = net_of(tmp_path, type, operands, 2, **arguments).check()

@@ -1,4 +1,4 @@
-"""Windows of rare forms against sums and largest elements that are counted one by one."""
+"""Rare forms of windows against sums and maxima that are computed one by one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def result(kind: str, form: dict[str, Any], x: np.ndarray, outputs: int, folder:
 
 
 def windows(form: dict[str, Any], shape: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
-    """Yield each window's place, and the places of its taps, which may lie in the padding and beyond."""
+    """Yield each window's position and the positions of its taps, which may be in the padding and beyond."""
     axes = []
     count = len(form["kernel_shape"])
     ones = [1] * count
@@ -48,7 +48,7 @@ def windows(form: dict[str, Any], shape: tuple[int, ...]) -> Iterator[tuple[tupl
     for length, size, step, gap, before, after in numbers:
         reach, end = gap * (size - 1), length + after
         starts = [start for start in range(-before, end, step) if start + reach < end]
-        # one window more, if it begins before the padding at the end
+        # one more window if it begins before the padding at the end
         if form.get("ceil_mode") and starts[-1] + reach < end - 1 and starts[-1] + step < length:
             starts.append(starts[-1] + step)
         axes.append([[start + gap * tap for tap in range(size)] for start in starts])
@@ -62,7 +62,7 @@ def is_inside(tap: tuple[int, ...], shape: tuple[int, ...], pads: list[int]) -> 
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_windows_are_counted_and_filled_as_the_standard_says(form: dict[str, Any], tmp_path: Path) -> None:
+def test_windows_follow_the_counts_and_padding_of_the_standard(form: dict[str, Any], tmp_path: Path) -> None:
     x = x_of(form)
     shape, count = x.shape[2:], len(x.shape) - 2
     pads = form.get("pads", [0] * 2 * count)
@@ -88,7 +88,7 @@ def test_windows_are_counted_and_filled_as_the_standard_says(form: dict[str, Any
     assert all(each.size == seen for each in (largest, places, by_columns, means, padded_means, norms))
 
 
-def test_zeros_of_whole_numbers_are_above_the_padding(tmp_path: Path) -> None:
+def test_zeros_of_integers_exceed_the_padding(tmp_path: Path) -> None:
     x = np.zeros((1, 1, 2, 2), np.uint8)
     operator = node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2], pads=[1, 1, 0, 0])
     places = opened(model([operator], {"x": (2, x.shape)}, ["y", "i"], opset=22), tmp_path).run(x)["i"]
@@ -106,7 +106,9 @@ def test_zeros_of_whole_numbers_are_above_the_padding(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any], groups: int, tmp_path: Path) -> None:
+def test_a_three_dimensional_transposed_convolution_is_the_adjoint(
+    form: dict[str, Any], groups: int, tmp_path: Path
+) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 4, 3, 3, 2)).astype(np.float32)
     filters = random.normal(size=(4, 2, 2, 3, 2)).astype(np.float32)
@@ -124,7 +126,7 @@ def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any]
                 own = slice(group * 4 // groups, (group + 1) * 4 // groups)
                 products = x[(slice(None), own, *place)] @ filters[(own, slice(None), *tap)]
                 whole[(slice(None), slice(2 * group, 2 * group + 2), *at)] += products
-    if "output_shape" in form:  # an odd layer is cut off at the start
+    if "output_shape" in form:  # an odd row is removed at the start
         cuts = [length - goal for length, goal in zip(whole.shape[2:], form["output_shape"], strict=True)]
         pads = [cut - cut // 2 for cut in cuts] + [cut // 2 for cut in cuts]
     inner = [slice(low, length - high) for low, high, length in zip(pads[:3], pads[3:], whole.shape[2:], strict=True)]
@@ -134,10 +136,10 @@ def test_a_transposed_convolution_of_volumes_is_the_adjoint(form: dict[str, Any]
 
 @pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER"])
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_same_padding_of_strides_larger_than_the_filters_cuts_nothing_off(
+def test_same_padding_with_strides_larger_than_the_filters_removes_nothing(
     width: int, auto: str, tmp_path: Path
 ) -> None:
-    """The filters reach fewer than length · stride pixels: the result is as small in ONNX Runtime."""
+    """The filters cover fewer than length · stride pixels, and the result is as small in ONNX Runtime."""
     random = np.random.default_rng(6)
     x, filters = (random.normal(size=shape).astype(np.float32) for shape in ((1, 2, 4, 3), (2, 3, width, 2)))
     form: dict[str, Any] = {"strides": [3, 4], "output_padding": [0, 1]}
@@ -150,8 +152,8 @@ def test_same_padding_of_strides_larger_than_the_filters_cuts_nothing_off(
 @pytest.mark.parametrize(("auto", "pads"), [("SAME_UPPER", [2, 1, 2, 2]), ("SAME_LOWER", [2, 2, 2, 1])])
 @pytest.mark.parametrize("ceil", [0, 1])
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "LpPool"])
-def test_same_padding_counts_dilation(kind: str, ceil: int, auto: str, pads: list[int], tmp_path: Path) -> None:
-    """The result has ⌈length / stride⌉ windows, as the standard says; ONNX Runtime pads as if nothing were dilated."""
+def test_same_padding_includes_dilation(kind: str, ceil: int, auto: str, pads: list[int], tmp_path: Path) -> None:
+    """The result has ⌈length / stride⌉ windows, as in the standard; ONNX Runtime ignores dilation in the padding."""
     x = np.random.default_rng(4).normal(size=(1, 2, 9, 10)).astype(np.float32)
     form: dict[str, Any] = {"kernel_shape": [3, 2], "dilations": [2, 3], "strides": [1, 1]}
     padded = result(kind, {**form, "auto_pad": auto, "ceil_mode": ceil}, x, 1, tmp_path)
@@ -160,8 +162,8 @@ def test_same_padding_counts_dilation(kind: str, ceil: int, auto: str, pads: lis
 
 
 @pytest.mark.parametrize("type", ["Conv", "ConvTranspose", "DeformConv"])
-def test_a_kernel_shape_is_that_of_the_filters(type: str, tmp_path: Path) -> None:
-    """ONNX Runtime refuses another one; it was not read."""
+def test_the_kernel_shape_must_match_the_filters(type: str, tmp_path: Path) -> None:
+    """ONNX Runtime rejects another one; explorer previously ignored it."""
     types = {"x": (FLOAT, (1, 1, 4, 4)), "w": (FLOAT, (1, 1, 2, 2)), "o": (FLOAT, (1, 8, 3, 3))}
     names = ["x", "w", "o"] if type == "DeformConv" else ["x", "w"]
     for size, count in ((2, 0), (3, 1)):

@@ -1,4 +1,4 @@
-"""Operators that the onnx package's reference evaluator computes: marked, kernels by themselves, typed beforehand."""
+"""Operators computed by the onnx package's reference evaluator: marked, in separate kernels, with inferred types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 
 
-def test_a_delegated_operator_is_marked_and_joins_no_fusion(tmp_path: Path) -> None:
+def test_a_delegated_operator_is_marked_and_not_fused(tmp_path: Path) -> None:
     nodes = [
         node("Exp", ["x"], ["a"]),
         node("CumProd", ["a", "axis"], ["b"]),
@@ -32,7 +32,7 @@ def test_a_delegated_operator_is_marked_and_joins_no_fusion(tmp_path: Path) -> N
 
 
 def test_rare_forms_of_known_operators_are_delegated(tmp_path: Path) -> None:
-    """A form that explorer has no operation for is computed by the evaluator; usual forms of the type are not."""
+    """The evaluator computes only forms without an operation of explorer's."""
     x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
     nodes = [
         node("Resize", ["x", "", "", "s"], ["a"], mode="linear", antialias=1),
@@ -59,8 +59,8 @@ def test_a_delegated_operator_has_no_gradient(tmp_path: Path) -> None:
         ex.grad(net.build(x).sum(), [x])
 
 
-def test_a_shape_that_depends_on_values_is_known_once_these_are(tmp_path: Path) -> None:
-    """The plan of a run is made for the shape that came out; without values the operator is drawn."""
+def test_a_shape_that_depends_on_values_is_known_once_they_are_computed(tmp_path: Path) -> None:
+    """The run's plan uses the computed shape; without values the operator is still drawn."""
     net = opened(model([node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"]), tmp_path)
     assert net.check() == []
     assert net.unsized() == ["NonZero_1"]
@@ -78,7 +78,7 @@ def test_a_shape_that_depends_on_constants_is_known(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.arange(3) * 10), [[10, 20]])
 
 
-def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: Path) -> None:
+def test_operands_rejected_by_the_standard_raise_its_error(tmp_path: Path) -> None:
     net = opened(model([node("Det", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"]), tmp_path)
     (finding,) = net.check()
     assert "operands and attributes must fit the standard's rules" in finding
@@ -95,7 +95,7 @@ def test_operands_that_the_standard_refuses_are_refused_by_its_words(tmp_path: P
         ("CumProd", {}, "operands and attributes must fit the standard's rules"),
     ],
 )
-def test_attributes_of_another_kind_are_refused(
+def test_attributes_of_another_type_raise_an_error(
     tmp_path: Path, type: str, attributes: dict[str, Any], rule: str
 ) -> None:
     operands = ["x", "x"] if type in ("GridSample", "CumProd", "MaxUnpool") else ["x"]
@@ -108,7 +108,7 @@ def test_attributes_of_another_kind_are_refused(
 
 
 @pytest.mark.parametrize(("shape", "axis"), [([5], None), ([5], -1), ([4, 1], 0), ([4, 1], -2)])
-def test_unique_elements_come_in_their_order_along_the_first_axis(
+def test_unique_elements_along_the_first_axis_keep_their_order(
     shape: list[int], axis: int | None, tmp_path: Path
 ) -> None:
     attributes = {} if axis is None else {"axis": axis}

@@ -1,4 +1,4 @@
-"""Nets of one operator of ai.onnx.ml, and rows to run them on."""
+"""Nets of one ai.onnx.ml operator, and rows to run them on."""
 
 from __future__ import annotations
 

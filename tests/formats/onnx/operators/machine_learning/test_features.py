@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml on features, each on numbers that one can check by hand."""
+"""Feature operators of ai.onnx.ml, with numbers that are easy to check by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.refusals import refused
 pytestmark = pytest.mark.spec("I-5", "I-6", "I-9")
 
 
-def test_a_scaler_takes_an_offset_and_a_factor_of_each_feature(tmp_path: Path) -> None:
+def test_a_scaler_has_an_offset_and_a_factor_for_each_feature(tmp_path: Path) -> None:
     y = net_of(tmp_path, "Scaler", offset=[1.0, 2.0], scale=[2.0, 0.5]).run(X)
     np.testing.assert_array_equal(y, (X - [1, 2]) * np.float32([2, 0.5]))
 
@@ -36,7 +36,7 @@ def test_a_normalizer_divides_rows_by_their_norm_and_keeps_zeros(tmp_path: Path,
     np.testing.assert_allclose(net_of(tmp_path, "Normalizer", norm=norm).run(x), expected, rtol=1e-6)
 
 
-def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_mismatching_attributes_raise_an_error(tmp_path: Path) -> None:
     for type, arguments, rule in (
         ("Scaler", {"offset": ["a", "b"], "scale": [1.0]}, "offset must be a number or a list of numbers"),
         ("Scaler", {"offset": [1.0, 2.0, 3.0], "scale": [1.0]}, "one number, or one a feature"),
@@ -46,12 +46,12 @@ def test_attributes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         assert rule in finding
 
 
-def test_an_imputer_replaces_one_number_by_another_of_each_feature(tmp_path: Path) -> None:
+def test_an_imputer_replaces_a_number_in_each_feature(tmp_path: Path) -> None:
     y = net_of(tmp_path, "Imputer", imputed_value_floats=[9.0, 8.0], replaced_value_float=2.0).run(X)
     np.testing.assert_array_equal(y, np.float32([[1, 8], [3, 4], [-1, 0.5]]))
 
 
-def test_an_imputer_of_whole_numbers_keeps_all_their_digits(tmp_path: Path) -> None:
+def test_an_imputer_of_integers_keeps_all_digits(tmp_path: Path) -> None:
     node = helper.make_node(
         "Imputer", ["x"], ["y"], domain="ai.onnx.ml", imputed_value_int64s=[2**53 + 1], replaced_value_int64=-1
     )
@@ -60,7 +60,7 @@ def test_an_imputer_of_whole_numbers_keeps_all_their_digits(tmp_path: Path) -> N
     assert opened(file, tmp_path).run(np.array([-1, 5])).tolist() == [2**53 + 1, 5]
 
 
-def test_columns_are_put_beside_one_another(tmp_path: Path) -> None:
+def test_columns_are_concatenated(tmp_path: Path) -> None:
     node = helper.make_node("FeatureVectorizer", ["x", "n"], ["y"], domain="ai.onnx.ml", inputdimensions=[2, 1])
     inputs = {"x": (FLOAT, [3, 2]), "n": (INT64, [3, 1])}
     proto = model([node], inputs, ["y"])
@@ -71,7 +71,7 @@ def test_columns_are_put_beside_one_another(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, np.float32([[1, 2, 7], [3, 4, 8], [-1, 0.5, 9]]))
 
 
-def test_features_are_taken_in_any_order(tmp_path: Path) -> None:
+def test_features_are_selected_in_any_order(tmp_path: Path) -> None:
     net = net_of_two(tmp_path, "ArrayFeatureExtractor", X, np.array([[1, 0, 1]]))
     np.testing.assert_array_equal(net.run(X), X[:, [1, 0, 1]])
 
@@ -85,7 +85,7 @@ def net_of_two(folder: Path, type: str, x: Any, y: Any) -> Net:
 
 
 def _dictionary_net(folder: Path, keys: list[Any], dtype: int = FLOAT) -> Net:
-    """A net of one DictVectorizer, whose input is a map."""
+    """Return a net of one DictVectorizer, whose input is a map."""
     is_text = isinstance(keys[0], str)
     key = TensorProto.STRING if is_text else TensorProto.INT64
     node = helper.make_node(
@@ -101,7 +101,7 @@ def _dictionary_net(folder: Path, keys: list[Any], dtype: int = FLOAT) -> Net:
 
 
 def test_a_dictionary_becomes_a_row_in_the_order_of_its_vocabulary(tmp_path: Path) -> None:
-    """A dict is given as it is, or an array in its place; keys that it leaves out are 0."""
+    """The input may be a dict or an array; missing keys give 0."""
     net = _dictionary_net(tmp_path, ["a", "c", "b", "z"])
     assert net.check() == []
     expected = np.float32([[4, 8, 0, 0]])
@@ -112,7 +112,7 @@ def test_a_dictionary_becomes_a_row_in_the_order_of_its_vocabulary(tmp_path: Pat
     np.testing.assert_array_equal(numbered.run({1: 7}), np.array([[0, 7, 0]]), strict=True)
 
 
-def test_a_dictionary_is_written_as_one(tmp_path: Path) -> None:
+def test_a_dictionary_is_written_as_a_dictionary(tmp_path: Path) -> None:
     net = _dictionary_net(tmp_path, ["a", "b"])
     net.save(tmp_path / "again.onnx")
     (written,) = onnx.load(tmp_path / "again.onnx").graph.input
@@ -122,7 +122,7 @@ def test_a_dictionary_is_written_as_one(tmp_path: Path) -> None:
     assert ex.open(tmp_path / "net.json").run({"b": 2}).tolist() == [[0, 2]]
 
 
-def test_keys_and_dictionaries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_mismatching_keys_and_dictionaries_raise_an_error(tmp_path: Path) -> None:
     net = _dictionary_net(tmp_path, ["a", "b"])
     with refused(ex.OperandError, "input 'x' has the key 'q'", "among 'a', 'b'"):
         net.run({"a": 1, "q": 2})
@@ -136,8 +136,8 @@ def test_keys_and_dictionaries_that_do_not_fit_are_refused(tmp_path: Path) -> No
     assert "each key once" in finding
 
 
-def test_keys_that_are_no_text_are_read_as_other_texts_are(tmp_path: Path) -> None:
-    """What is no UTF-8 is replaced: a hostile file opens, and says what it lacks."""
+def test_invalid_utf8_in_keys_is_replaced(tmp_path: Path) -> None:
+    """A hostile file opens, and reports what is missing."""
     net = _dictionary_net(tmp_path, ["a", b"\xff"])
     np.testing.assert_array_equal(net.run({"a": 1}), [[1, 0]])
     (finding,) = _dictionary_net(tmp_path, ["a", b"\xff", b"\xfe"]).check()

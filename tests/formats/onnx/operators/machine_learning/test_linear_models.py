@@ -1,4 +1,4 @@
-"""Linear models of ai.onnx.ml, on numbers that one can check by hand."""
+"""Linear models of ai.onnx.ml, with numbers that are easy to check by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_linear_regressor_has_a_row_of_coefficients_for_each_target(tmp_path: 
     np.testing.assert_allclose(net.run(X), X @ np.float32([[1, 0], [2, -1]]) + np.float32([0.5, 0]), rtol=1e-6)
 
 
-def test_a_linear_classifier_gives_labels_and_scores(tmp_path: Path) -> None:
+def test_a_linear_classifier_returns_labels_and_scores(tmp_path: Path) -> None:
     net = net_of(
         tmp_path,
         "LinearClassifier",
@@ -37,7 +37,7 @@ def test_a_linear_classifier_gives_labels_and_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [[], [2, 3, 2]])
-def test_a_linear_classifier_takes_rows_alone(tmp_path: Path, shape: list[int]) -> None:
+def test_a_linear_classifier_accepts_only_rows(tmp_path: Path, shape: list[int]) -> None:
     node = helper.make_node(
         "LinearClassifier",
         ["x"],
@@ -59,8 +59,8 @@ def test_a_linear_classifier_takes_rows_alone(tmp_path: Path, shape: list[int]) 
         ("SOFTMAX", [[1.0, 0.0], [0.8, 0.2], [1.3, -0.3]]),
     ],
 )
-def test_one_row_of_coefficients_is_for_two_classes(tmp_path: Path, transform: str, scores: list[list[float]]) -> None:
-    """ONNX Runtime's values."""
+def test_one_row_of_coefficients_means_two_classes(tmp_path: Path, transform: str, scores: list[list[float]]) -> None:
+    """Values are ONNX Runtime's."""
     net = net_of(
         tmp_path, "LinearClassifier", ("label", "score"), classlabels_ints=[3, 7], coefficients=[0.3, -0.2],
         intercepts=[0.1], post_transform=transform,
@@ -78,7 +78,7 @@ def test_one_row_of_coefficients_is_for_two_classes(tmp_path: Path, transform: s
     ],
 )
 def test_scores_are_transformed(tmp_path: Path, transform: str, scores: list[list[float]]) -> None:
-    """ONNX Runtime's values."""
+    """Values are ONNX Runtime's."""
     net = net_of(
         tmp_path, "LinearClassifier", ("label", "score"), classlabels_ints=[3, 7], post_transform=transform,
         coefficients=[0.3, -0.2, 0.1, 0.4], intercepts=[0.1, 0.2],
@@ -86,8 +86,8 @@ def test_scores_are_transformed(tmp_path: Path, transform: str, scores: list[lis
     np.testing.assert_allclose(net.run(X)["score"][:2], scores, atol=6e-5)
 
 
-def test_quantiles_are_those_of_onnx_runtime(tmp_path: Path) -> None:
-    """√2 · erf⁻¹(2 p − 1) by its approximation, for p of 0.2, 0.36 and 0.7."""
+def test_quantiles_equal_those_of_onnx_runtime(tmp_path: Path) -> None:
+    """√2 · erf⁻¹(2 p − 1) is approximated, for p of 0.2, 0.36 and 0.7."""
     net = net_of(tmp_path, "LinearRegressor", coefficients=[0.1, 0.0], intercepts=[0.0], post_transform="PROBIT")
     y = net.run(np.float32([[2, 0], [3.6, 0], [7, 0]]))
     np.testing.assert_allclose(y[:, 0], [-0.8418, -0.3585, 0.5244], atol=6e-5)

@@ -1,4 +1,4 @@
-"""Encoders of labels and categories: numbers and texts looked up among keys."""
+"""Encoders of labels and categories: numbers and strings looked up among keys."""
 
 from __future__ import annotations
 
@@ -49,13 +49,15 @@ def net_of(folder: Path, type: str, x: Any, opset: int = 4, **arguments: Any) ->
         ),
     ],
 )
-def test_an_encoder_gives_the_value_of_a_key(tmp_path: Path, x: Any, arguments: dict[str, Any], expected: Any) -> None:
+def test_an_encoder_returns_the_value_of_a_key(
+    tmp_path: Path, x: Any, arguments: dict[str, Any], expected: Any
+) -> None:
     net = net_of(tmp_path, "LabelEncoder", x, **arguments)
     assert net.check() == []
     assert net.run(x).tolist() == expected
 
 
-def test_texts_are_numbered_by_their_place_in_a_list(tmp_path: Path) -> None:
+def test_strings_are_encoded_by_their_index_in_a_list(tmp_path: Path) -> None:
     numbers = net_of(tmp_path, "LabelEncoder", WORDS, 1, classes_strings=["newt", "cat"]).run(WORDS)
     assert numbers.tolist() == [[1, -1], [0, 1]]
     texts = net_of(tmp_path, "LabelEncoder", numbers, 1, classes_strings=["newt", "cat"]).run(numbers)
@@ -65,12 +67,12 @@ def test_texts_are_numbered_by_their_place_in_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("x", [np.array([[1, 2], [3, 9]]), np.float32([[1, 2], [3, 9]])])
-def test_a_category_has_a_place_of_its_own(tmp_path: Path, x: Any) -> None:
+def test_a_category_is_one_hot_encoded(tmp_path: Path, x: Any) -> None:
     y = net_of(tmp_path, "OneHotEncoder", x, cats_int64s=[3, 1], zeros=1).run(x)
     assert y.tolist() == [[[0, 1], [0, 0]], [[1, 0], [0, 0]]]
 
 
-def test_an_unknown_category_fails_where_zeros_are_not_allowed(tmp_path: Path) -> None:
+def test_an_unknown_category_raises_an_error_if_zeros_are_not_allowed(tmp_path: Path) -> None:
     words = np.array(["dog", "cat"])
     net = net_of(tmp_path, "OneHotEncoder", words, cats_strings=["dog", "cat"], zeros=0)
     assert net.run(words).tolist() == [[1, 0], [0, 1]]
@@ -87,12 +89,12 @@ def test_an_unknown_category_fails_where_zeros_are_not_allowed(tmp_path: Path) -
         ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must have texts alone, or numbers alone"),
     ],
 )
-def test_tables_that_do_not_fit_are_refused(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
+def test_mismatching_tables_raise_an_error(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, "LabelEncoder", WORDS, **arguments).check()
     assert rule in finding
 
 
-def test_an_encoder_gives_each_category_a_place_and_others_zeros(tmp_path: Path) -> None:
+def test_one_hot_encoding_of_known_and_unknown_categories(tmp_path: Path) -> None:
     x = np.float32([[1, 2], [3, 4], [-1, 0.5]])
     y = net_of(tmp_path, "OneHotEncoder", x, cats_int64s=[1, 3], zeros=1).run(x)
     np.testing.assert_array_equal(y, (x[..., None] == [1, 3]).astype(np.float32))

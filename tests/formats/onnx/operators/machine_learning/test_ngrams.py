@@ -1,4 +1,4 @@
-"""N-grams of a vocabulary, counted in rows."""
+"""Counts of a vocabulary's n-grams in rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def net_of(folder: Path, x: Any, **arguments: Any) -> Net:
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3)])
 @pytest.mark.parametrize("skips", [0, 2])
-def test_counts_are_those_of_the_standards_evaluator(
+def test_counts_equal_those_of_the_reference_evaluator(
     tmp_path: Path, mode: str, least: int, most: int, skips: int
 ) -> None:
     x = np.random.default_rng(0).integers(0, 4, (20, 9))
@@ -49,14 +49,14 @@ def test_counts_are_those_of_the_standards_evaluator(
         np.testing.assert_array_equal(net.run(x), expected)
         assert net_of(tmp_path, x[0], **arguments).run(x[0]).tolist() == expected[0].tolist()
     else:
-        # the evaluator takes the weight of a place in the vocabulary, the standard that of the n-gram
+        # the evaluator indexes weights by the position in the vocabulary, the standard by the n-gram
         counts = net_of(tmp_path, x, **{**arguments, "mode": "TF"}).run(x)
         weights = np.zeros(6, np.float32)
         weights[POOL["ngram_indexes"]] = arguments["weights"]
         np.testing.assert_array_equal(net.run(x), (counts if mode == "TFIDF" else counts > 0) * weights)
 
 
-def test_texts_that_are_none_of_the_vocabulary_count_nowhere(tmp_path: Path) -> None:
+def test_strings_outside_the_vocabulary_are_not_counted(tmp_path: Path) -> None:
     x = np.array([["the", "cat", "sat"], ["the", "dog", "#"]])
     texts = {"ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_strings": ["cat", "the", "the", "dog"]}
     arguments = {**POOL, "max_gram_length": 2, **texts}
@@ -82,6 +82,6 @@ def test_rows_without_tokens_have_no_ngrams(tmp_path: Path, shape: tuple[int, ..
         ({"mode": "IDF", "weights": [1.0]}, "each n-gram must have a weight"),
     ],
 )
-def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
+def test_a_mismatching_vocabulary_raises_an_error(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, np.ones((2, 3), np.int64), **{**POOL, **changed}).check()
     assert rule in finding

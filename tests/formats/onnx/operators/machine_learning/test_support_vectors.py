@@ -1,4 +1,4 @@
-"""Support vector machines give what ONNX Runtime 1.32.0 gives: its numbers are written here."""
+"""Support vector machines against values of ONNX Runtime 1.32.0, which are listed here."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def net_of(folder: Path, type: str, **arguments: Any) -> Net:
         ),
     ],
 )  # fmt: skip
-def test_a_classifier_votes_and_gives_scores_or_probabilities(
+def test_a_classifier_votes_and_returns_scores_or_probabilities(
     tmp_path: Path, arguments: dict[str, Any], transform: str, labels: list[int], scores: list[list[float]]
 ) -> None:
     net = net_of(tmp_path, "SVMClassifier", post_transform=transform, **arguments)
@@ -82,7 +82,7 @@ def test_a_classifier_votes_and_gives_scores_or_probabilities(
     np.testing.assert_allclose(values, scores, atol=6e-5)
 
 
-def test_labels_may_be_texts(tmp_path: Path) -> None:
+def test_labels_may_be_strings(tmp_path: Path) -> None:
     arguments = {**TWO, "classlabels_strings": ["cat", "elephant"]}
     del arguments["classlabels_ints"]
     assert net_of(tmp_path, "SVMClassifier", **arguments).run(X)["label"].tolist() == [
@@ -117,8 +117,8 @@ def test_other_kernels(tmp_path: Path, kernel: str, function: Any) -> None:
     np.testing.assert_allclose(net.run(X)[:, 0], function(0.5 * (X @ [1, 2]) + 0.1), rtol=1e-5)
 
 
-def test_probabilities_of_pairs_that_agree_are_found(tmp_path: Path) -> None:
-    """Where each pair is in the proportion of its classes, the probabilities are these proportions."""
+def test_consistent_pairwise_probabilities_are_recovered(tmp_path: Path) -> None:
+    """If each pair has the ratio of its classes' probabilities, the results are these probabilities."""
     from explorer.formats.onnx.operators.machine_learning.support_vectors import CoupledProbabilities
 
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
@@ -137,7 +137,7 @@ def test_probabilities_of_pairs_that_agree_are_found(tmp_path: Path) -> None:
         ({"kernel_type": "RBF", "kernel_params": [1.0]}, "kernel_params must be gamma"),
     ],
 )
-def test_a_machine_that_does_not_fit_is_refused(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
+def test_a_mismatching_machine_raises_an_error(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, "SVMClassifier", **{**TWO, **changed}).check()
     assert rule in finding
 

@@ -1,4 +1,4 @@
-"""Tokens and hashes give what ONNX Runtime 1.32.0 gives: its results are written here."""
+"""Tokens and hashes against values of ONNX Runtime 1.32.0, which are listed here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def net_of(folder: Path, type: str, x: Any = X, **arguments: Any) -> Net:
         ({"tokenexp": "(a)(b)?"}, ["a a", "# #", "ab #", "a #"]),
     ],
 )  # fmt: skip
-def test_tokens_of_texts(tmp_path: Path, arguments: dict[str, Any], expected: list[str]) -> None:
+def test_tokens_of_strings(tmp_path: Path, arguments: dict[str, Any], expected: list[str]) -> None:
     net = net_of(tmp_path, "Tokenizer", **{"pad_value": "#", "mincharnum": 1, "mark": 0, **arguments})
     assert [" ".join(row) for row in net.run(X).tolist()] == expected
 
@@ -58,7 +58,7 @@ def test_characters_are_tokens_and_shapes_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [0, 1])
-def test_no_text_has_a_token(tmp_path: Path, mark: int) -> None:
+def test_an_empty_array_has_no_tokens(tmp_path: Path, mark: int) -> None:
     net = net_of(tmp_path, "Tokenizer", pad_value="#", mincharnum=1, mark=mark, separators=[" "])
     assert net.run(["", "  "]).shape == (2, 0)
 
@@ -71,13 +71,13 @@ def test_no_text_has_a_token(tmp_path: Path, mark: int) -> None:
         ({}, "must have one of them"),
     ],
 )
-def test_patterns_that_are_none_are_refused(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
+def test_invalid_patterns_raise_an_error(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
     (finding,) = net_of(tmp_path, "Tokenizer", pad_value="#", mincharnum=1, mark=0, **arguments).check()
     assert rule in finding
 
 
-def test_hashes_are_those_of_murmur(tmp_path: Path) -> None:
-    """Values of the reference implementation, MurmurHash3_x86_32."""
+def test_hashes_equal_murmurhash(tmp_path: Path) -> None:
+    """Values come from the reference implementation, MurmurHash3_x86_32."""
     net = net_of(tmp_path, "MurmurHash3", seed=0, positive=1)
     assert net.run(["", "a", "abcd", "hello, world"]).tolist() == [0, 0x3C2569B2, 0x43ED676A, 0x149BBB7F]
     signed = net_of(tmp_path, "MurmurHash3", seed=0, positive=0).run(["abcd", "hello, world", "test"])

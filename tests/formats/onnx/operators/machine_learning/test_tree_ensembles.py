@@ -1,4 +1,4 @@
-"""Ensembles of decision trees: by hand, against the onnx package's evaluator, and as ONNX Runtime has two classes."""
+"""Tree ensembles: by hand, against the onnx package's evaluator, and ONNX Runtime's rules for two classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STUMP: dict[str, Any] = {
     "nodes_values": [2.0, 0.0, 0.0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
     "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "nodes_missing_value_tracks_true": [0, 0, 0],
 }  # fmt: skip
-"""a tree of one question: is the first feature at most 2?"""
+"""a tree with one comparison: is the first feature at most 2?"""
 STUMPS = {name: [0, 0, 0, 1, 1, 1] if name == "nodes_treeids" else 2 * value for name, value in STUMP.items()}
 TARGETS: dict[str, Any] = {"target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0]}
 CLASSES: dict[str, Any] = {"class_treeids": [0, 0], "class_nodeids": [1, 2], "classlabels_int64s": [3, 7]}
@@ -45,8 +45,8 @@ def net_of(folder: Path, type: str, x: Any = X, *, opset: int = 3, **arguments: 
     return opened(helper.make_model(graph, opset_imports=opsets), folder)
 
 
-def test_an_ensemble_is_written_in_an_opset_that_has_it(tmp_path: Path) -> None:
-    """The newest opset of the domain has given these types up, and ONNX Runtime refuses a file that says it."""
+def test_an_ensemble_is_written_in_an_opset_that_contains_it(tmp_path: Path) -> None:
+    """The domain's newest opset removed these types, and ONNX Runtime rejects a file that declares it."""
     net = net_of(tmp_path, "TreeEnsembleRegressor", **STUMP, **TARGETS, target_weights=[1.5, -0.5])
     net.save(tmp_path / "again.onnx")
     onnx.checker.check_model(tmp_path / "again.onnx", full_check=True)
@@ -57,7 +57,7 @@ def test_an_ensemble_is_written_in_an_opset_that_has_it(tmp_path: Path) -> None:
     ("aggregate", "expected"),
     [("SUM", [4.5, -1.5]), ("AVERAGE", [2.5, -0.5]), ("MIN", [1.5, -3.5]), ("MAX", [3.5, 2.5])],
 )
-def test_weights_of_trees_are_put_together(tmp_path: Path, aggregate: str, expected: list[float]) -> None:
+def test_weights_of_trees_are_aggregated(tmp_path: Path, aggregate: str, expected: list[float]) -> None:
     net = net_of(
         tmp_path, "TreeEnsembleRegressor", n_targets=1, aggregate_function=aggregate, base_values=[0.5],
         target_treeids=[0, 0, 1, 1], target_nodeids=[1, 2, 1, 2], target_ids=[0] * 4,
@@ -94,10 +94,10 @@ def test_a_target_without_a_weight_is_zero(tmp_path: Path, aggregate: str, expec
         (1, [0.3, 0.7], "SOFTMAX_ZERO", [3, 7], [[0, 1], [0, 1]]),
     ],
 )
-def test_one_column_of_two_classes(
+def test_two_classes_with_one_column(
     tmp_path: Path, column: int, weights: list[float], transform: str, labels: list[int], scores: list[list[float]]
 ) -> None:
-    """ONNX Runtime's values: weights of one class are probabilities if none is negative, else margins."""
+    """Values are ONNX Runtime's: weights of one class are probabilities if none is negative, and otherwise margins."""
     net = net_of(
         tmp_path, "TreeEnsembleClassifier", class_ids=[column] * 2, class_weights=weights, post_transform=transform,
         **CLASSES, **STUMP,
@@ -107,7 +107,7 @@ def test_one_column_of_two_classes(
     np.testing.assert_allclose(values, scores, atol=5e-5)
 
 
-def test_base_values_and_labels_of_texts(tmp_path: Path) -> None:
+def test_base_values_and_string_labels(tmp_path: Path) -> None:
     arguments = {**CLASSES, "classlabels_strings": ["no", "perhaps"]}
     del arguments["classlabels_int64s"]
     net = net_of(
@@ -120,7 +120,7 @@ def test_base_values_and_labels_of_texts(tmp_path: Path) -> None:
 
 
 def forest(random: np.random.Generator, trees: int, depth: int, targets: int) -> dict[str, Any]:
-    """Random trees with all comparisons, whose leaves weigh for several targets."""
+    """Return random trees with all comparisons, whose leaves have weights for several targets."""
     modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
     rows: list[tuple[int, int, str, int, int]] = []
     leaves: list[tuple[int, int]] = []
@@ -155,8 +155,8 @@ def forest(random: np.random.Generator, trees: int, depth: int, targets: int) ->
 
 
 @pytest.mark.parametrize("targets", [1, 3])
-def test_every_comparison_is_that_of_the_standards_evaluator(tmp_path: Path, targets: int) -> None:
-    """Random trees of uneven depth, with every comparison, on features on the limits and missing ones."""
+def test_every_comparison_equals_the_reference_evaluators(tmp_path: Path, targets: int) -> None:
+    """Random trees of uneven depth get features at the thresholds and missing ones."""
     random = np.random.default_rng(targets)
     x = random.integers(-2, 3, (300, 3)).astype(np.float32)
     x[random.random(x.shape) < 0.1] = np.nan
@@ -168,8 +168,8 @@ def test_every_comparison_is_that_of_the_standards_evaluator(tmp_path: Path, tar
     assert not any("delegated" in label for label in net.plan(x).recording.nodes.label)
 
 
-def test_boosted_trees_have_a_column_of_their_own_each(tmp_path: Path) -> None:
-    """A tree of the first class and a tree of the last keep one weight a node, and not one for each class."""
+def test_boosted_trees_store_one_weight_per_node(tmp_path: Path) -> None:
+    """One tree for the first class and one for the last do not store a weight for each class."""
     net = net_of(
         tmp_path, "TreeEnsembleRegressor", n_targets=50, target_treeids=[0, 0, 1, 1], target_nodeids=[1, 2, 1, 2],
         target_ids=[0, 0, 49, 49], target_weights=[1.0, 2.0, 3.0, 4.0], **STUMPS,
@@ -192,8 +192,8 @@ def test_trees_of_float64_compare_in_float64(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(x), [[1], [2]])
 
 
-def test_a_set_is_a_chain_of_comparisons(tmp_path: Path) -> None:
-    """Opset 5: is the first feature 1, 5 or 7? Where it is not, is the second at most 2?"""
+def test_a_set_membership_becomes_a_chain_of_comparisons(tmp_path: Path) -> None:
+    """Opset 5: is the first feature 1, 5 or 7? If not, is the second at most 2?"""
     net = net_of(
         tmp_path, "TreeEnsemble", opset=5, n_targets=1, tree_roots=[0],
         nodes_modes=helper.make_tensor("m", TensorProto.UINT8, [2], [6, 0]), nodes_featureids=[0, 1],
@@ -222,7 +222,7 @@ def test_a_set_is_a_chain_of_comparisons(tmp_path: Path) -> None:
         ({"nodes_nodeids": [0, 1]}, "nodes_nodeids must have 3 numbers"),
     ],
 )
-def test_trees_that_do_not_fit_are_refused(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
+def test_mismatching_trees_raise_an_error(tmp_path: Path, changed: dict[str, Any], rule: str) -> None:
     arguments = {"n_targets": 1, "target_weights": [1.0, 2.0], **TARGETS, **STUMP, **changed}
     (finding,) = net_of(tmp_path, "TreeEnsembleRegressor", **arguments).check()
     assert rule in finding
@@ -236,7 +236,7 @@ def test_trees_have_no_gradient(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", [1, 3, 4, 6, 7])
-def test_tables_of_indices_are_integers(table: int) -> None:
+def test_index_tables_are_integers(table: int) -> None:
     operands = list(DecisionTrees.examples[0].draw())
     operands[table] = operands[table].astype(np.float16)
     with pytest.raises(OperandError, match="must be of integers"):

@@ -1,4 +1,4 @@
-"""Operators of ONNX Runtime's own domain, against NumPy; the formulas were compared with ONNX Runtime 1.32.0."""
+"""Operators of ONNX Runtime's own domain against NumPy formulas that were compared with ONNX Runtime 1.32.0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def result(
     outputs: tuple[str, ...] = ("y",),
     **given: Any,
 ) -> Any:
-    """The outputs of a model of one operator, whose inputs but the first are initializers; None is left out."""
+    """Return the outputs of a model of one operator; all inputs but the first are initializers, None is omitted."""
     names = ["x", *[f"c{place}" if array is not None else "" for place, array in enumerate(constants)]]
     graph = helper.make_graph(
         [helper.make_node(type, names, list(outputs), domain="com.microsoft", **given)],
@@ -65,13 +65,13 @@ def test_the_family_of_gelu(tmp_path: Path) -> None:
     np.testing.assert_allclose(result(tmp_path, "QuickGelu", x, alpha=1.5), x / (1 + np.exp(-1.5 * x)), rtol=1e-5)
 
 
-def test_a_product_takes_a_factor_and_transposed_operands(tmp_path: Path) -> None:
+def test_a_product_supports_a_factor_and_transposed_operands(tmp_path: Path) -> None:
     a, b = real(2, 8, 3), real(2, 5, 8)
     y = result(tmp_path, "FusedMatMul", a, b, transA=1, transB=1, alpha=0.5)
     np.testing.assert_allclose(y, 0.5 * np.swapaxes(a, 1, 2) @ np.swapaxes(b, 1, 2), rtol=1e-5)
 
 
-def test_a_residual_is_normalised_and_handed_on(tmp_path: Path) -> None:
+def test_a_residual_is_normalized_and_returned(tmp_path: Path) -> None:
     x, skip, scale, shift, bias = real(2, 3, 8), real(2, 3, 8), real(8), real(8), real(8)
     total = x + skip + bias
     centred = total - total.mean(-1, keepdims=True)
@@ -88,8 +88,8 @@ def test_a_residual_is_normalised_and_handed_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("zero", ["none", "packed", "real"])
-def test_weights_of_few_bits_have_a_scale_and_a_zero_point_a_block(tmp_path: Path, bits: int, zero: str) -> None:
-    """Three blocks a row: of 4 bits the last byte of each row's zero points is half filled; the last block is cut."""
+def test_quantized_weights_have_a_scale_and_a_zero_point_for_each_block(tmp_path: Path, bits: int, zero: str) -> None:
+    """With three blocks of 4-bit weights, each row's last zero-point byte is half used, and the last block partial."""
     rows, depth, size, blocks = 5, 70, 32, 3
     numbers = RANDOM.integers(0, 1 << bits, (rows, blocks, size))
     points = RANDOM.integers(0, 1 << bits, (rows, blocks))
@@ -109,7 +109,7 @@ def test_weights_of_few_bits_have_a_scale_and_a_zero_point_a_block(tmp_path: Pat
     np.testing.assert_allclose(y, x @ weights.T, rtol=1e-4, atol=1e-4 * np.abs(weights).max())
 
 
-def test_weights_of_other_widths_are_refused(tmp_path: Path) -> None:
+def test_weights_of_other_bit_widths_raise_an_error(tmp_path: Path) -> None:
     with pytest.raises((AssertionError, ex.ExplorerError), match="4 or 8 bits"):
         result(
             tmp_path,
@@ -126,7 +126,7 @@ def test_weights_of_other_widths_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("domain", ["", "com.microsoft"])
 def test_the_simplified_normalization_of_either_domain(domain: str, tmp_path: Path) -> None:
-    """ONNX Runtime writes it into the standard's domain, which has no such operator."""
+    """ONNX Runtime writes it in the standard's domain, which has no such operator."""
     x, scale = real(2, 3, 8), real(3, 8)
     graph = helper.make_graph(
         [helper.make_node("SimplifiedLayerNormalization", ["x", "scale"], ["y", "r"], domain=domain, axis=1)],
@@ -142,7 +142,7 @@ def test_the_simplified_normalization_of_either_domain(domain: str, tmp_path: Pa
     np.testing.assert_allclose(values["y"], x * inverse * scale, rtol=1e-5, atol=1e-6)
 
 
-def test_a_fused_activation_that_nobody_knows_is_named(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_fused_activation_contains_its_name(tmp_path: Path) -> None:
     graph = helper.make_graph(
         [helper.make_node("FusedGemm", ["x", "x"], ["y"], domain="com.microsoft", activation="Swirl")],
         "graph",
@@ -155,8 +155,8 @@ def test_a_fused_activation_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "must be one of Relu, Tanh" in finding
 
 
-def test_real_numbers_of_quantised_matrices(tmp_path: Path) -> None:
-    """Without a scale of the result a QGemm gives real numbers, by the scales of the columns."""
+def test_quantized_matrices_with_a_real_result(tmp_path: Path) -> None:
+    """Without a result scale, QGemm returns real numbers, using the column scales."""
     a, b = np.arange(6, dtype=np.uint8).reshape(2, 3), np.arange(12, dtype=np.int8).reshape(3, 4) - 6
     scales, bias = np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.arange(4, dtype=np.int32)
     names = ["x", "as", "az", "b", "bs", "bz", "c"]

@@ -1,4 +1,4 @@
-"""Quantised models: files of one operator against NumPy's whole numbers, and a network of them."""
+"""Quantized models: single operators against NumPy integers, and a network of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def whole(*shape: int, dtype: Any = np.uint8) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
-def test_numbers_are_rounded_to_even_and_kept_within_limits(tmp_path: Path, dtype: Any) -> None:
+def test_numbers_are_rounded_half_to_even_and_clipped(tmp_path: Path, dtype: Any) -> None:
     x = np.float32([0.5, 1.5, 2.5, -0.5, 1e6, -1e6, 3.49])
     limits, zero = np.iinfo(dtype), np.array(3, dtype)
     y = result(tmp_path, node("QuantizeLinear", ["x", "s", "z"], ["y"]), x, np.float32(1), zero)
@@ -31,8 +31,8 @@ def test_numbers_are_rounded_to_even_and_kept_within_limits(tmp_path: Path, dtyp
 
 @pytest.mark.parametrize("real", [np.float32, np.float16])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16])
-def test_nan_is_the_lower_limit_as_in_onnx_runtime(tmp_path: Path, dtype: Any, real: Any) -> None:
-    """Limits of 16 bits, and sums with the zero point, are no numbers of float16."""
+def test_nan_becomes_the_lower_limit_as_in_onnx_runtime(tmp_path: Path, dtype: Any, real: Any) -> None:
+    """float16 cannot represent 16-bit limits, or sums with the zero point."""
     x = np.array([np.nan, -np.nan, np.inf, -np.inf, 2.5, 2049.0 - 3] * 11, real)
     limits, zero = np.iinfo(dtype), np.array(3, dtype)
     y = result(tmp_path, node("QuantizeLinear", ["x", "s", "z"], ["y"]), x, real(1), zero, opset=21)
@@ -40,19 +40,19 @@ def test_nan_is_the_lower_limit_as_in_onnx_runtime(tmp_path: Path, dtype: Any, r
     np.testing.assert_array_equal(y, np.array(expected * 11, dtype))
 
 
-def test_an_axis_and_blocks_of_it_have_scales_of_their_own(tmp_path: Path) -> None:
+def test_scales_per_axis_and_per_block(tmp_path: Path) -> None:
     x = whole(3, 5, dtype=np.int8)
     scale, zero = np.float32([1, 0.5, 0.25, 2, 4]), np.arange(5, dtype=np.int8)
     operator = node("DequantizeLinear", ["x", "s", "z"], ["y"], axis=1)
     np.testing.assert_array_equal(result(tmp_path, operator, x, scale, zero), (x.astype(np.float32) - zero) * scale)
-    # Blocks of two columns: the last one holds a single column.
+    # blocks of two columns; the last block has one column
     blocks = np.float32([[1, 2, 4]] * 3) * np.float32([[1], [3], [5]])
     operator = node("DequantizeLinear", ["x", "s"], ["y"], axis=1, block_size=2)
     expected = x * np.repeat(blocks, 2, axis=1)[:, :5]
     np.testing.assert_array_equal(result(tmp_path, operator, x, blocks, opset=21), expected)
 
 
-def test_a_scale_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_a_mismatching_scale_raises_an_error(tmp_path: Path) -> None:
     proto = model(
         [node("DequantizeLinear", ["x", "s"], ["y"])], {"x": (3, [3, 5])}, ["y"], {"s": np.ones(4, np.float32)}
     )
@@ -61,8 +61,8 @@ def test_a_scale_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("depth", [7, 5000])
-def test_products_of_whole_numbers_are_exact_at_any_depth(tmp_path: Path, depth: int) -> None:
-    """Sums beyond 2²⁴ are no whole numbers of float32."""
+def test_integer_products_are_exact_at_any_depth(tmp_path: Path, depth: int) -> None:
+    """float32 cannot represent sums above 2²⁴."""
     a, b = whole(4, depth), whole(depth, 3, dtype=np.int8)
     a[0], b[:, 0] = 255, -128
     a_zero, b_zero = np.uint8([0, 1, 2, 3]), np.int8([127, 0, -5])
@@ -74,8 +74,8 @@ def test_products_of_whole_numbers_are_exact_at_any_depth(tmp_path: Path, depth:
     assert (np.abs(expected).max() > 1 << 24) == (depth == 5000)
 
 
-def test_filters_have_scales_and_zero_points_of_their_own(tmp_path: Path) -> None:
-    """Padding counts as the zero point, which is 0 once it is taken off."""
+def test_filters_have_separate_scales_and_zero_points(tmp_path: Path) -> None:
+    """Padding equals the zero point, and is 0 after its subtraction."""
     x, filters, bias = whole(1, 2, 5, 4), whole(3, 2, 3, 3, dtype=np.int8), np.int32([100, -200, 7])
     w_scale, w_zero = np.float32([0.01, 0.02, 0.005]), np.int8([0, 3, -4])
     scales = np.float32(0.1), np.float32(0.5)
@@ -93,12 +93,12 @@ def test_filters_have_scales_and_zero_points_of_their_own(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("type", ["QLinearConv", "QLinearMatMul"])
-def test_a_sum_halfway_between_two_steps_goes_where_single_precision_takes_it(type: str, tmp_path: Path) -> None:
-    """The exact sum is scaled at once, as ONNX Runtime does it: scaled weights would round each of its products."""
+def test_a_sum_half_way_between_two_steps_is_rounded_in_single_precision(type: str, tmp_path: Path) -> None:
+    """The exact sum is scaled once, as in ONNX Runtime; scaled weights would round each product."""
     random = np.random.default_rng(0)
     x, w = random.integers(0, 256, (64, 9)).astype(np.uint8), random.integers(-9, 10, (9, 16)).astype(np.int8)
     total = (x.astype(np.int64) - 128) @ w
-    assert (total % 10 == 5).mean() > 0.05  # a tenth of them lie halfway
+    assert (total % 10 == 5).mean() > 0.05  # a tenth of them are half-way
     expected = np.clip(np.rint(total.astype(np.float32) * np.float32(0.1)) + 128, 0, 255)
     scales = [np.float32(0.1), np.uint8(128), None, np.float32(1), np.int8(0), np.float32(1), np.uint8(128)]
     scales[2] = w if type == "QLinearMatMul" else np.ascontiguousarray(w.T).reshape(16, 9, 1, 1)
@@ -110,8 +110,8 @@ def test_a_sum_halfway_between_two_steps_goes_where_single_precision_takes_it(ty
     np.testing.assert_array_equal(rows, expected)
 
 
-def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: Path) -> None:
-    """Rounding, clipping and the product of a QDQ layer are nodes; weights are dequantised once, not in every run."""
+def test_a_quantized_network_becomes_visible_arithmetic(tmp_path: Path) -> None:
+    """Rounding, clipping and the product of a QDQ layer are nodes; weights are dequantized once for all runs."""
     weights, bias = whole(8, 4, dtype=np.int8), np.zeros(4, np.float32)
     scale, zero = np.float32(0.02), np.uint8(100)
     nodes = [
@@ -136,7 +136,7 @@ def test_a_quantised_network_is_arithmetic_that_one_can_step_through(tmp_path: P
 
 
 @pytest.mark.parametrize("type", ["MatMulInteger", "ConvInteger"])
-def test_real_numbers_are_no_quantised_ones(tmp_path: Path, type: str) -> None:
+def test_real_numbers_are_rejected_as_quantized_operands(tmp_path: Path, type: str) -> None:
     proto = model([node(type, ["x", "x"], ["y"])], {"x": (FLOAT, [3, 3, 3])}, ["y"])
     (finding,) = opened(proto, tmp_path).check()
     assert "quantised operands must be integers" in finding

@@ -1,6 +1,6 @@
-"""Quantised torch programs give what torch computed for them, in files that its exporter wrote.
+"""Quantized torch programs give torch's results, in files from torch's exporter.
 
-``assets/torch_quantized.py`` made them.
+``assets/torch_quantized.py`` created them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.refusals import refused
 STORED = np.load(Path(__file__).parents[5] / "assets" / "torch_quantized.npz")
 CASES = [key.removesuffix("/file") for key in STORED.files if key.endswith("/file")]
 NETS = ("pictures", "layers", "choose")
-"""cases of which sums, minima and divisions are computed in another order"""
+"""cases whose sums, minima and divisions have another order"""
 
 
 def _model(case: str) -> onnx.ModelProto:
@@ -33,10 +33,10 @@ def _stored(case: str, letter: str) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_results_are_those_of_torch(tmp_path: Path, case: str) -> None:
-    """Single operators are bit for bit, as dtypes are; nets to the last digits of single precision."""
+def test_results_equal_those_of_torch(tmp_path: Path, case: str) -> None:
+    """Single operators and dtypes are equal bit for bit, nets up to the last digits of single precision."""
     net = opened(_model(case), tmp_path)
-    # torch's exporter notes dtypes that its own operator does not give
+    # torch's exporter records dtypes that its own operator does not return
     is_noted = not case.startswith("choose_qparams_per_token") or "asymmetric" in case
     assert [str(problem) for problem in net.check() if is_noted or "where the file notes" not in str(problem)] == []
     results: Any = net.run(*_stored(case, "x"))
@@ -49,8 +49,7 @@ def test_results_are_those_of_torch(tmp_path: Path, case: str) -> None:
             np.testing.assert_array_equal(result, wanted)
 
 
-def test_all_operators_have_a_case() -> None:
-    """No operator of the table is without a file."""
+def test_every_operator_of_the_table_has_a_case() -> None:
     stored = {f"{node.domain}.{node.op_type}" for case in CASES for node in _model(case).graph.node}
     assert {type for type in TABLE.types() if type.startswith("quantized_decomposed.")} <= stored
 
@@ -68,10 +67,10 @@ def test_all_operators_have_a_case() -> None:
         ("choose_qparams torch.int8", {"quant_min": 1}, ("quant_min=1", "0 must lie within the limits")),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_mismatching_operands_raise_an_error(
     tmp_path: Path, case: str, change: dict[str, int], words: tuple[str, ...]
 ) -> None:
-    """Limits beyond the dtype, scales of another number than the axis, and dtypes that torch refuses."""
+    """Test limits outside the dtype, scales whose number differs from the axis, and dtypes that torch rejects."""
     model = _model(case)
     node = next(node for node in model.graph.node if node.domain == "quantized_decomposed")
     for attribute in node.attribute:
@@ -80,7 +79,7 @@ def test_what_does_not_fit_is_refused(
         opened(model, tmp_path).run(*_stored(case, "x"))
 
 
-def test_a_scale_of_zero_is_refused(tmp_path: Path) -> None:
+def test_a_scale_of_zero_raises_an_error(tmp_path: Path) -> None:
     model = _model("quantize within limits")
     name = next(node for node in model.graph.node if node.domain == "quantized_decomposed").input[1]
     tensors = [*model.graph.initializer, *[a.t for node in model.graph.node for a in node.attribute if a.HasField("t")]]
@@ -92,8 +91,8 @@ def test_a_scale_of_zero_is_refused(tmp_path: Path) -> None:
         opened(model, tmp_path).run(*_stored("quantize within limits", "x"))
 
 
-def test_whole_numbers_take_the_dtype_of_a_scale(tmp_path: Path) -> None:
-    """Biases of int32 become single precision before they are multiplied, as torch has it."""
+def test_integers_are_converted_to_the_dtype_of_the_scale(tmp_path: Path) -> None:
+    """int32 biases become float32 before the multiplication, as in torch."""
     case = "dequantize channels"
     model = _model(case)
     model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT32
