@@ -1,4 +1,4 @@
-"""Real models with seeded weights, compared with what was computed for them elsewhere."""
+"""Comparison of real models with seeded weights with references computed by other programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE = 1e-4
 
 
 def seeded_net(definition: NetDefinition, table: OperatorTable) -> Net:
-    """The net of a file that is kept without weights, with weights made for the shapes that it declares."""
+    """Return the net of a file without weights, with weights generated for the declared shapes."""
     weights = {
         held.key: seeded.weight(held.key, held.shape)
         for operator in definition.operators
@@ -33,7 +33,7 @@ def seeded_net(definition: NetDefinition, table: OperatorTable) -> Net:
 
 
 def assert_close(found: Array, wanted: Array, what: str = "", within: float = CLOSE) -> None:
-    """Every element is right, relative to the largest."""
+    """Assert that every element is correct, relative to the largest."""
     np.testing.assert_allclose(found, wanted, rtol=0, atol=within * np.abs(wanted).max(), err_msg=what)
 
 
@@ -46,7 +46,7 @@ def assert_operands(
     picked: Array,
     within: float = CLOSE,
 ) -> None:
-    """Every operand, asked for by its name, has its mean, deviation and elements, relative to its size."""
+    """Assert that every operand, requested by name, has the reference's mean, deviation and elements."""
     result = net.cut(outputs=list(names)).run(given)
     values = list(result.values()) if isinstance(result, dict) else [result]
     for operand, value, mean, deviation, elements in zip(names, values, means, deviations, picked, strict=True):
@@ -58,7 +58,7 @@ def assert_operands(
 
 
 def assert_reads(net: Net, given: dict[str, Array], wanted: Array) -> None:
-    """Each kernel, when it runs, reads the very values that a run without any reuse of memory gives."""
+    """Assert that each kernel reads the values of a run without memory reuse."""
     outputs = net.build({blob: tuple(array.shape) for blob, array in given.items()})
     planned = plan([outputs])
     schedule, operands = planned.schedule, planned.graph.inputs

@@ -1,4 +1,5 @@
-"""What files merely claim: counted before anything is made of it; looking makes none of it, running refuses it."""
+"""Sizes that files only claim are counted before allocation: opening allocates none of them, running raises an
+error."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from tests.formats.limited import MEMORY, SECONDS, Outcome, outcomes
 from tests.formats.onnx.models import FLOAT, model, node
 
 SMALL = 400
-"""megabytes that a process holds which makes nothing of what a file claims"""
+"""megabytes of a process that allocates nothing that a file claims"""
 FAR = 10**12
 
 
 def pnnx(*lines: str, shape: str = "(4)f32") -> str:
-    """The text of a file: an input ``x``, these operators, the last of which makes ``y``, and the output ``y``."""
+    """Return a file's text with an input ``x``, the operators, the last of which returns ``y``, and the output
+    ``y``."""
     operators = [f"pnnx.Input in 0 1 x #x={shape}", *lines, "pnnx.Output out 1 0 y"]
     operands = 1 + sum(int(line.split()[3]) for line in lines)
     return "\n".join(["7767517", f"{len(operators)} {operands}", *operators]) + "\n"
@@ -29,7 +31,7 @@ def expression(text: str) -> str:
 
 
 def lists(count: int, width: int) -> str:
-    """Lists of the list before, so often that all of them hold width ** count values."""
+    """Return nested lists, each with the previous one repeated, of width ** count values in total."""
     lines = ["prim::ListConstruct l0 1 1 x v0"]
     lines += [f"prim::ListConstruct l{n} {width} 1 {f'v{n - 1} ' * width}v{n}" for n in range(1, count)]
     return pnnx(*lines, f"prim::ListConstruct end 1 1 v{count - 1} y")
@@ -42,14 +44,14 @@ def onnx(
     inputs: tuple[str, ...] | None = None,
     **kept: Any,
 ) -> ModelProto:
-    """A model of one operator over constants; ``x`` among its inputs is the model's."""
+    """Return a model of one operator over constants; ``x`` among its inputs is the model's."""
     names = inputs if inputs is not None else tuple(constants)
     fixed = {name: np.asarray(value) for name, value in constants.items()}
     return model([node(type, list(names), ["y"], "op", **kept)], {"x": (FLOAT, list(shape))}, ["y"], fixed)
 
 
 def laughs(levels: int, width: int, body: bool = True) -> ModelProto:
-    """Functions of which each calls the one before ``width`` times."""
+    """Return functions each of which calls the previous one ``width`` times."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
     first = [node("Neg", ["a"], ["b"])] if body else []
     functions = [helper.make_function("own", "F0", ["a"], ["b"], first, opsets)]
@@ -68,7 +70,7 @@ def weight(dims: list[int]) -> ModelProto:
 
 
 def large_attribute(calls: int) -> ModelProto:
-    """A function that holds a megabyte, called so often."""
+    """Return a function that contains a megabyte and is called repeatedly."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
     held = numpy_helper.from_array(np.zeros(1 << 18, np.float32))
     inner = [node("Constant", [], ["c"], value=held), node("Add", ["a", "c"], ["b"])]
@@ -82,7 +84,7 @@ TRANSPOSED = f"{CONV.replace('Conv2d', 'ConvTranspose2d')} padding=(0,0) output_
 IMAGE = "(1,1,8,8)f32"
 
 CASES: dict[str, tuple[str | ModelProto, str]] = {
-    # a file, and what is said of it
+    # file, and the expected message
     "tower": (expression("add(@0,pow(9,pow(9,pow(9,9))))"), "pow of 9, 387420489"),
     "negative tower": (expression("add(@0,pow(-9,pow(9,9)))"), "pow of -9, 387420489"),
     "shift": (expression("add(@0,lshift(1,1000000000000))"), "lshift of 1, 1000000000000"),
@@ -164,7 +166,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """What becomes of all files, each in a process of its own."""
+    """Return the outcomes of all files, each in a separate process."""
     folder = tmp_path_factory.mktemp("claims")
     paths = {}
     for number, (name, (content, _)) in enumerate(CASES.items()):
@@ -180,8 +182,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_file_claims_is_not_made(found: dict[str, Outcome], name: str) -> None:
-    """Looking at a file makes nothing that it merely claims, and running it refuses what is too much."""
+def test_claimed_sizes_are_not_allocated(found: dict[str, Outcome], name: str) -> None:
+    """Inspecting a file allocates nothing that it only claims, and running it raises an error if it is too much."""
     outcome, said = found[name], CASES[name][1]
     assert outcome.status == 0, f"ended by signal {-outcome.status} after {outcome.seconds:.0f} s"
     assert outcome.megabytes < SMALL
@@ -194,10 +196,10 @@ def test_what_a_file_claims_is_not_made(found: dict[str, Outcome], name: str) ->
 
 
 RUN = {"laughs", "dots"}
-"""files that claim much and can be run"""
+"""files with large claims that can be run"""
 
 
-def test_the_limits_are_those_of_a_process() -> None:
-    """The processes have less than the claims, so that what is made of one ends them."""
+def test_the_limits_of_the_processes_are_below_the_claims() -> None:
+    """A process that allocated a claimed size would be killed."""
     assert MEMORY < FAR
     assert SECONDS < 60

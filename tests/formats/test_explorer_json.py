@@ -1,4 +1,4 @@
-"""Nets as .json with their weights in .npz: exact there and back, strict with what is not one."""
+"""Nets as .json with weights in .npz: equal after reading, and strict about invalid files."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
     text = dumps(definition)
     again = loads(text)
     placeless = replace(again, operators=tuple(replace(operator, line=0) for operator in again.operators))
-    assert repr(placeless) == repr(replace(definition, weights={}))  # equal, where NaN is not equal to itself
+    assert repr(placeless) == repr(replace(definition, weights={}))  # equality in which NaN equals itself
     assert dumps(again) == text
     assert text.isascii()
     jsonschema.validate(json.loads(text), json_schema())
 
 
 @pytest.mark.spec("C-20", "C-12", headline=True)
-def test_the_published_schema_is_that_of_the_code() -> None:
+def test_the_published_schema_equals_the_generated_one() -> None:
     """Publish the JSON Schema of nets as a file in the package; every saved net conforms to it."""
     assert json.loads(SCHEMA.read_text()) == json_schema()
     for name in ("digits.pnnx.param", "digits_opt1.pnnx.param", "digits.onnx"):
@@ -119,8 +119,8 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 
 @pytest.mark.spec("C-12", "I-13")
 @pytest.mark.parametrize("name", ["digits.pnnx.param", "digits_opt1.pnnx.param", "digits.onnx"])
-def test_a_file_of_any_format_is_saved_as_json_and_runs_again(name: str, tmp_path: Path) -> None:
-    """A net of PNNX or ONNX goes to JSON and back, knows its dialect, and computes the same to the bit."""
+def test_a_file_of_any_format_is_saved_as_json_and_runs(name: str, tmp_path: Path) -> None:
+    """A net from PNNX or ONNX keeps its format's name and computes the same bits."""
     net = ex.open(ASSETS / name)
     net.save(tmp_path / "m.json")
     again = ex.open(tmp_path / "m.json")
@@ -136,8 +136,8 @@ def test_a_file_of_any_format_is_saved_as_json_and_runs_again(name: str, tmp_pat
 
 
 @pytest.mark.spec("C-12", "C-19", "I-15")
-def test_a_written_net_is_saved_with_the_weights_that_it_has(tmp_path: Path) -> None:
-    """A net written by names, with rewritten blobs and a replaced weight, opens as it was and runs."""
+def test_a_net_is_saved_with_its_current_weights(tmp_path: Path) -> None:
+    """A net defined by names, with edited blobs and a replaced weight, opens unchanged and runs."""
     net = ex.Net("mlp")
     net.input("x", (None, 3))
     net.GivenTensorFill([], "w", values=np.ones((2, 3), np.float32), name="w")
@@ -158,7 +158,7 @@ def test_a_written_net_is_saved_with_the_weights_that_it_has(tmp_path: Path) -> 
         net.save(tmp_path / "m.param")
 
 
-def test_a_weight_that_two_operators_share_may_be_replaced_in_one(tmp_path: Path) -> None:
+def test_a_shared_weight_may_be_replaced_in_one_operator(tmp_path: Path) -> None:
     reference = {"data": WeightReference("shared", (2,), "float32")}
     operators = [OperatorDefinition("pnnx.Attribute", name, (), (name,), weights=reference) for name in "ab"]
     definition = NetDefinition.of("n", operators, [], ["a", "b"], weights={"shared": np.zeros(2, np.float32)})
@@ -180,7 +180,7 @@ def saved(folder: Path) -> Path:
     return folder / "n.json"
 
 
-def test_without_its_arrays_a_net_is_looked_at_but_not_run(tmp_path: Path) -> None:
+def test_a_net_without_its_arrays_can_be_inspected_but_not_run(tmp_path: Path) -> None:
     path = saved(tmp_path)
     path.with_suffix(".npz").unlink()
     net = ex.open(path)
@@ -222,10 +222,10 @@ def _header(path: Path, text: str) -> None:
         (lambda p: _entry(p, "w.values.npy", _npy(np.zeros(3, np.float32))[:-1]), r"has 139 bytes, .* requires 140"),
     ],
 )  # fmt: skip
-def test_damaged_arrays_are_refused_by_file_and_weight(
+def test_errors_of_damaged_arrays_contain_file_and_weight(
     damage: Callable[[Path], None], said: str | None, tmp_path: Path
 ) -> None:
-    """The arrays beside a net are held to its declarations before any is read; nothing is ever unpickled."""
+    """Arrays are checked against the net's declarations before any is read; nothing is ever unpickled."""
     path = saved(tmp_path)
     damage(path.with_suffix(".npz"))
     if said is None:
@@ -243,7 +243,7 @@ def _npy(array: np.ndarray) -> bytes:
     return target.getvalue()
 
 
-def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected(tmp_path: Path) -> None:
     path = saved(tmp_path)
     arrays = path.with_suffix(".npz")
     data = bytearray(arrays.read_bytes())
@@ -311,8 +311,8 @@ OPERATOR = ("operators", 0)
         (_set(["x"], *OPERATOR, "outputs"), r"a blob must have only one producer"),
     ],
 )  # fmt: skip
-def test_what_is_no_net_is_refused_by_its_place(change: Callable[[dict[str, Any]], None], said: str) -> None:
-    """Every wrong field is refused with its place, what stands there and what should."""
+def test_errors_of_invalid_nets_contain_the_location(change: Callable[[dict[str, Any]], None], said: str) -> None:
+    """Every wrong field is reported with its path, the given and the expected value."""
     plain = good()
     assert from_json(plain).operator("o").arguments == {"a": (1, (2.5, None))}
     change(plain)
@@ -350,7 +350,7 @@ def test_every_argument_that_is_read_fits_the_published_schema(value: Any) -> No
         assert to_json(result)["operators"][0]["arguments"] == {"a": value}
 
 
-def test_empty_fields_are_left_out() -> None:
+def test_empty_fields_are_omitted() -> None:
     operator = OperatorDefinition("T", "o", (), ())
     definition = NetDefinition.of("n", [operator, replace(operator, name="p", boxes=(), doc="words")], [], [])
     assert to_json(definition) == {
@@ -381,7 +381,7 @@ def test_what_is_no_json_is_refused(text: str, said: str, tmp_path: Path) -> Non
         ex.open(tmp_path / "n.json")
 
 
-def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
+def test_errors_of_files_that_cannot_be_opened_contain_the_reason(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"none\.json: the file cannot be read"):
         ex.open(tmp_path / "none.json")
     (tmp_path / "n.json").write_bytes(b"\xff\xfe")
@@ -392,7 +392,7 @@ def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
         ex.open(tmp_path / "n.json")
 
 
-def test_what_cannot_be_written_leaves_the_files_as_they_were(tmp_path: Path) -> None:
+def test_a_failed_save_keeps_the_previous_files(tmp_path: Path) -> None:
     path = saved(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     net = ex.open(path)

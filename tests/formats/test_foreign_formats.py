@@ -1,4 +1,4 @@
-"""Formats that are not opened: named, with the way to one that is."""
+"""Unsupported formats: errors with their names and a conversion to a supported one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ENDINGS = [(row, ending) for row in FOREIGN for ending in row.endings]
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize(("row", "ending"), ENDINGS, ids=[ending for _, ending in ENDINGS])
-def test_a_format_that_is_not_opened_is_named(row: ForeignFormat, ending: str, tmp_path: Path) -> None:
-    """Some 50 endings of other formats are refused by the format's name, with the way to a file that opens."""
+def test_the_error_of_an_unsupported_format_contains_its_name(row: ForeignFormat, ending: str, tmp_path: Path) -> None:
+    """For some 50 file extensions, the error names the format and how to convert it."""
     path = tmp_path / f"a net{ending}"
     path.write_bytes(b"")
     with pytest.raises(ex.FileError) as raised:
@@ -30,14 +30,14 @@ def test_a_format_that_is_not_opened_is_named(row: ForeignFormat, ending: str, t
             assert shlex.split(command)
 
 
-def test_no_format_is_both_opened_and_refused() -> None:
+def test_no_format_is_both_supported_and_unsupported() -> None:
     refused = [ending for _, ending in ENDINGS]
     assert len(refused) == len({*refused})
     assert not {*refused} & {*endings()}
 
 
-def test_folders_of_models_are_named(tmp_path: Path) -> None:
-    """A SavedModel is known by the file in it, Core ML's package by its ending."""
+def test_folders_with_models_are_recognized(tmp_path: Path) -> None:
+    """A SavedModel is recognized by the file in it, Core ML's package by its extension."""
     saved = tmp_path / "saved model"
     saved.mkdir()
     with pytest.raises(ex.FileError, match="this is a folder\n"):
@@ -54,8 +54,8 @@ def test_folders_of_models_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "operator", ["Input data 0 1 x 0=224 1=224 2=3", "Input data 0 1 x", "Convolution c 0 1 x 0=64 -23301=1,2"]
 )
-def test_a_file_of_ncnn_is_named(operator: str, tmp_path: Path) -> None:
-    """It begins with pnnx's magic number, and has its ending."""
+def test_a_file_of_ncnn_is_recognized(operator: str, tmp_path: Path) -> None:
+    """It begins with pnnx's magic number, and has its extension."""
     path = tmp_path / "x.param"
     path.write_text(f"7767517\n1 1\n{operator}\n")
     with pytest.raises(ex.FileError, match=r"(?s)line 3: .*an ncnn file, not a pnnx file.*open x\.pnnx\.param"):

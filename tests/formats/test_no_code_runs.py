@@ -1,4 +1,4 @@
-"""Files that hold pickles: whatever reads them, nothing of a pickle is loaded."""
+"""Files that contain pickles: no reader ever unpickles anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
 
 
 class Evil:
-    """Value whose unpickling writes a file."""
+    """A value whose unpickling writes a file."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -52,8 +52,8 @@ def _zip(path: Path, evil: Evil) -> None:
     "ending", sorted({*endings(), ".npz", ".npy", ".json", ".explorer.json", ".csv", ".png"} - {".pt2"})
 )
 @pytest.mark.parametrize("write", [_npz, _npy, _plain, _zip])
-def test_no_pickle_of_a_file_is_loaded(write: Callable[[Path, Evil], None], ending: str, tmp_path: Path) -> None:
-    """Opened, shown, run, taken as weights, as inputs or as data: no pickle of a file is loaded."""
+def test_no_pickle_in_a_file_is_loaded(write: Callable[[Path, Evil], None], ending: str, tmp_path: Path) -> None:
+    """Files are opened, shown, run, and used as weights, inputs and data."""
     target, path = tmp_path / "pwned", tmp_path / f"x{ending}"
     write(path, Evil(target))
     pickle.loads(pickle.dumps(Evil(tmp_path / "proof")))

@@ -1,4 +1,4 @@
-"""`explorer.open`: which files, and what is said of those that are wrong."""
+"""`explorer.open`: supported files, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ image = np.zeros((1, 1, 8, 8), np.float32)
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A copy of the digits model, to be damaged."""
+    """Return a copy of the digits model, to be damaged."""
     for ending in ("param", "bin"):
         shutil.copy(ASSETS / f"digits.pnnx.{ending}", tmp_path / f"m.pnnx.{ending}")
     return tmp_path / "m.pnnx.param"
 
 
 @pytest.mark.spec("I-1")
-def test_a_file_is_opened_by_its_ending(model: Path) -> None:
-    """`.pnnx.param` and `.param` are opened; any other extension is rejected with the list of known ones."""
+def test_the_extension_of_a_file_determines_its_format(model: Path) -> None:
+    """`.pnnx.param` and `.param` are opened; an unknown extension raises an error that lists the known ones."""
     assert ex.open(model).name == "m"
     plain = model.with_name("plain.param")
     model.rename(plain)
@@ -83,8 +83,10 @@ def _replace(old: str, new: str) -> Callable[[Path], None]:
         (lambda model: model.with_suffix(".bin").unlink(), r"m\.pnnx\.bin: the file is missing, and with it 12"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_said(model: Path, damage: Callable[[Path], None], said: str) -> None:
-    """A damaged file is refused with file, line and rule: on opening, or before anything is computed."""
+def test_the_error_of_a_damaged_file_contains_file_line_and_rule(
+    model: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    """It is raised when the file is opened, or before anything is computed."""
     damage(model)
     with pytest.raises(ex.FileError, match=said):
         ex.open(model).run(image)
@@ -95,7 +97,7 @@ QUOTED = '"];evil[label="'
 
 
 def hostile_file(folder: Path) -> Net:
-    """A file's names hold no blanks; everything else they may hold."""
+    """Return a file with hostile names, which may contain everything but blanks."""
     name = HOSTILE.replace(" ", "/")
     lines = [
         "pnnx.Input in 0 1 x #x=(2,3)f32",
@@ -110,7 +112,7 @@ def hostile_file(folder: Path) -> Net:
 
 
 def hostile_definition() -> Net:
-    """Other sources of nets have names with blanks too."""
+    """Return a definition from another source, whose hostile names contain blanks, too."""
     weights = {"w": np.ones(3, np.float32)}
     operators = [
         OperatorDefinition("nn.ReLU", HOSTILE, ("x",), (HOSTILE,), text=HOSTILE),
@@ -125,8 +127,8 @@ def hostile_definition() -> Net:
 
 
 @pytest.mark.parametrize("made", ["file", "definition"])
-def test_hostile_names_are_text_everywhere(made: str, tmp_path: Path) -> None:
-    """A node that is named like markup or like DOT is shown as text in every view."""
+def test_hostile_names_are_plain_text_in_every_view(made: str, tmp_path: Path) -> None:
+    """A node may be named like markup or DOT."""
     net = hostile_file(tmp_path) if made == "file" else hostile_definition()
     recording = net.preview_plan().recording
     for drawn in (html(recording), svg(recording)):

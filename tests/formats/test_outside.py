@@ -1,4 +1,4 @@
-"""What lies beside a model: weights and inputs in files that are pipes, links, holes, or zips that claim much."""
+"""External weights and inputs that are pipes, links, sparse files, or zips with large claims."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.formats.onnx.models import FLOAT, model, node, opened
 
 x = np.arange(3, dtype=np.float32)
 CHECK_LIMIT = 64 << 20
-"""bytes that a check of weights may come to hold"""
+"""maximum bytes that checking weights may allocate"""
 
 
 def outside(dims: list[int] | None = None, **entries: str) -> ModelProto:
-    """x + w, with the weight w in another file."""
+    """Return a model x + w with the weight w in another file."""
     proto = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
     tensor = TensorProto(name="w", data_type=FLOAT, dims=dims or [3], data_location=TensorProto.EXTERNAL)
     for key, value in {"location": "w.bin", **entries}.items():
@@ -33,8 +33,8 @@ def outside(dims: list[int] | None = None, **entries: str) -> ModelProto:
 
 
 @pytest.mark.spec("I-9")
-def test_a_link_that_is_swapped_in_later_is_not_followed(tmp_path: Path) -> None:
-    """What is checked is the file that is open: one that leads out of the folder by now is not read."""
+def test_a_link_replaced_later_is_not_followed(tmp_path: Path) -> None:
+    """The open file itself is checked: a link that now points outside the folder is not read."""
     folder = tmp_path / "model"
     folder.mkdir()
     (tmp_path / "secret").write_bytes(bytes(12))
@@ -47,8 +47,8 @@ def test_a_link_that_is_swapped_in_later_is_not_followed(tmp_path: Path) -> None
     assert any("this leads out of the folder" in line for line in net.check())
 
 
-def test_a_pipe_holds_no_weights(tmp_path: Path) -> None:
-    """Nobody waits for a pipe, neither for weights outside nor for those beside a graph."""
+def test_a_pipe_is_rejected_as_a_weights_file(tmp_path: Path) -> None:
+    """Reading does not wait for it, for external weights and for those next to a graph."""
     os.mkfifo(tmp_path / "w.bin")
     net = opened(outside(), tmp_path)
     with pytest.raises(ex.FileError, match="weight 'w' cannot be read: this is a pipe"):
@@ -77,17 +77,17 @@ def test_a_pipe_holds_no_weights(tmp_path: Path) -> None:
         ([1] * 65, {}, "at most 64 axes"),
     ],
 )
-def test_sizes_outside_are_compared_with_the_file(
+def test_external_sizes_are_compared_with_the_file(
     tmp_path: Path, dims: list[int], entries: dict[str, str], said: str
 ) -> None:
-    """Offsets and lengths are compared with the file's size before anything is read or allocated."""
+    """Offsets and lengths are checked against the file's size before reading or allocating."""
     (tmp_path / "w.bin").write_bytes(x.tobytes())
     with pytest.raises(ex.FileError, match=said):
         opened(outside(dims, **entries), tmp_path).definition.verify("add", "B")
 
 
-def test_a_hole_of_a_terabyte_is_checked_and_not_read(tmp_path: Path) -> None:
-    """A file may be long and hold nothing; checking it finds it there, and a run that would need it is refused."""
+def test_a_sparse_file_of_a_terabyte_is_checked_but_not_read(tmp_path: Path) -> None:
+    """Checking finds the weight, and a run that needs it raises an error."""
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 40)
     proto = outside([1 << 38])
@@ -150,10 +150,10 @@ INPUTS = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_inputs_that_cannot_be_read(
+def test_errors_of_unreadable_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Arrays that are damaged, encrypted, or claim more than they hold are refused in one message."""
+    """Damaged, encrypted, and oversized arrays raise an error with one message."""
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(INPUTS[name][0])
     proto = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
@@ -162,13 +162,13 @@ def test_inputs_that_cannot_be_read(
     text = capsys.readouterr().err
     assert INPUTS[name][1] in text
     assert "a fault of explorer" not in text
-    assert "('" not in text  # an exception's arguments
+    assert "('" not in text  # arguments of an exception
 
 
-def test_the_command_line_grants_memory(
+def test_the_memory_option_of_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run above --memory is refused, and says what would grant it."""
+    """A run above --memory raises an error that contains the sufficient value."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ex.budget, "memory", 1 << 30)
     proto = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
@@ -182,8 +182,8 @@ def test_the_command_line_grants_memory(
     assert "'much' is no number of bytes" in capsys.readouterr().err
 
 
-def test_a_check_unpacks_no_weight_whole(tmp_path: Path) -> None:
-    """A weight that a megabyte unpacks to is compared with its checksum piece by piece; a damaged one is found."""
+def test_checking_does_not_unpack_a_weight_completely(tmp_path: Path) -> None:
+    """A weight that a megabyte unpacks to is compared with its checksum in pieces; damage is found."""
     import tracemalloc
 
     size = 1 << 27
@@ -201,10 +201,8 @@ def test_a_check_unpacks_no_weight_whole(tmp_path: Path) -> None:
     assert peak < CHECK_LIMIT
 
 
-def test_entries_that_unpack_to_more_than_is_granted_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Entries of a zip are added up: what they unpack to is refused when the file is opened."""
+def test_entries_that_unpack_beyond_the_budget_raise_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of all entries of a zip are added up when the file is opened."""
     monkeypatch.setattr(ex.budget, "text", 1 << 16)
     with zipfile.ZipFile(tmp_path / "n.pnnx.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("p.weight", bytes(1 << 17))

@@ -1,4 +1,4 @@
-"""Recordings in files: shown again, and told from nets."""
+"""Recordings in files: explored again, and distinguished from nets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("V-17")
-def test_a_saved_recording_is_explored_by_its_path(file: Path) -> None:
+def test_a_saved_recording_is_explored_from_its_path(file: Path) -> None:
     view = ex.explore(str(file))
     assert view.recording.fingerprint == recorded("perceptron").fingerprint
     assert ex.explore(MODEL).recording.title == ex.open(MODEL).explore().recording.title
@@ -40,7 +40,7 @@ def test_a_saved_recording_is_shown_on_the_command_line(file: Path, capsys: pyte
     assert "--weights for a recording" in capsys.readouterr().err
 
 
-def test_a_recording_is_no_net_and_says_how_it_is_shown(file: Path) -> None:
+def test_opening_a_recording_as_a_net_raises_an_error_with_the_fix(file: Path) -> None:
     with pytest.raises(ex.FileError, match=r"a recording, not a net[\s\S]*explorer show perceptron.explorer.json"):
         ex.open(file)
     plain = json.loads(file.read_text(encoding="utf-8"))

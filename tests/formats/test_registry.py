@@ -1,4 +1,4 @@
-"""The table of formats: a format of one's own is opened, saved, drawn and run; what is taken is kept."""
+"""The registry of formats: user-defined formats are opened, saved, drawn and run; existing ones are not replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.refusals import refused
 
 
 def read_words(path: Path) -> NetDefinition:
-    """A chain of operators without weights: their types, one after the other."""
+    """Read a chain of operator types without weights."""
     types = path.read_text().split()
     operators = [OperatorDefinition(type, f"op{i}", (f"x{i}",), (f"x{i + 1}",)) for i, type in enumerate(types)]
     known = {"x0": BlobType((2,), "float64")}
@@ -39,10 +39,10 @@ def table() -> Iterator[None]:
 INSTALLED = Format("chained", (".chained",), read_words, None, "explorer.formats.pnnx.operators")
 
 
-def test_a_format_of_an_installed_package_is_found_by_its_entry_point(
+def test_a_format_of_an_installed_package_is_found_through_its_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packages declare formats in the group ``explorer.formats``; they are asked for once no own ending matches."""
+    """Entry points in the group ``explorer.formats`` are loaded only if no built-in extension matches."""
     package = tmp_path / "chained-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: chained\nVersion: 1.0\n")
@@ -55,8 +55,8 @@ def test_a_format_of_an_installed_package_is_found_by_its_entry_point(
 
 
 @pytest.mark.spec("I-1")
-def test_a_format_of_ones_own_is_read_run_drawn_and_written(tmp_path: Path) -> None:
-    """Operator types of its own, or those of a format that is there."""
+def test_a_user_defined_format_is_read_run_drawn_and_written(tmp_path: Path) -> None:
+    """It has its own operator types, or those of an existing format."""
     ex.register_format("words", ".words", read_words, write_words)
     ex.file_operator("Halve", format="words")(lambda op: op.tensor(0) * 0.5)
     assert ex.layer_types("words") == ["Halve"]
@@ -78,7 +78,7 @@ def test_a_format_of_ones_own_is_read_run_drawn_and_written(tmp_path: Path) -> N
         ex.open(tmp_path / "n.h5")
 
 
-def test_weights_beside_a_file_are_named_to_its_reader_and_refused_where_it_has_none(tmp_path: Path) -> None:
+def test_the_weights_argument_is_passed_to_a_reader_that_accepts_it(tmp_path: Path) -> None:
     given: list[Any] = []
 
     def read(path: Path, weights: Path | None) -> NetDefinition:
@@ -98,7 +98,7 @@ def test_weights_beside_a_file_are_named_to_its_reader_and_refused_where_it_has_
         ex.open(tmp_path / "n.numbers")
 
 
-def test_a_reader_that_gives_no_definition_is_named(tmp_path: Path) -> None:
+def test_the_error_of_a_reader_without_a_definition_contains_its_name(tmp_path: Path) -> None:
     ex.register_format("bad", ".bad", lambda path: None)  # type: ignore[arg-type, return-value]
     (tmp_path / "n.bad").write_text("")
     with refused(ex.FileError, "'bad'", "NoneType", "NetDefinition"):
@@ -109,7 +109,7 @@ def test_a_reader_that_gives_no_definition_is_named(tmp_path: Path) -> None:
     ("name", "ending", "named"),
     [("pnnx", ".new", "'pnnx'"), ("new", ".json", "'.json'"), ("onnx", ".onnx", "'.onnx'")],
 )
-def test_what_is_taken_is_replaced_on_purpose_alone(name: str, ending: str, named: str, tmp_path: Path) -> None:
+def test_an_existing_format_is_replaced_only_explicitly(name: str, ending: str, named: str, tmp_path: Path) -> None:
     before = dict(FORMATS)
     with refused(ex.DeclarationError, named, "replace=True"):
         ex.register_format(name, ending, read_words)
@@ -121,7 +121,7 @@ def test_what_is_taken_is_replaced_on_purpose_alone(name: str, ending: str, name
     assert result.read is read_words
 
 
-def test_what_is_no_format_is_refused() -> None:
+def test_an_invalid_format_raises_an_error() -> None:
     before = endings()
     for wrong in (("", ".a", read_words), ("a", "a", read_words), ("a", (), read_words), ("a", ".a", None)):
         with refused(ex.DeclarationError):

@@ -1,4 +1,4 @@
-"""Images of another size by scales that are not whole: the elements that PyTorch takes."""
+"""Resizing of images by fractional scales selects the elements that PyTorch selects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.formats.onnx.models import FLOAT, model, node, opened
 from tests.support.refusals import refused
 
 WIDER = [0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 5, 6, 7, 7, 8, 8, 9, 10]
-"""interpolate(arange(11), scale_factor=1.7, mode="nearest"): the last place is 17 / 1.7, which is 10"""
+"""interpolate(arange(11), scale_factor=1.7, mode="nearest"): the last position is 17 / 1.7, which is 10"""
 NARROWER = [0, 1, 2, 4, 5, 7, 8]
 """interpolate(arange(10), scale_factor=0.7, mode="nearest"): 10 × 0.7 are 7 elements"""
 LONG = [min(13, int(np.float32(index) * np.float32(14 / 46))) for index in range(46)]
@@ -21,7 +21,7 @@ LONG = [min(13, int(np.float32(index) * np.float32(14 / 46))) for index in range
 
 
 def resized(folder: Path, length: int, scale: float, **attributes: Any) -> Any:
-    """What an ONNX file gives for whole numbers up to a length, in one axis of a scale."""
+    """Return an ONNX file's result for a range of integers, resized along one axis."""
     scales = np.array([1, 1, scale], np.float32)
     operator = node("Resize", ["x", "", "s"], ["y"], **attributes)
     net = opened(model([operator], {"x": (FLOAT, [1, 1, length])}, ["y"], {"s": scales}, opset=18), folder)
@@ -29,7 +29,7 @@ def resized(folder: Path, length: int, scale: float, **attributes: Any) -> Any:
 
 
 def interpolated(folder: Path, length: int, target: str) -> Any:
-    """What a PNNX file gives for whole numbers up to a length."""
+    """Return a PNNX file's result for a range of integers."""
     lines = [
         "7767517",
         "3 2",
@@ -43,18 +43,16 @@ def interpolated(folder: Path, length: int, target: str) -> Any:
 
 @pytest.mark.spec("I-6")
 @pytest.mark.parametrize(("length", "scale", "expected"), [(11, 1.7, WIDER), (10, 0.7, NARROWER)])
-def test_the_nearest_elements_are_those_that_torch_takes(
-    tmp_path: Path, length: int, scale: float, expected: list[int]
-) -> None:
-    """Scales are of single precision in both formats: 17 / 1.7 is element 10, and 10 × 0.7 are 7 elements."""
+def test_nearest_elements_equal_those_of_torch(tmp_path: Path, length: int, scale: float, expected: list[int]) -> None:
+    """Scales have single precision in both formats: 17 / 1.7 is element 10, and 10 × 0.7 are 7 elements."""
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     assert resized(tmp_path, length, scale, **nearest).tolist() == expected
     assert interpolated(tmp_path, length, f"scale_factor=({scale})").tolist() == expected
 
 
 @pytest.mark.spec("I-6")
-def test_sizes_are_ratios_of_single_precision(tmp_path: Path) -> None:
-    """A size takes the nearest elements that torch takes, where double precision would take the next."""
+def test_sizes_become_single_precision_ratios(tmp_path: Path) -> None:
+    """The nearest elements equal torch's where double precision would select the next one."""
     result = interpolated(tmp_path, 14, "size=(46)")
     assert result.tolist() == LONG
     assert result[23] == 6
@@ -62,8 +60,8 @@ def test_sizes_are_ratios_of_single_precision(tmp_path: Path) -> None:
 
 @pytest.mark.spec("I-6")
 @pytest.mark.parametrize(("mode", "within"), [("linear", 1e-6), ("cubic", 1e-5)])
-def test_aligned_corners_lie_on_each_other(tmp_path: Path, mode: str, within: float) -> None:
-    """With aligned corners the outermost elements stay, though a scale of 1.7 makes 18 of 11 elements."""
+def test_aligned_corners_are_kept(tmp_path: Path, mode: str, within: float) -> None:
+    """The outermost elements stay, although a scale of 1.7 makes 18 of 11 elements."""
     result = resized(tmp_path, 11, 1.7, mode=mode, coordinate_transformation_mode="align_corners")
     assert result.shape == (18,)
     np.testing.assert_allclose(result[[0, -1]], [0, 10], atol=within)
@@ -72,6 +70,6 @@ def test_aligned_corners_lie_on_each_other(tmp_path: Path, mode: str, within: fl
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e30])
-def test_scales_that_are_none_are_refused(tmp_path: Path, scale: float) -> None:
+def test_invalid_scales_raise_an_error(tmp_path: Path, scale: float) -> None:
     with refused(ex.FileError, "scale", "size"):
         resized(tmp_path, 4, scale)

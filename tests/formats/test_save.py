@@ -1,4 +1,4 @@
-"""Nets written to files, and read again."""
+"""Nets written to files and read again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ images = np.load(ASSETS / "digits.npz")["images"]
 
 @pytest.mark.spec("I-13", "I-15")
 @pytest.mark.parametrize("level", ["digits.pnnx.param", "digits_opt1.pnnx.param"])
-def test_a_net_is_saved_with_the_weights_it_has(level: str, tmp_path: Path) -> None:
-    """What was opened, changed and saved opens again as it was changed."""
+def test_a_net_is_saved_with_its_current_weights(level: str, tmp_path: Path) -> None:
+    """A net that was opened and changed opens again with the changes."""
     net = ex.open(ASSETS / level)
     net["fc2"].bias = np.arange(10, dtype=np.float32)
     save(net, tmp_path / "m.pnnx.param")
@@ -38,7 +38,7 @@ def test_a_net_is_saved_with_the_weights_it_has(level: str, tmp_path: Path) -> N
 
 @pytest.mark.spec("I-13", "I-14")
 def test_an_edited_net_is_saved(tmp_path: Path) -> None:
-    """A definition is edited as plain data, a cut net is a net: both are saved and opened."""
+    """An edited definition and a part of a net are saved and opened."""
     net = ex.open(ASSETS / "digits.pnnx.param")
     d = net.definition
     operators = [
@@ -52,7 +52,7 @@ def test_an_edited_net_is_saved(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.run(x), value.run(x))
 
 
-def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
+def test_a_failed_save_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / "alone.param").write_bytes((ASSETS / "digits.pnnx.param").read_bytes())
     with pytest.raises(ex.FileError, match="is missing"):
         save(ex.open(tmp_path / "alone.param"), tmp_path / "out.param")
@@ -62,8 +62,8 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-15")
-def test_a_weight_that_two_operators_share_is_replaced_for_one_of_them(tmp_path: Path) -> None:
-    """What was replaced for one operator is saved under a name of its own, and the other operator keeps its weight."""
+def test_a_shared_weight_is_replaced_for_one_operator(tmp_path: Path) -> None:
+    """The new weight is saved under another name, and the other operator keeps the old one."""
     reference = WeightReference("a.B", (2,), "float32")
     operators = [
         OperatorDefinition("Add", "a", ("x",), ("y",), input_names={"A": "x"}, weights={"B": reference}),

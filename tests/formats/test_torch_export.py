@@ -1,6 +1,6 @@
-"""Torch modules: the errors of their opening, with a stand-in for torch, which the tests do not have.
+"""Torch modules: errors of opening them, with a stand-in for torch, which the tests do not install.
 
-The modules' values and lines are tested with torch itself, by ``tests/bench/test_torch_models.py``.
+``tests/bench/test_torch_models.py`` tests the modules' values and source lines with torch itself.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Stand:
         self.training, self.modes = True, list[bool]()
 
     def modules(self) -> list[Stand]:
-        """Itself."""
+        """Return the module itself."""
         return [self]
 
     def parameters(self) -> tuple[Any, ...]:
-        """None."""
+        """Return no parameters."""
         return ()
 
     buffers = parameters
@@ -42,7 +42,7 @@ class Stand:
         self.training = False
 
     def forward(self, x: Any, y: Any = None) -> Any:
-        """Refuse odd shapes."""
+        """Raise an error for odd shapes."""
         if x.shape[0] % 2:
             raise RuntimeError("an odd number of rows")
         return x
@@ -51,7 +51,7 @@ class Stand:
 
 
 def leaves(values: Any) -> list[Any]:
-    """Return what tuples and dicts hold."""
+    """Return the leaves of tuples and dicts."""
     if isinstance(values, dict):
         values = tuple(values.values())
     return [leaf for value in values for leaf in leaves(value)] if isinstance(values, tuple) else [values]
@@ -59,7 +59,7 @@ def leaves(values: Any) -> list[Any]:
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A stand-in for torch whose exporter refuses every module."""
+    """Return a stand-in for torch whose exporter rejects every module."""
     stand: Any = ModuleType("torch")
     for name in ("torch", "torch.export", "torch.onnx", "onnxscript", "torch.utils._pytree"):
         monkeypatch.setitem(__import__("sys").modules, name, stand)
@@ -101,10 +101,10 @@ x = np.ones((2, 3), np.float32)
         (x, r"torch cannot export Stand: ValueError: no such operator, at net.py line 7: return x.odd\(\)"),
     ],
 )
-def test_what_cannot_be_exported_is_said(
+def test_errors_of_an_export_contain_the_reason(
     torch: ModuleType, inputs: Any, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Inputs that do not fit are told apart from a module that torch refuses; the module's mode stays."""
+    """Wrong inputs are distinguished from a module that torch rejects; the module's mode is restored."""
     module = Stand()
     with pytest.raises(ex.OperandError, match=message) as raised:
         ex.open(module, inputs)
@@ -117,15 +117,15 @@ def test_what_cannot_be_exported_is_said(
 
 
 class Traced(Stand):
-    """The module of an exported program, which has the mode in which it was traced."""
+    """The module of an exported program, which keeps the mode in which it was traced."""
 
     def eval(self) -> None:
-        """Refuse another mode, as torch does."""
+        """Raise an error for another mode, as torch does."""
         raise NotImplementedError("Calling train() or eval() is not supported for exported models.")
 
 
-def test_a_module_of_an_exported_program_is_exported_as_it_was_traced(torch: ModuleType) -> None:
-    """It refuses another mode, which is no error; its flag is as before."""
+def test_a_module_of_an_exported_program_is_exported_in_its_mode(torch: ModuleType) -> None:
+    """Changing the mode fails, which is no error, and the flag is restored."""
     module = Traced()
     with pytest.raises(ex.OperandError, match="no such operator"):
         ex.open(module, x)
@@ -133,8 +133,10 @@ def test_a_module_of_an_exported_program_is_exported_as_it_was_traced(torch: Mod
     assert not any(module.modes)
 
 
-def test_a_function_without_an_operator_is_told_with_another_way(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a module has no branch that could be mended: it is opened by pnnx, or computes by other functions."""
+def test_the_error_of_a_function_without_an_operator_contains_an_alternative(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No change of a branch helps, so the fix is to use pnnx or other functions."""
 
     def export(*arguments: Any, **options: Any) -> None:
         error = type("DispatchError", (Exception,), {})
@@ -145,8 +147,8 @@ def test_a_function_without_an_operator_is_told_with_another_way(torch: Any, mon
         ex.open(Stand(), x)
 
 
-def test_packed_weights_are_named(torch: ModuleType) -> None:
-    """A module of packed whole numbers is refused with the way that torch has for export."""
+def test_packed_weights_are_reported(torch: ModuleType) -> None:
+    """The error of a module with packed integer weights contains torch's alternative for export."""
     packed = type("Linear", (Stand,), {"__module__": "torch.ao.nn.quantized.dynamic.modules.linear"})
     with pytest.raises(
         ex.OperandError, match=r"(?s)Linear of torch.ao.nn.quantized.dynamic.*torchao.quantization.pt2e"
@@ -154,8 +156,8 @@ def test_packed_weights_are_named(torch: ModuleType) -> None:
         ex.open(packed(), x)
 
 
-def test_without_torch_the_pip_command_is_named(tmp_path: Path) -> None:
-    """An exported program needs torch, and the error says how to install it."""
+def test_without_torch_the_error_contains_the_pip_command(tmp_path: Path) -> None:
+    """An exported program needs torch."""
     path = tmp_path / "x.pt2"
     path.write_bytes(b"PK")
     with pytest.raises(ex.FileError, match=r"(?s)torch cannot be imported.*pip install \"explorer-graphs\[torch\]\""):
@@ -164,8 +166,10 @@ def test_without_torch_the_pip_command_is_named(tmp_path: Path) -> None:
         ex.open(tmp_path / "absent.pt2")
 
 
-def test_without_onnxscript_the_pip_command_is_named(torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module needs onnxscript beside torch."""
+def test_without_onnxscript_the_error_contains_the_pip_command(
+    torch: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module needs onnxscript in addition to torch."""
     monkeypatch.delitem(__import__("sys").modules, "onnxscript")
     with pytest.raises(ex.OperandError, match=r"(?s)onnxscript cannot be imported.*pip install"):
         ex.open(Stand(), x)
@@ -181,7 +185,7 @@ def test_without_onnxscript_the_pip_command_is_named(torch: ModuleType, monkeypa
     ],
 )
 def test_the_last_argument_of_an_export_is_the_dict_of_keywords(torch: Any, inputs: Any, given: Any) -> None:
-    """torch takes a dict at the end of the arguments for keywords, which would be another program."""
+    """torch treats a trailing dict of arguments as keywords, which would be another program."""
     asked = []
 
     def export(model: Stand, arguments: Any, *options: Any, **more: Any) -> None:
@@ -198,19 +202,19 @@ def test_the_last_argument_of_an_export_is_the_dict_of_keywords(torch: Any, inpu
 
 @dataclass
 class Pair:
-    """A type that torch does not take apart."""
+    """A type that torch cannot flatten."""
 
     x: Any
 
 
 def packed() -> None:
-    """Fail as a recurrent layer does whose sequence is packed."""
+    """Fail like a recurrent layer with a packed sequence."""
     batch_sizes = ()
     raise TypeError(f"zeros(): {batch_sizes}")
 
 
 def on_values() -> None:
-    """Fail as torch does at an ``if`` on values."""
+    """Fail like torch at an ``if`` on values."""
     raise type("GuardOnDataDependentSymNode", (Exception,), {})("Eq(u0, 1)")
 
 
@@ -226,8 +230,10 @@ def on_values() -> None:
         ((x,), x, packed, "(?s)zeros.*padded sequences.*without pack_padded_sequence"),
     ],
 )
-def test_a_refusal_names_the_fix_of_its_cause(torch: Any, inputs: Any, result: Any, fail: Any, message: str) -> None:
-    """torch.cond helps an if on values, and nothing else."""
+def test_the_error_of_a_failed_export_contains_a_fix_for_its_cause(
+    torch: Any, inputs: Any, result: Any, fail: Any, message: str
+) -> None:
+    """torch.cond is suggested only for an if on values."""
 
     def export(*arguments: Any, **options: Any) -> None:
         if fail is not None:
@@ -241,8 +247,8 @@ def test_a_refusal_names_the_fix_of_its_cause(torch: Any, inputs: Any, result: A
     assert ("torch.cond" in raised.value.fix) == (fail is on_values)
 
 
-def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:
-    """A file takes no example inputs, a module no file of weights, an exported program neither."""
+def test_arguments_of_another_source_raise_an_error(torch: ModuleType) -> None:
+    """A file accepts no example inputs, a module no weights file, and an exported program neither."""
     with pytest.raises(ex.OperandError, match="example_inputs= for"):
         ex.open(DIGITS, x)
     with pytest.raises(ex.OperandError, match="dynamic_shapes= for"):
@@ -257,8 +263,8 @@ def test_arguments_of_the_other_kind_are_refused(torch: ModuleType) -> None:
         ex.open(3, x)
 
 
-def test_dynamic_shapes_name_inputs_of_forward_and_may_leave_some_out(torch: Any) -> None:
-    """torch wants a row for every input: those that are left out are None; a name that is no input's is refused."""
+def test_dynamic_shapes_name_inputs_of_forward_and_may_omit_some(torch: Any) -> None:
+    """torch needs an entry for every input, so omitted ones become None; an unknown name raises an error."""
     asked = []
 
     def export(model: Stand, *arguments: Any, **options: Any) -> None:
@@ -273,13 +279,13 @@ def test_dynamic_shapes_name_inputs_of_forward_and_may_leave_some_out(torch: Any
         ex.open(Stand(), (x, x), dynamic_shapes={"z": {0: "n"}})
 
 
-def test_a_class_in_place_of_a_module_is_refused(torch: ModuleType) -> None:
+def test_a_class_instead_of_a_module_raises_an_error(torch: ModuleType) -> None:
     for arguments in ((), (x,)):
         with pytest.raises(ex.OperandError, match=r"ex.open\(Stand\(…\), example_inputs\)"):
             ex.open(Stand, *arguments)
 
 
-def test_a_dict_of_weights_is_no_path_and_is_not_shown_whole() -> None:
+def test_a_dict_of_weights_raises_an_error_with_a_short_repr() -> None:
     with pytest.raises(ex.FileError) as caught:
         ex.open({f"weight{number}": np.zeros(9) for number in range(99)})
     assert len(str(caught.value)) < 400

@@ -1,4 +1,4 @@
-"""Lines of the program that an ONNX file was exported from: read from notes of nodes, shown, and told in errors."""
+"""Source lines of the program that an ONNX file was exported from: read from node metadata, shown, used in errors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ TORCH = '  File "/env/site-packages/torch/nn/modules/linear.py", line 134, in fo
 
 
 def noted(text: str) -> NodeProto:
-    """A node with a traceback."""
+    """Return a node with a traceback."""
     operator = NodeProto(op_type="Relu", input=["x"], output=["y"], name="relu")
     operator.metadata_props.add(key=NOTE, value=text)
     return operator
 
 
-def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
-    """Operators have the line of the module's forward and its modules as boxes; the listing has these lines."""
+def test_operators_of_torchs_exporter_have_source_lines() -> None:
+    """Operators have the line in the module's forward and boxes for modules; the listing contains these lines."""
     net = ex.open(ASSETS / "residual_notes.onnx")
     source = (ASSETS / "torch_source.py").read_text(encoding="utf-8").splitlines()
     lines = [operator.code for operator in net.definition.operators]
@@ -47,8 +47,8 @@ def test_a_file_of_torchs_exporter_shows_its_lines() -> None:
     assert net.run(np.ones((3, 2, 4, 4), np.float32)).shape == (3, 3)
 
 
-def test_the_line_is_the_innermost_outside_torch() -> None:
-    """The user's call of a layer is shown, not the layer's own line; of torch's lines alone, the innermost."""
+def test_the_line_is_the_innermost_one_outside_torch() -> None:
+    """It is the user's call of a layer instead of the layer's own line; with only torch's lines, the innermost one."""
     outer = 'File "/home/me/net.py", line 8, in forward\n    x = self.head(x)'
     text = f'{outer}\n  File "/home/me/head.py", line 3, in forward\n    return self.fc(x)\n{TORCH}'
     assert source_place(noted(text)) == Place("head.py", 3, "return self.fc(x)")
@@ -58,13 +58,13 @@ def test_the_line_is_the_innermost_outside_torch() -> None:
 
 @pytest.mark.parametrize("text", ["", "nothing", 'File "a.py", line x', 'File "", line 3'])
 def test_a_node_without_a_traceback_has_its_number(text: str) -> None:
-    """Where nothing is noted, or no traceback, the node's number in the file stays its place."""
+    """Without metadata, or without a traceback in it, the location is the node's number in the file."""
     assert source_place(noted(text)) is None
     assert source_place(NodeProto(op_type="Relu")) is None
 
 
-def test_a_hostile_note_is_text() -> None:
-    """A long note costs no time, names lose their control characters, lines are cut."""
+def test_hostile_metadata_is_treated_as_text() -> None:
+    """Long metadata takes no time, names lose control characters, and lines are truncated."""
     place = source_place(noted('File "' + "a" * 10**6 + '", line 1, in f\n' * 3))
     assert place is None or len(place.where) <= 200
     place = source_place(noted('File "/a/\x1b[31mnet.py", line 1, in f\n    ' + "x" * 5000))
@@ -74,14 +74,15 @@ def test_a_hostile_note_is_text() -> None:
 
 
 def program(type: str = "Relu", **attributes: int) -> ModelProto:
-    """A model of one node, which names this test's file."""
+    """Return a model of one node that refers to this test's file."""
     proto = model([node(type, ["x"], ["y"], name="act", **attributes)], {"x": (FLOAT, (2,))}, ["y"])
     proto.graph.node[0].metadata_props.add(key=NOTE, value=f'File "{__file__}", line 1, in forward\n    act(x)')
     return proto
 
 
-def test_no_file_is_read_because_a_model_names_it(tmp_path: Path) -> None:
-    """Of a foreign model's program its noted lines alone are shown; of this process's own the lines around, too."""
+def test_a_model_does_not_cause_source_files_to_be_read(tmp_path: Path) -> None:
+    """For another program only lines in the metadata are shown; for this process's own program also the lines
+    around."""
     proto = program()
     net = opened(proto, tmp_path)
     assert net.explore(np.ones(2, np.float32)).recording.source_texts == []
@@ -94,8 +95,8 @@ def test_no_file_is_read_because_a_model_names_it(tmp_path: Path) -> None:
     assert len(text.lines) > 1
 
 
-def test_errors_say_the_line_of_the_program(tmp_path: Path) -> None:
-    """An operator that cannot run is named with its node in the file and its line in the program."""
+def test_errors_contain_the_source_line(tmp_path: Path) -> None:
+    """An operator that cannot run is reported with its node in the file and its line in the program."""
     net = opened(program("Concat", axis=5), tmp_path)
     with pytest.raises(ex.ExplorerError, match=r"node 1: .*'act' \(Concat, written in test_source_lines\.py line 1\)"):
         net.run(np.ones(2, np.float32))

@@ -1,4 +1,4 @@
-"""Sparse tensors of ONNX files: initializers and constants, with places in the order of elements or axis by axis."""
+"""Sparse tensors in ONNX files: initializers and constants, with flat or per-axis indices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def product(weight: SparseTensorProto) -> ModelProto:
 
 
 @pytest.mark.parametrize("places", [PLACES, PLACES @ [3, 1]])
-def test_sparse_weights_are_those_with_their_zeros(places: NDArray[np.int64], tmp_path: Path) -> None:
+def test_sparse_weights_equal_dense_ones(places: NDArray[np.int64], tmp_path: Path) -> None:
     net = opened(product(sparse(places)), tmp_path)
     assert net.check() == []
     np.testing.assert_array_equal(net.run(X), X @ DENSE)
@@ -42,13 +42,13 @@ def test_sparse_weights_are_those_with_their_zeros(places: NDArray[np.int64], tm
     np.testing.assert_array_equal(opened(proto, tmp_path).run(X), X @ DENSE)
 
 
-def test_a_sparse_net_is_saved_with_its_zeros(tmp_path: Path) -> None:
+def test_a_net_with_sparse_weights_is_saved_with_dense_ones(tmp_path: Path) -> None:
     opened(product(sparse(PLACES)), tmp_path).save(tmp_path / "dense.onnx")
     np.testing.assert_array_equal(ex.open(tmp_path / "dense.onnx").run(X), X @ DENSE)
 
 
-def test_a_number_may_be_sparse(tmp_path: Path) -> None:
-    """Its places have no coordinates."""
+def test_a_scalar_may_be_sparse(tmp_path: Path) -> None:
+    """Its indices have no coordinates."""
     net = opened(product(sparse(np.zeros((1, 0), np.int64), (), 1)), tmp_path)
     assert net["MatMul_1"].weights["B"] == 1
 
@@ -64,7 +64,7 @@ def test_a_number_may_be_sparse(tmp_path: Path) -> None:
         (PLACES[:, :, None], "one axis of elements, and for each an int64 index"),
     ],
 )
-def test_places_outside_a_sparse_tensor_are_refused(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:
+def test_indices_outside_a_sparse_tensor_raise_an_error(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match=words):
         opened(product(sparse(places)), tmp_path).run(X)
 
@@ -80,13 +80,13 @@ def test_a_sparse_tensor_with_a_size_of_0_has_no_elements(
     assert opened(product(sparse(places[:0], shape, 0)), tmp_path).definition.weights["w"].shape == shape
 
 
-def test_a_sparse_tensor_that_claims_too_much_is_opened_and_refused_before_it_is_made(tmp_path: Path) -> None:
+def test_a_sparse_tensor_with_a_huge_claimed_shape_raises_an_error_before_allocation(tmp_path: Path) -> None:
     net = opened(product(sparse(np.array([0, 1, 2]), (4, 10**12))), tmp_path)
     with pytest.raises(ex.BudgetError, match=r"sparse tensor 'w' claims .* of memory"):
         net.definition.weights["w"]
 
 
-def test_a_sparse_tensor_of_an_unknown_dtype_is_opened_as_a_dense_one_is(tmp_path: Path) -> None:
+def test_a_sparse_tensor_with_an_unknown_dtype_opens_like_a_dense_one(tmp_path: Path) -> None:
     weight = sparse(PLACES)
     weight.values.data_type = 99
     net = opened(product(weight), tmp_path)

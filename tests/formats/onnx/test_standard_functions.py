@@ -1,4 +1,4 @@
-"""Every ONNX operator type alone, in the cases of the standard's own suite; tests/soak has all of its cases."""
+"""Every ONNX operator type in cases of the standard's own suite; tests/soak runs all of its cases."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ TESTED_BESIDE = {
     "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler", "ai.onnx.ml.TreeEnsembleClassifier",
     "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.ZipMap",
 }  # fmt: skip
-"""types that no case of one operator shows: sequences are made and read by several operators
-(operators/test_sequences.py), one is ONNX Runtime's (operators/microsoft), one is pooled beside
-ONNX Runtime's values (test_onnxruntime.py), and of most of classical machine learning there are
-none (test_scikit_learn.py, and operators/machine_learning)"""
+"""types without a case of one operator: sequences need several operators (operators/test_sequences.py), one belongs to
+ONNX Runtime (operators/microsoft), one pooling is compared with ONNX Runtime (test_onnxruntime.py), and most of
+classical machine learning has none (test_scikit_learn.py, and operators/machine_learning)"""
 OTHER_DOMAINS = ("com.microsoft.", "own.", "quantized_decomposed.")
-"""domains of ONNX Runtime's types, of users' own, and of torch's (operators/quantized/test_torch_decomposed.py)"""
+"""domains of ONNX Runtime's, users' and torch's types (operators/quantized/test_torch_decomposed.py)"""
 LEAST = 980
-"""cases that must be right; more is better, and then this is raised"""
+"""minimum number of correct cases; raise it after improvements"""
 
 
 @pytest.mark.soak
 @pytest.mark.spec("I-9", "C-15")
-def test_every_operator_type_gives_what_the_standard_says(tmp_path: Path) -> None:
-    """Models of one operator: each type is right in a case at least, and none gives what another form means."""
+def test_every_operator_type_has_a_correct_case_and_no_wrong_one(tmp_path: Path) -> None:
     right, wrong = [], []
     for case in cases():
         operators = case.model.graph.node
@@ -50,8 +48,8 @@ def test_every_operator_type_gives_what_the_standard_says(tmp_path: Path) -> Non
     assert len(right) >= LEAST
 
 
-def test_a_definition_that_depends_on_types_needs_no_notes_of_them(tmp_path: Path) -> None:
-    """Quantisers leave the types of values between operators out, which the standard infers."""
+def test_a_definition_that_depends_on_types_needs_no_type_annotations(tmp_path: Path) -> None:
+    """Quantizers omit the types of intermediate values, because the standard infers them."""
     shape = np.array([1, 2, 3, 4])
     nodes = [
         node("Reshape", ["x", "shape"], ["heads"]),

@@ -1,4 +1,4 @@
-"""Tensors as ONNX stores them: as many elements as their shape says, each within its dtype."""
+"""Stored ONNX tensors: they must have the number of elements of their shape, each within the dtype's range."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def array(kind: int, shape: list[int], **fields: Any) -> Any:
         (TensorProto.INT32, -(2**31), 2**31 - 1),
     ],
 )
-def test_elements_that_are_stored_wider_lie_within_their_dtype(kind: int, low: int, high: int) -> None:
-    """Both ends of a dtype are read; one less and one more are refused, as no conversion would keep them."""
+def test_elements_stored_in_a_wider_type_must_be_in_the_range_of_their_dtype(kind: int, low: int, high: int) -> None:
+    """Both limits are read; one beyond either raises an error, since no conversion would keep it."""
     field = "uint64_data" if kind == TensorProto.UINT32 else "int32_data"
     assert array(kind, [3], **{field: [low, 1, high]}).tolist() == [low, 1, high]
     outside = [number for number in (low - 1, high + 1) if kind != TensorProto.INT32]
@@ -48,13 +48,13 @@ def test_elements_that_are_stored_wider_lie_within_their_dtype(kind: int, low: i
 
 @pytest.mark.parametrize("kind", [HALF, SHORT, TensorProto.BOOL])
 @pytest.mark.parametrize("number", [-1, 2**16])
-def test_bits_of_halves_and_truth_values_are_those_of_their_width(kind: int, number: int) -> None:
+def test_bits_of_halves_and_booleans_must_fit_their_width(kind: int, number: int) -> None:
     with pytest.raises(ex.FileError, match="its elements must be in 0"):
         array(kind, [1], int32_data=[number])
 
 
 def test_halves_and_complex_numbers_are_read() -> None:
-    """Bits of halves stand in whole numbers, parts of complex numbers one after the other; bfloat16 is widened."""
+    """Bits of halves are stored as integers, parts of complex numbers alternate, and bfloat16 is widened."""
     assert array(HALF, [2], int32_data=[0x3C00, 0xC000]).tolist() == [1.0, -2.0]
     assert array(SHORT, [2], int32_data=[0x3F80, 0xC000]).tolist() == [1.0, -2.0]
     assert array(SHORT, [2], raw_data=b"\x80\x3f\x00\xc0").tolist() == [1.0, -2.0]
@@ -76,36 +76,36 @@ def test_halves_and_complex_numbers_are_read() -> None:
         (TensorProto.INT8, {"int64_data": [1, 2]}, "0 numbers"),
     ],
 )
-def test_a_tensor_holds_as_many_elements_as_its_shape_says(kind: int, fields: dict[str, Any], said: str) -> None:
-    """Fewer elements are refused, and more: they are those of another tensor."""
+def test_a_tensor_must_have_the_number_of_elements_of_its_shape(kind: int, fields: dict[str, Any], said: str) -> None:
+    """Fewer raise an error, and so do more, because they belong to another tensor."""
     with pytest.raises(ex.FileError, match=f"'w' has {said}"):
         array(kind, [2], **fields)
 
 
-def test_a_tensor_in_segments_is_refused_whatever_else_it_holds() -> None:
+def test_a_segmented_tensor_raises_an_error_whatever_else_it_contains() -> None:
     segment = TensorProto.Segment(begin=0, end=1)
     for fields in ({"raw_data": bytes(8)}, {"float_data": [1, 2]}, {}):
         with pytest.raises(ex.FileError, match="'w' is stored in segments"):
             array(TensorProto.FLOAT, [2], segment=segment, **fields)
 
 
-def test_a_field_that_a_dtype_does_not_use_is_not_read(tmp_path: Path) -> None:
-    """Numbers of float64 stand in raw bytes or a field of their own: whole numbers beside them mean nothing."""
+def test_a_field_that_a_dtype_does_not_use_is_ignored(tmp_path: Path) -> None:
+    """float64 elements are raw bytes or in their own field, so integers in another field mean nothing."""
     proto = model([node("Add", ["x", "w"], ["y"])], {"x": (TensorProto.DOUBLE, [2])}, ["y"], {"w": np.ones(2)})
     proto.graph.initializer[0].int32_data.append(1 << 20)
     np.testing.assert_array_equal(opened(proto, tmp_path).run(np.zeros(2)), [1, 1])
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0, 4), (0, 1), (2, 0), (0,), (0, 0, 3)])
-def test_whole_numbers_without_elements_keep_all_their_axes(shape: tuple[int, ...], tmp_path: Path) -> None:
-    """An operator's arguments hold a few whole numbers as lists, which know no axes behind one of length 0."""
+def test_integer_arrays_without_elements_keep_all_their_axes(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """An operator's integer arguments are lists, which cannot represent axes after one of length 0."""
     nodes = [node("Add", ["x", "none"], ["y"]), node("Shape", ["y"], ["lengths"])]
     net = opened(model(nodes, {"x": (INT64, [1])}, ["y", "lengths"], {"none": np.zeros(shape, np.int64)}), tmp_path)
     values = net.run(np.array([1]))
     assert (values["y"].shape, tuple(values["lengths"])) == (shape, shape)
 
 
-def test_no_updates_scatter_nothing(tmp_path: Path) -> None:
+def test_empty_updates_scatter_nothing(tmp_path: Path) -> None:
     operator = node("ScatterND", ["x", "i", "u"], ["y"], reduction="add")
     constants = {"i": np.zeros((0, 1), np.int64), "u": np.zeros(0, np.float32)}
     net = opened(model([operator], {"x": (FLOAT, [3])}, ["y"], constants), tmp_path)

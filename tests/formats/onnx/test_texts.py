@@ -1,4 +1,4 @@
-"""Texts: inputs, weights, labels and results of ONNX files."""
+"""Strings: inputs, weights, labels and results of ONNX files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def texts(name: str, *values: str) -> TensorProto:
 
 
 def pipeline(folder: Path) -> Any:
-    """A net: texts are folded in case, compared, replaced, numbered by a table, and taken from another."""
+    """Return a net that changes the case of strings, compares, replaces, encodes and selects them."""
     nodes = [
         node("StringNormalizer", ["t"], ["n"], case_change_action="LOWER"),
         node("Equal", ["n", "dog"], ["is dog"]),
@@ -52,7 +52,7 @@ def listed(results: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 @pytest.mark.spec("I-9")
-def test_texts_go_through_a_net(tmp_path: Path) -> None:
+def test_strings_pass_through_a_net(tmp_path: Path) -> None:
     net = pipeline(tmp_path)
     for value in (WORDS, np.array(WORDS), np.array(WORDS, object), np.array(WORDS, np.dtypes.StringDType())):
         assert listed(net.run(value)) == EXPECTED
@@ -62,7 +62,7 @@ def test_texts_go_through_a_net(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-9")
-def test_texts_are_told_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strings_are_printed_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = pipeline(tmp_path)
     np.savez(tmp_path / "in.npz", t=np.array(WORDS))
     command = ["run", net.definition.source, "--input", str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]
@@ -75,7 +75,7 @@ def test_texts_are_told_on_the_command_line(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.spec("I-9", "C-12")
 @pytest.mark.parametrize("name", ["copy.onnx", "copy.json"])
-def test_a_net_with_texts_is_written_and_opened_again(tmp_path: Path, name: str) -> None:
+def test_a_net_with_strings_is_saved_and_opened_again(tmp_path: Path, name: str) -> None:
     net = pipeline(tmp_path)
     net.save(tmp_path / name)
     again = ex.open(tmp_path / name)
@@ -92,14 +92,14 @@ def test_a_net_with_texts_is_written_and_opened_again(tmp_path: Path, name: str)
         (np.array(["a", None], object), "elements of object"),
     ],
 )
-def test_other_values_are_no_texts(tmp_path: Path, value: Any, message: str) -> None:
+def test_other_values_are_rejected_as_strings(tmp_path: Path, value: Any, message: str) -> None:
     with pytest.raises(ex.OperandError, match=rf"{message}[\s\S]*must be as the file says, texts \(n,\)"):
         pipeline(tmp_path).run(value)
 
 
 @pytest.mark.spec("I-9")
-def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
-    """A label has room for the longest of the labels, whichever one it is: one plan serves all rows."""
+def test_a_classifier_returns_its_labels(tmp_path: Path) -> None:
+    """The result dtype fits the longest label, so that one plan serves all rows."""
     classifier = node(
         "LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml", post_transform="SOFTMAX",
         coefficients=[1.0, 0, 0, 1], intercepts=[0.0, 0], classlabels_strings=["cat", "elephant"],
@@ -115,8 +115,8 @@ def test_a_classifier_gives_its_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("I-9")
-def test_scores_that_a_file_zips_with_labels_are_an_array(tmp_path: Path) -> None:
-    """As scikit-learn's exporter writes classifiers: for its maps, one a row, an array has a column a label."""
+def test_scores_zipped_with_labels_become_an_array(tmp_path: Path) -> None:
+    """scikit-learn's exporter writes maps for classifiers; the array has a column for each label instead."""
     proto = model(
         [node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["a", "b"])], {"x": (FLOAT, [3, 2])}, []
     )
@@ -131,8 +131,8 @@ def test_scores_that_a_file_zips_with_labels_are_an_array(tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("I-9")
-def test_a_text_that_follows_from_constants_is_known_and_recorded(tmp_path: Path) -> None:
-    """As the files of scikit-learn's SimpleImputer have the text that replaces missing ones."""
+def test_a_string_computed_from_constants_is_known_and_recorded(tmp_path: Path) -> None:
+    """Files of scikit-learn's SimpleImputer compute the replacement string."""
     table = {"keys_int64s": [0, 1], "values_strings": ["Rome", "Paris"]}
     nodes = [
         node("LabelEncoder", ["zero"], ["fill"], domain="ai.onnx.ml", **table),
@@ -147,7 +147,7 @@ def test_a_text_that_follows_from_constants_is_known_and_recorded(tmp_path: Path
     assert "LabelEncoder (delegated)" not in net.plan(["Berlin", ""]).recording.nodes.label
 
 
-def test_operations_that_compute_refuse_texts() -> None:
+def test_arithmetic_operations_reject_strings() -> None:
     words = tensor_of(Storage(np.array(["a", "bc"])), "words")
     assert ex.evaluate(words[::-1]).tolist() == ["bc", "a"]
     assert ex.evaluate(ex.where(words == words, words, words)).tolist() == ["a", "bc"]
@@ -169,15 +169,15 @@ def test_operations_that_compute_refuse_texts() -> None:
 
 
 @pytest.mark.parametrize(("data", "dims"), [([b"\xff"], [1]), ([b"a"], [2]), ([b"a\0"], [1])])
-def test_texts_of_a_damaged_file_are_refused(tmp_path: Path, data: list[bytes], dims: list[int]) -> None:
+def test_invalid_strings_of_a_damaged_file_raise_an_error(tmp_path: Path, data: list[bytes], dims: list[int]) -> None:
     proto = model([node("Identity", ["w"], ["y"])], {}, ["y"])
     proto.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=dims, string_data=data))
     with pytest.raises(ex.FileError, match="'w'"):
         opened(proto, tmp_path)
 
 
-def test_one_long_text_among_many_is_opened_without_its_memory(tmp_path: Path) -> None:
-    """An array gives each text the room of the longest: 400 GB of a file of 2 MB, of which the run is refused."""
+def test_one_long_string_among_many_is_opened_without_padding(tmp_path: Path) -> None:
+    """An array gives each string the longest one's length: 400 GB for a 2 MB file, whose run raises an error."""
     proto = model([node("Identity", ["w"], ["y"], "same")], {}, ["y"])
     data = [b"a" * 1_000_000, *[b""] * 99_999]
     proto.graph.initializer.append(TensorProto(name="w", data_type=TEXT, dims=[100_000], string_data=data))

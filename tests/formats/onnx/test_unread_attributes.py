@@ -1,4 +1,4 @@
-"""Attributes of ONNX nodes that no builder reads are refused by their names; those without influence are allowed."""
+"""Attributes of ONNX nodes that no builder reads raise an error with their names, unless they have no effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ x = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def net_of(path: Path, type: str, domain: str = "", **attributes: Any) -> ex.Net:
-    """A net of one node with one input and one output."""
+    """Return a net of one node with one input and one output."""
     node = helper.make_node(type, ["x"], ["y"], domain=domain, **attributes)
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
     graph = helper.make_graph([node], "one", values[:1], values[1:])
@@ -31,24 +31,24 @@ def net_of(path: Path, type: str, domain: str = "", **attributes: Any) -> ex.Net
     return ex.open(path / "one.onnx")
 
 
-def test_every_type_of_the_house_must_read_all_that_a_file_says() -> None:
+def test_every_built_in_type_must_read_all_attributes() -> None:
     assert [type for type in TABLE.types() if TABLE.is_own(type) and type not in TABLE._ignored] == []
 
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize(("type", "domain"), [("LeakyRelu", ""), ("Relu", ""), ("QuickGelu", "com.microsoft")])
-def test_an_attribute_that_no_builder_knows_is_refused(type: str, domain: str, tmp_path: Path) -> None:
+def test_an_unknown_attribute_raises_an_error(type: str, domain: str, tmp_path: Path) -> None:
     with refused(ex.FileError, "alhpa=3.0", type, "file_operator"):
         net_of(tmp_path, type, domain, alhpa=3.0).run(x)
 
 
-def test_an_attribute_without_influence_is_allowed(tmp_path: Path) -> None:
+def test_an_attribute_without_effect_is_accepted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net_of(tmp_path, "Dropout", seed=3).run(x), x)
     np.testing.assert_array_equal(net_of(tmp_path, "Cast", to=TensorProto.FLOAT, saturate=1).run(x), x)
 
 
-def test_what_belongs_to_another_mode_is_allowed(tmp_path: Path) -> None:
-    """Torch writes all attributes of Resize, whatever the mode."""
+def test_an_attribute_of_another_mode_is_accepted(tmp_path: Path) -> None:
+    """Torch writes all attributes of Resize in every mode."""
     scales = onnx.numpy_helper.from_array(np.float32([2, 2]), "scales")
     values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
     for mode in ("linear", "nearest"):
@@ -60,8 +60,8 @@ def test_what_belongs_to_another_mode_is_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_default_that_is_written_out_is_allowed(tmp_path: Path) -> None:
-    """Exporters write attributes with the standard's defaults: those of every type, in each of its modes."""
+def test_an_explicit_default_is_accepted(tmp_path: Path) -> None:
+    """Exporters write default values, tested here for every type in each of its modes."""
     times: Counter[object] = Counter()
     refusals = []
     for case in cases():
@@ -79,7 +79,7 @@ def test_a_default_that_is_written_out_is_allowed(tmp_path: Path) -> None:
 
 
 def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model in which each attribute that has a default is written out."""
+    """Return a copy of a model with explicit defaults for all attributes."""
     written = onnx.ModelProto.FromString(model.SerializeToString())
     versions = {opset.domain: opset.version for opset in model.opset_import}
     for node in written.graph.node:

@@ -20,7 +20,7 @@ def net_of(
     outputs: int = 1,
     names: Mapping[str, str] | None = None,
 ) -> Net:
-    """A net of one operator."""
+    """Return a net of one operator."""
     held = {f"op.{name}": np.asarray(array) for name, array in (weights or {}).items()}
     declared = {
         name: WeightReference(f"op.{name}", held[f"op.{name}"].shape, held[f"op.{name}"].dtype.name)
@@ -32,7 +32,7 @@ def net_of(
 
 
 def computed(type: str, *operands: Any, outputs: int = 1) -> list[Any]:
-    """Return the results of one operator: arrays are inputs of the net, other operands constants of the file."""
+    """Return the results of one operator; arrays are inputs of the net, other operands constants in the file."""
     names = tuple(f"x{place}" for place in range(len(operands)))
     lines = [
         OperatorDefinition("prim::Constant", f"c{name}", (), (name,), {"value": operand})

@@ -1,4 +1,4 @@
-"""Operators of a damaged file that lost their operands: each is refused by name."""
+"""Operators of a damaged file without their operands raise an error with their names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("written", OPERATORS.values(), ids=OPERATORS)
-def test_operators_without_operands_are_refused_by_name(written: str, tmp_path: Path) -> None:
-    """Every operator type of the format that has nothing to work on is a problem of the net, or needs nothing."""
+def test_operators_without_operands_are_reported_by_name(written: str, tmp_path: Path) -> None:
+    """Every operator type without operands is a problem of the net, unless it needs none."""
     path = tmp_path / "m.pnnx.param"
     for type in sorted(layer_types()):
         path.write_text(

@@ -1,4 +1,4 @@
-"""The reader of ``.bin`` files: exact weights, and no damage that goes unnoticed or costs memory."""
+"""The reader of ``.bin`` files: exact weights, and damage that is noticed and costs no memory."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_bfloat16_is_widened_exactly(tmp_path: Path) -> None:
     np.testing.assert_array_equal(weights["a.w"], np.array(expected, np.float32), strict=True)
 
 
-def test_complex32_is_refused_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_complex32_raises_an_error_when_it_is_read(tmp_path: Path) -> None:
     weights = StoredWeights(pack(tmp_path / "m.bin", {"a.w": bytes(8)}), [WeightReference("a.w", (2,), "complex32")])
     with pytest.raises(FileError, match="complex64"):
         weights["a.w"]
 
 
-def test_all_missing_and_misfit_weights_are_listed_at_once(two: Path) -> None:
+def test_all_missing_and_mismatching_weights_are_listed_together(two: Path) -> None:
     wrong = [
         WeightReference("conv.weight", (4, 3, 3), "float32"),
         *(WeightReference(f"gone.{index}", (1,), "float32") for index in range(30)),
@@ -107,7 +107,7 @@ def test_a_huge_declared_shape_costs_no_memory(two: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_directory_that_claims_more_than_the_file_holds_costs_no_memory(tmp_path: Path, method: int) -> None:
+def test_a_directory_larger_than_its_file_costs_no_memory(tmp_path: Path, method: int) -> None:
     path = pack(tmp_path / "m.bin", {"a.w": bytes(100)}, method)
     data = bytearray(path.read_bytes())
     directory = data.index(b"PK\x01\x02")
@@ -120,22 +120,22 @@ def test_a_directory_that_claims_more_than_the_file_holds_costs_no_memory(tmp_pa
         StoredWeights(path, [WeightReference("a.w", (claimed,), "uint8")])
 
 
-def test_other_compressions_are_refused(tmp_path: Path) -> None:
+def test_other_compressions_raise_an_error(tmp_path: Path) -> None:
     path = pack(tmp_path / "m.bin", {"a.w": bytes(100)}, zipfile.ZIP_BZIP2)
     with pytest.raises(FileError, match="only stored and deflated"):
         StoredWeights(path, [WeightReference("a.w", (100,), "uint8")])
 
 
 @pytest.mark.parametrize("data", [b"", b"7767517\n", bytes(1000)])
-def test_what_is_no_zip_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_other_than_a_zip_raises_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "m.bin"
     path.write_bytes(data)
     with pytest.raises(FileError, match="not a readable zip"):
         StoredWeights(path, DECLARED)
 
 
-def test_two_entries_at_one_place_are_refused(tmp_path: Path) -> None:
-    """Python would read one of them as the other, and some versions warn."""
+def test_two_entries_at_one_offset_raise_an_error(tmp_path: Path) -> None:
+    """Python would read one as the other, and some versions only warn."""
     path = tmp_path / "m.bin"
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in {"conv.weight": KERNEL, "fc.bias": BIAS}.items():
@@ -145,7 +145,7 @@ def test_two_entries_at_one_place_are_refused(tmp_path: Path) -> None:
         StoredWeights(path, DECLARED)
 
 
-def test_a_file_cut_anywhere_is_refused(two: Path, tmp_path: Path) -> None:
+def test_a_truncated_file_raises_an_error(two: Path, tmp_path: Path) -> None:
     data = two.read_bytes()
     cut = tmp_path / "cut.bin"
     for length in range(len(data)):
@@ -155,7 +155,7 @@ def test_a_file_cut_anywhere_is_refused(two: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_changed_byte_is_noticed_or_harmless(tmp_path: Path, method: int) -> None:
+def test_a_changed_byte_is_detected_or_harmless(tmp_path: Path, method: int) -> None:
     path = pack(tmp_path / "m.bin", {"conv.weight": KERNEL.tobytes(), "fc.bias": BIAS.tobytes()}, method)
     data = path.read_bytes()
     noticed = 0
@@ -179,12 +179,12 @@ def test_a_changed_weight_fails_its_checksum(two: Path) -> None:
         weights["conv.weight"]
 
 
-def test_unknown_keys_list_the_known_ones(two: Path) -> None:
+def test_unknown_names_list_the_known_ones(two: Path) -> None:
     weights = StoredWeights(two, DECLARED)
     with pytest.raises(UnknownNameError, match=r"conv\.weight"):
         weights["conv.weigth"]
 
 
-def test_weights_travel_to_another_process_as_their_path(two: Path) -> None:
+def test_weights_are_sent_to_another_process_as_their_path(two: Path) -> None:
     copy = pickle.loads(pickle.dumps(StoredWeights(two, DECLARED)))
     np.testing.assert_array_equal(copy["fc.bias"], BIAS)

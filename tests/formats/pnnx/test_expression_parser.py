@@ -1,4 +1,4 @@
-"""The language of pnnx.Expression: trees print and parse back, also through pnnx's misplaced brackets."""
+"""The language of pnnx.Expression: trees are printed and parsed again, even with pnnx's misplaced brackets."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_written_parses_to_the_same_tree(tree: Node) -> None:
 
 
 def rewritten_by_pnnx(text: str, unknown: set[str]) -> str:
-    """What pnnx makes of an expression with functions that it does not know: it takes their names for literals."""
+    """Return the expression as pnnx rewrites it if it mistakes names of unknown functions for literals."""
     stack: list[str] = []
     for token in reversed(re.findall(r"\[|[^\s(),\[\]]+", text)):
         if token == "[":
@@ -99,7 +99,7 @@ def test_brackets_at_random_change_nothing(tree: Node, chance: random.Random) ->
     assert parse(noisy).tree == tree
 
 
-def test_the_form_that_real_exports_have() -> None:
+def test_expressions_of_real_exports() -> None:
     parsed = parse("add(add(@1,log10(@0)),log1p),@0)")
     assert parsed.form == "prefix"
     assert write(parsed.tree) == "add(add(@1,log10(@0)),log1p(@0))"
@@ -136,14 +136,14 @@ def test_trees_that_differ_in_a_type_differ() -> None:
 
 
 @pytest.mark.parametrize("function", unary)
-def test_every_unary_function_takes_one(function: str) -> None:
+def test_every_unary_function_has_one_argument(function: str) -> None:
     assert parse(f"{function}(@0)").tree == Call(function, (Operand(0),))
     with pytest.raises(ExpressionError, match="2 arguments"):
         parse(f"{function}(@0,@1)")
 
 
 @pytest.mark.parametrize("function", binary)
-def test_every_binary_function_takes_two(function: str) -> None:
+def test_every_binary_function_has_two_arguments(function: str) -> None:
     assert parse(f"{function}(@0,2)").tree == Call(function, (Operand(0), Literal(2)))
     for wrong in ("@0", "@0,@1,@2"):
         with pytest.raises(ExpressionError, match="arguments"):
@@ -174,7 +174,7 @@ def test_size_and_lists() -> None:
         (f"add(1,{'9' * 5000})", 7, "5000 digits"),
     ],
 )
-def test_errors_name_the_column_and_the_rule(text: str, column: int, words: str) -> None:
+def test_errors_contain_the_column_and_the_rule(text: str, column: int, words: str) -> None:
     with pytest.raises(ExpressionError) as error:
         parse(text)
     assert error.value.column == column
@@ -183,7 +183,7 @@ def test_errors_name_the_column_and_the_rule(text: str, column: int, words: str)
     assert len(str(error.value)) < 600
 
 
-def test_an_operand_beyond_the_inputs_is_refused() -> None:
+def test_an_operand_beyond_the_inputs_raises_an_error() -> None:
     assert parse("add(@0,@1)", operands=2).form == "nested"
     with pytest.raises(ExpressionError, match="@2 of 2 inputs") as error:
         parse("add(@0,@2)", operands=2)
@@ -200,7 +200,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 @pytest.mark.parametrize("depth", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("form", ["nested", "prefix"])
-def test_an_expression_nested_deep_is_read(form: str, depth: int) -> None:
+def test_a_deeply_nested_expression_is_read(form: str, depth: int) -> None:
     text = "neg(" * depth + "@0" + ")" * (depth - (form == "prefix"))
     parsed = parse(text)
     assert parsed.form == form
@@ -231,8 +231,8 @@ def test_traversals_visit_every_node_once_in_their_order(tree: Node) -> None:
         ("  add(@0 ,@1) ; ", 2),
     ],
 )
-def test_blanks_and_one_closing_semicolon_are_allowed(text: str, operands: int) -> None:
-    """Expressions are read as InferFramework's text writes them: with blanks, and a semicolon at the end."""
+def test_blanks_and_one_final_semicolon_are_allowed(text: str, operands: int) -> None:
+    """InferFramework writes expressions with blanks and a semicolon at the end."""
     bare = re.sub(r"[\s;]", "", text)
     assert parse(text, operands) == parse(bare, operands)
     with pytest.raises(ExpressionError):

@@ -1,4 +1,4 @@
-"""Pairs of files read and written: what is written comes back, and real exports come back letter for letter."""
+"""Pairs of files are equal after writing and reading them, and real exports are written byte for byte."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_is_saved_reads_back_equal(tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.spec("I-1", headline=True)
 @pytest.mark.parametrize("path", REAL, ids=[path.name for path in REAL])
-def test_real_exports_come_back_letter_for_letter(path: Path, tmp_path: Path) -> None:
+def test_real_exports_are_written_byte_for_byte(path: Path, tmp_path: Path) -> None:
     """Read PNNX files completely, including all weights, and write them back byte for byte."""
     net = pnnx.read(path)
     assert net.name == path.name.removesuffix(".pnnx.param")
@@ -114,7 +114,7 @@ def test_equal_nets_give_equal_files(tmp_path: Path) -> None:
     assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
 
 
-def test_a_net_may_be_saved_over_its_own_files(tmp_path: Path) -> None:
+def test_a_net_may_overwrite_its_own_files(tmp_path: Path) -> None:
     net = pnnx.read(REAL[0])
     path = tmp_path / "m.param"
     pnnx.save(net, path)
@@ -124,7 +124,7 @@ def test_a_net_may_be_saved_over_its_own_files(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["m.bin", "m.param"]
 
 
-def test_without_its_bin_file_a_net_still_opens(tmp_path: Path) -> None:
+def test_a_net_opens_without_its_bin_file(tmp_path: Path) -> None:
     (tmp_path / "m.pnnx.param").write_bytes(REAL[0].read_bytes())
     net = pnnx.read(tmp_path / "m.pnnx.param")
     assert net.operators == pnnx.read(REAL[0]).operators
@@ -134,14 +134,14 @@ def test_without_its_bin_file_a_net_still_opens(tmp_path: Path) -> None:
     assert error.value.fix
 
 
-def test_a_damaged_bin_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_damaged_bin_file_raises_an_error_immediately(tmp_path: Path) -> None:
     (tmp_path / "m.param").write_bytes(REAL[0].read_bytes())
     (tmp_path / "m.bin").write_bytes(REAL[0].with_suffix(".bin").read_bytes()[:1000])
     with pytest.raises(FileError, match="not a readable zip"):
         pnnx.read(tmp_path / "m.param")
 
 
-def test_wrong_paths_say_what_to_give(tmp_path: Path) -> None:
+def test_errors_of_wrong_paths_contain_the_fix(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"path of the \.param file"):
         pnnx.read(tmp_path / "m.bin")
     with pytest.raises(FileError, match="No such file"):
@@ -204,7 +204,7 @@ def test_weights_that_do_not_fit_are_refused_and_leave_no_file(
     ],
     ids=["row-major", "column-major", "strided", "reversed", "big-endian", "little-endian"],
 )
-def test_weights_are_written_alike_however_they_lie_in_memory(
+def test_the_memory_layout_of_weights_does_not_change_the_file(
     arranged: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], dtype: str, tmp_path: Path
 ) -> None:
     weight = array(WeightReference("w", (4, 3), dtype))
@@ -213,8 +213,8 @@ def test_weights_are_written_alike_however_they_lie_in_memory(
     np.testing.assert_array_equal(pnnx.read(tmp_path / "m.param").weight("a", "w"), weight, strict=True)
 
 
-def test_a_weight_of_bfloat16_loses_no_bit(tmp_path: Path) -> None:
-    """The upper half of a float32 is written as it is; a lower half with any bit set is refused."""
+def test_bfloat16_weights_are_written_exactly(tmp_path: Path) -> None:
+    """The upper half of a float32 is written; a nonzero lower half raises an error."""
     operator = OperatorDefinition("t", "a", (), ("y",), weights={"w": WeightReference("w", (32,), "bfloat16")})
     for bit in range(32):
         bits = np.zeros(32, np.uint32)
@@ -229,7 +229,7 @@ def test_a_weight_of_bfloat16_loses_no_bit(tmp_path: Path) -> None:
             np.testing.assert_array_equal(result.view(np.uint32), bits, strict=True)
 
 
-def test_names_of_inputs_keep_clear_of_operators(tmp_path: Path) -> None:
+def test_names_of_inputs_differ_from_those_of_operators(tmp_path: Path) -> None:
     net = NetDefinition.of("m", [OperatorDefinition("t", "pnnx_input_0", ("x",), ("y",))], ["x"], ["y"])
     pnnx.save(net, tmp_path / "m.param")
     assert pnnx.read(tmp_path / "m.param") == net

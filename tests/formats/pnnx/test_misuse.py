@@ -1,4 +1,4 @@
-"""Operators with other operands, arguments or weights than they read: refused with a rule, by the line."""
+"""Operators with other operands, arguments or weights than expected raise an error with rule and line."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def read(folder: Path, line: str) -> Net:
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("line", LINES)
-def test_misuse_is_refused_with_its_rule(tmp_path: Path, line: str) -> None:
-    """An operator that has not what its reader reads is listed with the rule; nothing is a defect of the reader."""
+def test_misuse_is_reported_with_its_rule(tmp_path: Path, line: str) -> None:
+    """An operator without a required part is listed with the rule, and never as a defect of the reader."""
     (problem,) = read(tmp_path, line).problems().values()
     assert LINES[line] in str(problem)
     assert "m.param, line 4: operator 'op'" in str(problem)
     assert not isinstance(problem.__cause__, ex.ReaderError)
 
 
-def test_a_range_that_ends_before_it_begins_is_empty(tmp_path: Path) -> None:
+def test_a_range_that_ends_before_it_starts_is_empty(tmp_path: Path) -> None:
     net = read(tmp_path, "torch.arange op 0 1 y start=1e20 end=3.0 step=1 dtype=torch.float")
     assert net.run([0.0] * 4).shape == (0,)
 
 
-def test_a_defect_of_a_reader_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What explorer's own reader did not foresee is a finding with the operator's name, and its cause is kept."""
+def test_a_defect_of_a_reader_is_reported_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unforeseen exception in explorer's own reader becomes a problem with the operator's name and the cause."""
 
     def broken(op: OperatorContext) -> None:
         raise IndexError("tuple index out of range")

@@ -1,4 +1,4 @@
-"""Real models as PNNX exports them, with seeded weights: every operand has the value that torch computes for it."""
+"""Real models exported by PNNX, with seeded weights: every operand has torch's value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILES = sorted(path.name.removesuffix(".pnnx.param") for path in MODELS.glob("*.
 
 @pytest.mark.spec("I-1", "I-3", "C-15")
 @pytest.mark.parametrize("name", FILES)
-def test_real_models_give_what_torch_computes(name: str) -> None:
+def test_real_models_equal_torch(name: str) -> None:
     """ResNet-18, MobileNetV2, a transformer encoder and an LSTM, at each level of pnnx, give torch's outputs."""
     net = opened(name)
     assert net.check() == []
@@ -25,8 +25,8 @@ def test_real_models_give_what_torch_computes(name: str) -> None:
 
 @pytest.mark.spec("I-3")
 @pytest.mark.parametrize("name", FILES)
-def test_every_operand_has_the_value_that_torch_computes(name: str) -> None:
-    """Every operand of a real model, asked for by its name, has torch's mean, deviation and elements."""
+def test_every_operand_has_the_value_computed_by_torch(name: str) -> None:
+    """Every operand of a real model, requested by name, has torch's mean, deviation and elements."""
     net = opened(name)
     names = [str(operand) for operand in expected(name, "names")]
     tensors = [operand for operand, blob in net.operands.items() if blob.shape is not None]
@@ -37,6 +37,6 @@ def test_every_operand_has_the_value_that_torch_computes(name: str) -> None:
 @pytest.mark.spec("I-4", "P-8")
 @pytest.mark.parametrize("name", ["resnet18", "resnet18_opt1", "mobilenet_v2", "encoder", "convbn_opt1"])
 def test_reused_memory_changes_no_value_in_use(name: str) -> None:
-    """In whole models each kernel, when it runs, reads the very values that a run without any reuse of memory gives."""
+    """In complete models each kernel reads the values of a run without memory reuse."""
     net = opened(name)
     assert_reads(net, inputs(net, name), expected(name, "output"))

@@ -1,4 +1,4 @@
-"""Operator types of PNNX files against torch's results, and users' own types."""
+"""Operator types of PNNX files against torch's results, and user-defined types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WEIGHTS = {
 @pytest.mark.parametrize(
     "case", [c for c in CASES if json.loads(str(reference[f"{c}/arguments"]))["operation"] in TYPES]
 )
-def test_operators_compute_what_torch_computes(case: str) -> None:
+def test_operators_equal_torch(case: str) -> None:
     """Compute the layers of model files as torch does, with each of their options."""
     arguments = json.loads(str(reference[f"{case}/arguments"]))
     operation = arguments.pop("operation")
@@ -69,8 +69,8 @@ def test_operators_compute_what_torch_computes(case: str) -> None:
 
 
 @pytest.mark.spec("I-6")
-def test_llama_layers_are_those_of_pnnx() -> None:
-    """KuiperInfer's RMSNorm over all of a sample is nn.RMSNorm, its llama matmul (w @ x) torch.matmul of a weight."""
+def test_llama_layers_become_pnnx_types() -> None:
+    """KuiperInfer's RMSNorm over a whole sample is nn.RMSNorm, its llama matmul (w @ x) torch.matmul with a weight."""
     rng = np.random.default_rng(0)
     sample, scale = rng.normal(size=(2, 3, 8)).astype(np.float32), rng.normal(size=(3, 8)).astype(np.float32)
     norm = net_of("nn.RMSNorm", 1, {"normalized_shape": (3, 8), "eps": 1e-6}, {"weight": scale})
@@ -92,7 +92,7 @@ x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 image = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
 whole = np.array([3, 0, 2])
 _ALL = 2**31 - 1
-"""pnnx's word for an end, or an index, that is not there"""
+"""pnnx's value for a missing end or index"""
 _SELECTS = (_ALL, _ALL, -1)
 
 
@@ -170,8 +170,8 @@ def test_look_up_and_constants() -> None:
 
 
 @pytest.mark.spec("I-1")
-def test_an_index_with_numbers_of_its_own(tmp_path: Path) -> None:
-    """`x[:, [0, -1, 2]]`, which pnnx writes as a list in a list, chooses the parts of the axis, the last one too."""
+def test_an_index_with_a_list_of_numbers(tmp_path: Path) -> None:
+    """`x[:, [0, -1, 2]]`, a nested list in pnnx, selects these elements of the axis."""
     lines = [
         "7767517",
         "3 2",
@@ -189,7 +189,7 @@ def test_an_index_with_numbers_of_its_own(tmp_path: Path) -> None:
 
 
 def test_padding_that_keeps_the_size() -> None:
-    """ "same" pads an even filter more at the end, as torch does."""
+    """ "same" pads an even filter more at the end, as in torch."""
     filters = np.zeros((1, 3, 2, 3), np.float32)
     filters[0, 0, 0, 1] = 1
     arguments = {"kernel_size": (2, 3), "padding": "same", "bias": False, "stride": (1, 1)}
@@ -235,8 +235,8 @@ def test_what_an_operator_refuses_names_it(
 
 @pytest.mark.spec("I-7")
 @pytest.mark.parametrize("name", sorted(set(ARITY) - {"size"}))
-def test_functions_of_expressions(name: str) -> None:
-    """Every function of pnnx.Expression gives one value for plain numbers and for tensors."""
+def test_functions_of_expressions_on_numbers_and_tensors(name: str) -> None:
+    """Every function of pnnx.Expression gives equal values for plain numbers and for tensors."""
     whole_only = name in ("and", "or", "xor", "lshift", "rshift")
     low = 0.5 if name in ("acos", "asin", "atanh") else 2.5
     given: list[Any] = [6, 3][: ARITY[name][0]] if whole_only else [low, 1.5][: ARITY[name][0]]
@@ -258,7 +258,7 @@ def test_expressions_become_nodes_in_a_box() -> None:
 
 
 @pytest.mark.spec("I-7")
-def test_misplaced_brackets_are_read_and_said() -> None:
+def test_misplaced_brackets_are_read_and_reported() -> None:
     net = net_of("pnnx.Expression", 2, {"expr": "add(add(@1,log10(@0)),log1p),@0)"})
     result = net.run(x + 1, x)
     np.testing.assert_allclose(result, x + np.log10(x + 1) + np.log1p(x + 1), rtol=1e-6)
@@ -288,8 +288,8 @@ def test_plain_expressions_make_no_nodes() -> None:
         of("add([1],2)")
 
 
-def test_dtypes_are_torchs() -> None:
-    """Whole tensors become 32-bit floats by a float, and take a floating tensor's dtype."""
+def test_dtypes_follow_torch() -> None:
+    """Integer tensors with a float become float32, and integers with a floating tensor get its dtype."""
     numbers = ex.tensor(whole)
     assert apply("add", [numbers, 1]).dtype == np.int64
     assert apply("add", [numbers, 0.5]).dtype == np.float32
@@ -343,8 +343,8 @@ def test_users_register_file_types() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 5)])
-def test_an_even_pooling_tells_the_places_of_its_elements(size: tuple[int, int]) -> None:
-    """pnnx notes both results of torch's function, whether the second one is read or not."""
+def test_an_even_pooling_returns_indices(size: tuple[int, int]) -> None:
+    """pnnx records both results of torch's function, even if the second one is not read."""
     picture = np.random.default_rng(4).normal(size=(2, 3, 4, 5)).astype(np.float32)
     definition = net_of("F.adaptive_max_pool2d", 1, {"output_size": size, "return_indices": True}).definition
     (operator,) = definition.operators
@@ -357,8 +357,8 @@ def test_an_even_pooling_tells_the_places_of_its_elements(size: tuple[int, int])
     )
 
 
-def test_a_mask_of_padding_is_no_mask_of_pairs() -> None:
-    """pnnx notes the module's key_padding_mask as its attn_mask, of another shape."""
+def test_a_padding_mask_is_distinguished_from_an_attention_mask() -> None:
+    """pnnx labels the module's key_padding_mask, which has another shape, as its attn_mask."""
     arguments = {"num_heads": 2, "embed_dim": 4, "batch_first": True, "bias": False}
     weights = {"in_proj_weight": np.zeros((12, 4), np.float32), "out_proj.weight": np.zeros((4, 4), np.float32)}
     (operator,) = net_of("nn.MultiheadAttention", 2, arguments, weights).definition.operators

@@ -1,4 +1,4 @@
-"""The reader of ``.param`` files: what it understands, and what it says of what it does not."""
+"""The reader of ``.param`` files: what it reads, and its errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_part_of_a_line_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", [DIGITS, DIGITS_RAW])
-def test_a_real_export_is_read_whole(text: str) -> None:
+def test_a_real_export_is_read_completely(text: str) -> None:
     net = read(text)
     counts = text.split("\n")[1]
     assert counts == f"{len(net.operators) + 2} {len(net.blobs)}"
@@ -75,7 +75,7 @@ def test_a_real_export_is_read_whole(text: str) -> None:
         assert parse_expression(text, len(operator.inputs)).form == "nested"
 
 
-def test_line_ends_of_other_systems_change_nothing() -> None:
+def test_line_endings_of_other_systems_change_nothing() -> None:
     assert parse(SMALL.replace("\n", "\r\n").encode(), path="m.param", name="m") == read(SMALL)
     assert read(SMALL + "\n  \n") == read(SMALL)
 
@@ -90,7 +90,7 @@ def test_an_operand_may_be_used_twice_by_one_operator() -> None:
     assert net.blob("x").consumers == ("m",)
 
 
-def test_operators_in_any_order_are_ordered() -> None:
+def test_operators_in_any_order_are_sorted() -> None:
     lines = SMALL.split("\n")
     lines[3:6] = reversed(lines[3:6])
     net = read("\n".join(lines))
@@ -98,8 +98,8 @@ def test_operators_in_any_order_are_ordered() -> None:
     assert [operator.name for operator in net.topological_order] == ["e", "fc", "f"]
 
 
-def test_operators_are_counted_exactly() -> None:
-    """Line 2 counts the operators: any other number than there are is refused."""
+def test_the_number_of_operators_must_be_exact() -> None:
+    """Line 2 contains it, and a wrong number raises an error."""
     for count in range(12):
         if count == 5:
             assert len(read(SMALL).operators) + 2 == count
@@ -110,7 +110,7 @@ def test_operators_are_counted_exactly() -> None:
 
 @pytest.mark.parametrize(("n_in", "n_out"), [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2), (3, 3)])
 def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) -> None:
-    """As many words follow as there are inputs and outputs; where the line ends before, it is refused."""
+    """A line that ends before all inputs and outputs are named raises an error."""
     names = [f"x{place}" for place in range(n_in)] + [f"y{place}" for place in range(n_out)]
     inputs = "".join(f"pnnx.Input i{place} 0 1 x{place}\n" for place in range(n_in))
     counts = f"{counted_text(n_in, 'input')} and {counted_text(n_out, 'output')}"
@@ -125,8 +125,8 @@ def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) ->
             read(text)
 
 
-def test_operands_of_operators_that_pnnx_folded_away_may_be_counted() -> None:
-    """pnnx counts operands whose operators it has replaced by constants."""
+def test_operands_of_removed_operators_may_be_counted() -> None:
+    """pnnx counts operands whose operators it has replaced with constants."""
     assert read(changed("5 4", "5 7")).blobs.keys() == read(changed("5 4", "5 4")).blobs.keys()
 
 
@@ -177,7 +177,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_files_are_refused_by_file_line_and_rule(case: str) -> None:
+def test_errors_of_malformed_files_contain_file_line_and_rule(case: str) -> None:
     text, line, words = MALFORMED[case]
     with pytest.raises(FileError) as error:
         read(text)
@@ -190,7 +190,7 @@ def test_malformed_files_are_refused_by_file_line_and_rule(case: str) -> None:
     assert len(message) < 700
 
 
-def test_bytes_that_are_no_text_are_refused_by_line() -> None:
+def test_the_error_of_invalid_utf8_contains_the_line() -> None:
     with pytest.raises(FileError, match="byte 0xff is not UTF-8 text") as error:
         parse(SMALL.encode() + b"\xff", path="m.param", name="m")
     assert error.value.line == 8
@@ -210,7 +210,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 def mutated(text: str, chance: random.Random) -> str:
-    """The text with a few cuts, copies, swaps and strange characters."""
+    """Return the text with some cuts, copies, swaps and unusual characters."""
     for _ in range(chance.randint(1, 6)):
         start = chance.randrange(len(text) + 1)
         stop = min(len(text), start + chance.choice([0, 1, 1, 2, 5, 40, 400]))
@@ -240,20 +240,20 @@ def test_a_damaged_real_file_is_read_or_refused_by_line(text: str, chance: rando
 
 
 @pytest.mark.soak
-def test_a_hundred_thousand_damaged_files_are_read_or_refused() -> None:
+def test_a_hundred_thousand_damaged_files_are_read_or_raise_an_error() -> None:
     chance = random.Random(3)
     for _ in range(100_000):
         with contextlib.suppress(ExplorerError):
             read(mutated(chance.choice([DIGITS, DIGITS_RAW, SMALL]), chance))
 
 
-def test_an_operator_of_many_operands_is_read() -> None:
+def test_an_operator_with_many_operands_is_read() -> None:
     net = read(wide(40_000))
     assert len(net.operator("o").inputs) == 40_000
 
 
 def wide(count: int) -> str:
-    """A file whose last operator reads ``count`` operands, each noted."""
+    """Return a file whose last operator reads ``count`` operands with recorded types."""
     names = [f"b{index}" for index in range(count)]
     notes = " ".join(f"#{name}=(1)f32" for name in names)
     inputs = "\n".join(f"pnnx.Input i{name} 0 1 {name}" for name in names)

@@ -1,4 +1,4 @@
-"""Values, shapes and dtypes as ``.param`` files spell them."""
+"""Values, shapes and dtypes in the notation of ``.param`` files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_values_are_read(text: str, value: object) -> None:
 @pytest.mark.parametrize(
     "text", ["(1,2", "[1,2)", "(", "((1,2),(3,4)", "[1,[2)]", "(((1)))", "[1,[2,[3]]]", "9" * 5000]
 )
-def test_malformed_values_state_the_rule(text: str) -> None:
+def test_errors_of_malformed_values_contain_the_rule(text: str) -> None:
     with pytest.raises(GrammarError) as error:
         read_value(text)
     assert error.value.rule
@@ -80,8 +80,8 @@ def test_malformed_values_state_the_rule(text: str) -> None:
 
 
 @pytest.mark.parametrize("number", [-(2**63), 2**64 - 1])
-def test_integers_are_those_of_64_bits_with_or_without_sign(number: int) -> None:
-    """The first and the last are read and written; the next ones beyond them are refused either way."""
+def test_integers_have_64_bits_with_or_without_sign(number: int) -> None:
+    """The limits are read and written; the next integers beyond them raise an error in both directions."""
     assert read_value(str(number)) == number
     assert write_value(number) == str(number)
     beyond = number - 1 if number < 0 else number + 1
@@ -114,7 +114,7 @@ def test_floats_are_written_as_pnnx_writes_them(value: float, text: str) -> None
     assert write_value(value) == text
 
 
-def test_what_the_grammar_has_no_word_for_is_refused() -> None:
+def test_values_that_the_grammar_cannot_express_raise_an_error() -> None:
     with pytest.raises(GrammarError, match="type dict"):
         write_value({"a": 1})  # type: ignore[arg-type]
 
@@ -135,20 +135,20 @@ def test_types_are_read_and_written(text: str, shape: tuple[object, ...], dtype:
     assert write_type(*read_type(text)) == text
 
 
-def test_the_old_names_of_complex_types_are_read() -> None:
+def test_former_names_of_complex_types_are_read() -> None:
     assert read_type("(2)cp64") == read_type("(2)c64")
 
 
 @pytest.mark.parametrize(
     "text", ["", "f32", "(1,2)", "(1,2)f33", "(1,2f32", "(-1)f32", "(1,)f32", "(%)f32", "(1.5)f32", f"({'9' * 30})f32"]
 )
-def test_malformed_types_state_the_rule(text: str) -> None:
+def test_errors_of_malformed_types_contain_the_rule(text: str) -> None:
     with pytest.raises(GrammarError) as error:
         read_type(text)
     assert error.value.rule
 
 
-def test_types_that_cannot_be_written_are_refused() -> None:
+def test_types_that_cannot_be_written_raise_an_error() -> None:
     with pytest.raises(GrammarError, match="uint16"):
         write_type((1,), "uint16")
     with pytest.raises(GrammarError, match="symbol"):

@@ -1,4 +1,4 @@
-"""Operator types in files that pnnx wrote, one each, against what torch computed."""
+"""Files that pnnx wrote with one operator type each, against torch's results."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CASES = [key.removesuffix("/param") for key in FILES.files if key.endswith("/par
 
 @pytest.mark.spec("I-6")
 @pytest.mark.parametrize("case", CASES)
-def test_files_of_one_operator_compute_what_torch_computes(case: str, tmp_path: Path) -> None:
-    """Every operator type in a file that pnnx itself wrote gives torch's values, shapes and dtypes."""
+def test_files_of_one_operator_equal_torch(case: str, tmp_path: Path) -> None:
+    """Every operator type gives torch's values, shapes and dtypes."""
     (tmp_path / "model.pnnx.param").write_text(str(FILES[f"{case}/param"]))
     (tmp_path / "model.pnnx.bin").write_bytes(FILES[f"{case}/bin"].tobytes())
     inputs, expected = (

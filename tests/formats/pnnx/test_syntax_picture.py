@@ -14,7 +14,7 @@ WRITTEN = "add(mul(sub(@0,@1),sub(@0,@1)),[size(@0,1),2.5])"
 
 
 def written(folder: Path, expression: str = "add(mul(@0,@1),@0)") -> Path:
-    """A file with one expression."""
+    """Write a file with one expression."""
     lines = [
         "pnnx.Input in0 0 1 a #a=(2,3)f32", "pnnx.Input in1 0 1 b #b=(2,3)f32",
         f"pnnx.Expression sum 2 1 a b y expr={expression}", "pnnx.Output out 1 0 y",
@@ -26,7 +26,8 @@ def written(folder: Path, expression: str = "add(mul(@0,@1),@0)") -> Path:
 
 @pytest.mark.spec("I-7")
 def test_a_syntax_tree_is_shown_as_lines_and_as_a_graph() -> None:
-    """`ex.syntax_tree(net["sum"])`, or of a text: `print` shows the tree, `explore` its graph, with the text beside."""
+    """`ex.syntax_tree(net["sum"])`, or of a string: `print` shows the tree, and `explore` its graph next to the
+    text."""
     tree = ex.syntax_tree(WRITTEN)
     assert str(tree).splitlines() == [
         WRITTEN, "add", "├ mul", "│ ├ sub", "│ │ ├ @0", "│ │ └ @1", "│ └ sub", "│   ├ @0", "│   └ @1", "└ list",
@@ -42,7 +43,7 @@ def test_a_syntax_tree_is_shown_as_lines_and_as_a_graph() -> None:
     assert "`sub` is computed once" in text(recording)
 
 
-def test_a_tree_of_an_operator_names_its_operands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tree_of_an_operator_names_its_operands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path)
     lines = ["add(mul(@0,@1),@0)", "add", "├ mul", "│ ├ @0 a", "│ └ @1 b", "└ @0 a"]
     net = ex.open(path)
@@ -55,7 +56,7 @@ def test_a_tree_of_an_operator_names_its_operands(tmp_path: Path, capsys: pytest
         ex.syntax_tree("frob(@0)")
 
 
-def test_misplaced_brackets_are_said_and_deep_trees_are_no_calls() -> None:
+def test_misplaced_brackets_are_reported_and_deep_trees_cause_no_recursion() -> None:
     assert "misplaced" in str(ex.syntax_tree("add(add(@1,log10(@0)),log1p),@0)")).splitlines()[0]
     deep = ex.syntax_tree("neg(" * 3000 + "@0" + ")" * 3000)
     assert len(str(deep).splitlines()) == 3002

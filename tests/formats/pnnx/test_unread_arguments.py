@@ -1,4 +1,4 @@
-"""What a file says and no builder reads is refused by its name, before anything is computed."""
+"""Arguments, operands and weights that no builder reads raise an error with their names before any computation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tests.support.refusals import refused
 FILES = np.load(Path(__file__).parents[3] / "assets" / "operators.npz")
 CASES = [key.removesuffix("/param") for key in FILES.files if key.endswith("/param")]
 GIVEN_BY_FILES = frozenset(("pnnx.Attribute", "pnnx.Expression", "pnnx.Input", "pnnx.Output", "models.yolo.Detect"))
-"""types without arguments of their own, or whose text is another thing than an argument"""
+"""types without arguments, or whose text is not an argument"""
 image = np.random.default_rng(5).normal(size=(2, 3, 4, 4)).astype(np.float32)
 table = np.arange(12.0, dtype=np.float32).reshape(3, 4)
 
 
-def test_every_type_of_the_house_must_read_all_that_a_file_says() -> None:
+def test_every_built_in_type_must_read_all_arguments() -> None:
     assert [type for type in TABLE.types() if TABLE.is_own(type) and type not in TABLE._ignored] == []
 
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("case", CASES)
-def test_an_argument_that_no_builder_knows_is_refused_in_each_file(case: str, tmp_path: Path) -> None:
-    """An argument more on the line of any operator that pnnx wrote is told by name, value, type and remedy."""
+def test_an_unknown_argument_raises_an_error_for_each_operator(case: str, tmp_path: Path) -> None:
+    """The error for an additional argument of any operator that pnnx wrote has name, value, type and fix."""
     lines = str(FILES[f"{case}/param"]).split("\n")
     (tmp_path / "model.pnnx.bin").write_bytes(FILES[f"{case}/bin"].tobytes())
     inputs = [FILES[f"{case}/input{i}"] for i in range(9) if f"{case}/input{i}" in FILES]
-    # an argument beside an expression's text would be no less strange, and its line is a text with blanks
+    # an expression's line is text with blanks, to which an argument could not be added
     places = [n for n, line in enumerate(lines) if n > 1 and line and line.split()[0] not in GIVEN_BY_FILES]
     for place in places:
         changed = [f"{line} upside_down=True" if number == place else line for number, line in enumerate(lines)]
@@ -43,7 +43,7 @@ def test_an_argument_that_no_builder_knows_is_refused_in_each_file(case: str, tm
             net.run(*inputs)
 
 
-def test_the_check_of_a_net_lists_what_is_not_read_and_the_arguments_that_are_known(tmp_path: Path) -> None:
+def test_check_lists_unread_arguments_and_the_known_ones(tmp_path: Path) -> None:
     lines = [
         "7767517",
         "3 2",
@@ -68,7 +68,9 @@ def test_the_check_of_a_net_lists_what_is_not_read_and_the_arguments_that_are_kn
         ("torch.sum", (table,), {"dim": (1,), "keepdim": False, "where": True}),
     ],
 )
-def test_what_would_change_the_result_is_refused(type: str, inputs: Any, arguments: dict[str, Any]) -> None:
+def test_an_unread_argument_that_would_change_the_result_raises_an_error(
+    type: str, inputs: Any, arguments: dict[str, Any]
+) -> None:
     name = list(arguments)[-1]
     with refused(ex.OperandError, f"{name}={arguments[name]!r}", type):
         net_of(type, len(inputs), arguments).run(*inputs)
@@ -85,7 +87,7 @@ def test_what_would_change_the_result_is_refused(type: str, inputs: Any, argumen
         ("nn.Softmax", {"dim": 1, "dtype": None, "_stacklevel": 3}),
     ],
 )
-def test_what_changes_no_value_is_allowed(type: str, arguments: dict[str, Any]) -> None:
+def test_an_unread_argument_without_effect_is_accepted(type: str, arguments: dict[str, Any]) -> None:
     assert net_of(type, 1, arguments).run(table).shape == table.shape
 
 
@@ -98,24 +100,24 @@ def test_what_changes_no_value_is_allowed(type: str, arguments: dict[str, Any]) 
         ("torch.nonzero", {"as_tuple": True}),
     ],
 )
-def test_an_argument_is_obeyed_or_refused_by_its_value(type: str, arguments: dict[str, Any]) -> None:
+def test_an_unsupported_value_of_an_argument_raises_an_error(type: str, arguments: dict[str, Any]) -> None:
     name = list(arguments)[-1]
     with refused(ex.OperandError, name, type):
         net_of(type, 1, arguments).run(image)
 
 
-def test_none_says_that_an_argument_is_not_given() -> None:
+def test_none_means_that_an_argument_is_not_given() -> None:
     np.testing.assert_array_equal(net_of("torch.abs", 1, {"out": None}).run(-table), table)
 
 
-def test_an_operand_that_no_builder_reads_is_refused() -> None:
+def test_an_unread_operand_raises_an_error() -> None:
     with refused(ex.OperandError, "operand 2 (x2)", "Tensor.expand_as"):
         net_of("Tensor.expand_as", 3).run(table, table, table)
     with refused(ex.OperandError, "operand 1 (other)", "Tensor.to"):
         net_of("Tensor.to", 2, names={"input": "x0", "other": "x1"}).run(table, table.astype(np.int64))
 
 
-def test_a_weight_that_no_builder_reads_is_refused() -> None:
+def test_an_unread_weight_raises_an_error() -> None:
     weights = {"weight": np.ones((2, 4), np.float32), "bias": np.ones(2, np.float32)}
     with refused(ex.OperandError, "the weight 'bias'", "nn.Linear"):
         net_of("nn.Linear", 1, {"bias": False}, weights).run(table)
@@ -124,13 +126,13 @@ def test_a_weight_that_no_builder_reads_is_refused() -> None:
         net_of("nn.LayerNorm", 1, {"normalized_shape": (4,), "elementwise_affine": False}, affine).run(table)
 
 
-def test_a_module_that_says_that_it_scales_must_have_its_scale() -> None:
+def test_a_scaling_module_must_have_its_scale() -> None:
     with refused(ex.OperandError, "weight", "nn.LayerNorm"):
         net_of("nn.LayerNorm", 1, {"normalized_shape": (4,), "elementwise_affine": True}).run(table)
 
 
-def test_an_operand_with_a_name_is_not_taken_for_another_one() -> None:
-    """A batch normalization without statistics has its scale and its shift where others have their statistics."""
+def test_a_named_operand_is_not_mistaken_for_another_one() -> None:
+    """A batch normalization without statistics has its scale and shift at the statistics' positions."""
     names = {"input": "x0", "weight": "x1", "bias": "x2"}
     absent = {"running_mean": None, "running_var": None, "eps": 1e-5}
     scale, shift = np.arange(1.0, 4, dtype=np.float32), np.array([3, 1, 2], np.float32)
@@ -143,7 +145,7 @@ def test_an_operand_with_a_name_is_not_taken_for_another_one() -> None:
 
 
 @pytest.mark.parametrize("type", ["torch.div", "aten::div"])
-def test_a_division_rounds_as_it_is_told(type: str) -> None:
+def test_a_division_uses_the_given_rounding(type: str) -> None:
     whole = np.array([7, -7, 7, -7, 2**62 + 1]), np.array([2, 2, -2, -2, 1])
     real = np.array([7.5, -7.5, 3, 1, -1], np.float32), np.array([2, 2, -0.7, 0, 0], np.float32)
     with np.errstate(all="ignore"):
@@ -158,7 +160,7 @@ def test_a_division_rounds_as_it_is_told(type: str) -> None:
         net_of(type, 2, {"rounding_mode": "up"}).run(*whole)
 
 
-def test_a_type_of_ones_own_passes_over_what_it_does_not_read_unless_it_says_otherwise() -> None:
+def test_a_user_defined_type_ignores_unread_arguments_unless_it_declares_otherwise() -> None:
     net = net_of("test.Scale", 1, {"factor": 2, "momentum": 0.1})
     try:
 

@@ -1,4 +1,4 @@
-"""Damaged and hostile TensorFlow Lite files: refused by the file's name; nothing large is made of their claims."""
+"""Damaged and hostile TensorFlow Lite files raise an error with the file's name, and allocate nothing large."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from assets.tflite_models import CASES, Graph, Node, Tensor, constant, file
 from tests.formats.limited import Outcome, outcomes
 
 SMALL = 400
-"""megabytes that a process holds which makes nothing of what a file claims"""
+"""megabytes of a process that allocates nothing that a file claims"""
 FAR = 2**31 - 1
 VALID = CASES["conv RELU"].file()
 
 
 def graph(*nodes: Node, **tensors: Tensor) -> bytes:
-    """A file of operators between x and y."""
+    """Return a file of operators between x and y."""
     return file(Graph({"x": Tensor((4,)), "y": Tensor((4,)), **tensors}, nodes, ["x"], ["y"]))
 
 
 def nested(depth: int, width: int) -> bytes:
-    """Graphs of which each calls the next one ``width`` times, by an IF of two branches each."""
+    """Return graphs each of which calls the next one ``width`` times, through an IF with two branches."""
     tensors = {"c": Tensor(dtype="bool", has_rank=True), **{f"t{place}": Tensor((4,)) for place in range(width + 1)}}
     graphs = [
         Graph(
@@ -52,7 +52,7 @@ def inside_itself() -> bytes:
 
 
 def shared(count: int) -> bytes:
-    """A graph whose operators are all one table, with as many operands as there are operators."""
+    """Return a graph whose operators are all one table, with as many operands as operators."""
     tensors = {"x": Tensor((4,)), "y": Tensor((4,))}
     return file(Graph(tensors, [Node("ADD_N", ["x"] * count, ["y"])], ["x"], ["y"], repeats=count))
 
@@ -105,8 +105,8 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """What becomes of all files, each in a process of its own."""
+def outcomes_of_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """Return the outcomes of all files, each in a separate process."""
     folder = tmp_path_factory.mktemp("hostile")
     paths = {name: folder / f"{number}.tflite" for number, name in enumerate(HOSTILE)}
     for name, path in paths.items():
@@ -117,9 +117,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 @pytest.mark.spec("I-9")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_a_file_claims_is_not_made(told: dict[str, Outcome], name: str) -> None:
-    """Looking at a hostile .tflite file makes nothing that it merely claims, and running it is refused."""
-    outcome, said = told[name], HOSTILE[name][1]
+def test_claimed_sizes_are_not_allocated(outcomes_of_files: dict[str, Outcome], name: str) -> None:
+    """Inspecting a hostile .tflite file allocates nothing that it only claims, and running it raises an error."""
+    outcome, said = outcomes_of_files[name], HOSTILE[name][1]
     assert outcome.status == 0, f"ended by signal {-outcome.status} after {outcome.seconds:.0f} s"
     assert outcome.megabytes < SMALL
     steps = dict(outcome.steps)
@@ -130,7 +130,7 @@ def test_what_a_file_claims_is_not_made(told: dict[str, Outcome], name: str) -> 
 
 
 def attempt(data: bytes, path: Path) -> None:
-    """Open, check and look at a file; only errors of explorer are allowed."""
+    """Open, check and inspect a file; only explorer's errors are allowed."""
     path.write_bytes(data)
     try:
         net = ex.open(path)

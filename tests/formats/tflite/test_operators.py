@@ -1,4 +1,4 @@
-"""Operators of TensorFlow Lite files, beside what LiteRT's interpreter computes for each (assets/tflite.npz)."""
+"""Operators of TensorFlow Lite files against LiteRT's interpreter (assets/tflite.npz)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def opened(data: bytes, folder: Path) -> ex.Net:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_operators_compute_what_the_interpreter_computes(name: str, reference: Any, tmp_path: Path) -> None:
-    """Operators of TensorFlow Lite files give LiteRT's results for each of their options: shape, dtype, value."""
+def test_operators_equal_the_interpreter(name: str, reference: Any, tmp_path: Path) -> None:
+    """Operators with each of their options give LiteRT's shape, dtype and values."""
     case = CASES[name]
     net = opened(case.file(), tmp_path)
     assert net.check() == []
@@ -45,7 +45,7 @@ def test_operators_compute_what_the_interpreter_computes(name: str, reference: A
         if wanted.dtype.kind == "f":
             np.testing.assert_allclose(value, wanted, rtol=0, atol=CLOSE * max(np.abs(wanted).max(initial=0), 1e-9))
         elif case.type == "LOG_SOFTMAX":
-            # one element in a thousand may lie half-way between two steps
+            # one element in a thousand may be half-way between two steps
             beside = np.abs(value.astype(int) - wanted)
             assert beside.max() <= 1
             assert np.count_nonzero(beside) <= beside.size / 500
@@ -53,12 +53,12 @@ def test_operators_compute_what_the_interpreter_computes(name: str, reference: A
             np.testing.assert_array_equal(value, wanted)
 
 
-def test_the_reference_is_of_these_cases(reference: Any) -> None:
+def test_the_reference_contains_these_cases(reference: Any) -> None:
     assert {name.rpartition("/")[0] for name in reference} == {*CASES}
 
 
 def test_every_operator_type_has_a_case_or_a_test() -> None:
-    """Types that are not among the cases are those of graphs, of shapes, and of files as a whole."""
+    """Types without a case occur in tests of graphs, of shapes, and of complete files."""
     assert {*TABLE.types()} - {case.type for case in CASES.values()} == {
         "ATAN2",
         "BITWISE_XOR",
@@ -69,7 +69,7 @@ def test_every_operator_type_has_a_case_or_a_test() -> None:
 
 
 @pytest.mark.parametrize(("condition", "wanted"), [(True, 3.0), (False, -1.0)])
-def test_a_branch_is_a_graph_of_the_file(condition: bool, wanted: float, tmp_path: Path) -> None:
+def test_a_branch_is_a_graph_in_the_file(condition: bool, wanted: float, tmp_path: Path) -> None:
     tensors = {"c": Tensor(dtype="bool", has_rank=True), "x": Tensor((2,)), "y": Tensor((2,))}
     graph = Graph(
         tensors, [Node("IF", ["c", "x"], ["y"], "IfOptions", {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2})],
@@ -82,8 +82,8 @@ def test_a_branch_is_a_graph_of_the_file(condition: bool, wanted: float, tmp_pat
     np.testing.assert_array_equal(net.run(np.array(condition), np.ones(2, np.float32)), np.full(2, wanted))
 
 
-def test_a_loop_is_two_graphs_of_the_file(tmp_path: Path) -> None:
-    """WHILE runs the graph body for as long as the graph cond gives True."""
+def test_a_loop_is_two_graphs_in_the_file(tmp_path: Path) -> None:
+    """WHILE runs the graph body as long as the graph cond returns True."""
     state = {"n": Tensor(dtype="int32", has_rank=True), "x": Tensor((2,))}
     graph = Graph(
         {**state, "m": Tensor(dtype="int32", has_rank=True), "y": Tensor((2,))},
@@ -106,7 +106,7 @@ def test_a_loop_is_two_graphs_of_the_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.array(2, np.int32), np.ones(2, np.float32)), [8, 8])
 
 
-def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
+def test_elements_of_a_range_are_known(tmp_path: Path) -> None:
     tensors = {"a": constant(2, "int32"), "b": constant(9, "int32"), "c": constant(3, "int32")}
     graph = Graph(
         {**tensors, "x": Tensor((3,), "int32"), "r": Tensor((), "int32"), "y": Tensor((), "int32")},
@@ -117,8 +117,10 @@ def test_numbers_of_a_range_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scales", [(2.0**-6, 2.0**-8), (2.0**-10, 2.0**-10)])
-def test_sums_of_powers_of_two_are_in_the_scale_of_an_operand(scales: tuple[float, float], tmp_path: Path) -> None:
-    """LiteRT refuses them, too: one operand must have the scale of the result, and none a coarser one."""
+def test_sums_with_power_of_two_scales_need_the_scale_of_an_operand(
+    scales: tuple[float, float], tmp_path: Path
+) -> None:
+    """LiteRT also requires one operand with the result's scale, and none with a coarser one."""
     wide = Tensor((3,), dtype="int16", zero_point=(0,))
     inputs = [Input(replace(wide, scale=(scale,)), np.zeros(3, np.int16)) for scale in scales]
     case = Case("ADD", inputs, "AddOptions", {"PotScaleInt16": True}, [replace(wide, scale=(2.0**-8,), shape=())])
@@ -291,8 +293,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_operator_beyond_the_rules_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
-    """An operator that is not computed exactly as the interpreter does is refused by type, name and rule."""
+def test_an_unsupported_form_of_an_operator_raises_an_error_with_its_name(name: str, tmp_path: Path) -> None:
+    """If explorer cannot compute exactly what the interpreter does, the error has type, name and rule."""
     case, rule = REFUSED[name]
     net = opened(case.file(), tmp_path)
     (finding,) = net.check()
@@ -305,10 +307,8 @@ def test_an_operator_beyond_the_rules_is_refused_by_its_name(name: str, tmp_path
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("dtype", "ends"), [("int8", (-128, 127)), ("uint8", (0, 255)), ("int16", (-32768, 32767))])
-def test_numbers_beyond_all_steps_are_quantised_to_the_limits(
-    dtype: str, ends: tuple[int, int], tmp_path: Path
-) -> None:
-    """Infinite numbers take the limit on their side, NaN the least number, whatever the machine's casts do."""
+def test_numbers_out_of_range_are_quantized_to_the_limits(dtype: str, ends: tuple[int, int], tmp_path: Path) -> None:
+    """Infinities become the limit on their side, and NaN the smallest number, on any processor."""
     x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 1], np.float32)
     case = Case("QUANTIZE", [x], "QuantizeOptions", {}, [Tensor((), dtype, scale=(0.5,), zero_point=(0,))])
     low, high = ends
@@ -316,7 +316,7 @@ def test_numbers_beyond_all_steps_are_quantised_to_the_limits(
     assert opened(case.file(), tmp_path).run(x).tolist() == [least, high, low, high, low, 2]
 
 
-def test_rows_are_longer_than_numbers_of_8_bits(tmp_path: Path) -> None:
+def test_rows_may_be_longer_than_8_bit_indices(tmp_path: Path) -> None:
     operands = [np.array([1, 44], np.uint8), constant(300, "int32"), constant(np.float32(1)), constant(np.float32(0))]
     case = Case("ONE_HOT", operands, "OneHotOptions", {"Axis": -1})
     y = opened(case.file(), tmp_path).run(*case.inputs())
@@ -328,8 +328,8 @@ FACTORS = [2.0**power for power in (12, 20, 26, 29)]
 
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("type", ["QUANTIZE", "MUL", "ABS", "FULLY_CONNECTED", "SUM"])
-def test_numbers_beyond_a_result_are_its_limits(type: str, factor: float, tmp_path: Path) -> None:
-    """Factors that leave no room in 64 bits give the limit on the side of the number, and zero stays zero."""
+def test_numbers_out_of_the_range_of_a_result_become_its_limits(type: str, factor: float, tmp_path: Path) -> None:
+    """Factors that overflow 64 bits give the limit on the number's side, and zero stays zero."""
     array = np.array([[-30000, -3, 0, 1, 127, 30000]], np.int16)
     x = Input(Tensor(array.shape, "int16", scale=(factor,), zero_point=(0,)), array)
     ones = Input(Tensor((1,), "int16", scale=(1.0,), zero_point=(0,)), np.ones(1, np.int16))
@@ -342,21 +342,21 @@ def test_numbers_beyond_a_result_are_its_limits(type: str, factor: float, tmp_pa
 
 
 def test_a_bias_may_have_no_scale(tmp_path: Path) -> None:
-    """A quantised bias has the scale of the products of input and weights, whether the file states it or not."""
+    """A quantized bias has the scale of the products of input and weights, even if the file omits it."""
     x = Input(replace(WORDS.tensor, shape=(1, 2), dtype="int8", scale=(1.0,)), np.array([[3, 4]], np.int8))
     weights, bias = constant(np.eye(2), "int8", scale=(1.0,), zero_point=(0,)), constant([10, 20], "int32")
     case = Case("FULLY_CONNECTED", [x, weights, bias], results=[replace(x.tensor, shape=())])
     np.testing.assert_array_equal(opened(case.file(), tmp_path).run(*case.inputs()), [[13, 24]])
 
 
-def test_a_sum_beyond_64_bits_is_the_limit(tmp_path: Path) -> None:
+def test_a_sum_beyond_64_bits_becomes_the_limit(tmp_path: Path) -> None:
     x = Input(replace(BYTES.tensor, scale=(1e25,)), np.full((2, 3), 100, np.int8))
     case = Case("SUM", [x, constant([1], "int32")], "ReducerOptions", {}, [WHOLE])
     np.testing.assert_array_equal(opened(case.file(), tmp_path).run(*case.inputs()), [127, 127])
 
 
 def test_a_rounded_step_ends_at_the_last_pixel(tmp_path: Path) -> None:
-    """1/1500 of a pixel is 1/1024 in the interpreter's parts: the last steps lie behind the image."""
+    """1/1500 of a pixel is 1/1024 in the interpreter's units, so that the last steps are outside the image."""
     image = Input(Tensor((1, 1, 1, 1), "int8", scale=(1.0,), zero_point=(0,)), np.full((1, 1, 1, 1), 5, np.int8))
     case = Case("RESIZE_BILINEAR", [image, constant([1500, 1], "int32")], "ResizeBilinearOptions", {}, [image.tensor])
     assert np.all(opened(case.file(), tmp_path).run(*case.inputs()) == 5)
@@ -364,8 +364,8 @@ def test_a_rounded_step_ends_at_the_last_pixel(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("type", ["DIV", "EXP"])
-def test_tiny_scales_warn_of_nothing(type: str, tmp_path: Path) -> None:
-    """The smallest scale of a result makes factors of ∞: they are refused, or results are limits."""
+def test_tiny_scales_raise_no_warning(type: str, tmp_path: Path) -> None:
+    """The smallest result scale gives factors of ∞: they raise an error, or results are limits."""
     dtype = "int8" if type == "DIV" else "int16"
     form = Tensor((3,), dtype, scale=(0.01,), zero_point=(0,))
     operands = [Input(form, np.ones(3, dtype))] * (2 if type == "DIV" else 1)

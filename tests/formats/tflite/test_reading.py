@@ -1,4 +1,4 @@
-"""TensorFlow Lite files as definitions: names, constants, scales, signatures, inner graphs, and what is not known."""
+"""TensorFlow Lite files as definitions: names, constants, scales, signatures, inner graphs, unknown operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "net/conv/Relu;net/conv/BiasAdd"
 
 
 def classifier(**options: object) -> bytes:
-    """A convolution with an activation, a mean over the image, and a linear map."""
+    """Return a convolution with an activation, a mean over the image, and a linear map."""
     tensors = {
         "serving_default_image:0": Tensor((1, 8, 8, 2), signature=(-1, 8, 8, 2)),
         "filters": constant(FILTERS),
@@ -57,13 +57,13 @@ def opened(data: bytes, folder: Path) -> Net:
 
 @pytest.mark.parametrize("stated", ["BuiltinCode", "DeprecatedBuiltinCode"])
 @pytest.mark.parametrize("type", ["ADD", "TANH", "DEQUANTIZE", "CUSTOM", "PLACEHOLDER_FOR_GREATER_OP_CODES", "CUMSUM"])
-def test_an_operator_code_may_state_one_number(
+def test_an_operator_code_may_have_only_the_newer_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type: str, stated: str
 ) -> None:
-    """The type is the larger of an operator code's two numbers: tools that insert operators write the newer alone."""
+    """The type is the larger of its two numbers: tools that insert operators write only the newer one."""
     number = getattr(tflite.BuiltinOperator, type)
     if stated == "DeprecatedBuiltinCode" and number > 127:
-        number, type = 127, "PLACEHOLDER_FOR_GREATER_OP_CODES"  # all that its byte holds
+        number, type = 127, "PLACEHOLDER_FOR_GREATER_OP_CODES"  # the maximum of its byte
     monkeypatch.setattr(Writer, "code", lambda self, *code: self.table("OperatorCode", {stated: number}))
     graph = Graph({"x": Tensor((2,)), "y": Tensor((2,))}, [Node(type, ["x"], ["y"])], ["x"], ["y"])
     assert opened(file(graph), tmp_path)["y"].type.strip() == type
@@ -71,7 +71,7 @@ def test_an_operator_code_may_state_one_number(
 
 @pytest.mark.spec("I-3")
 def test_a_file_opens_as_a_graph(path: Path) -> None:
-    """`ex.open("x.tflite")`: constants are weights, inputs and outputs have its signature's names."""
+    """In `ex.open("x.tflite")`, constants are weights; inputs and outputs have the signature's names."""
     net = ex.open(path)
     assert [*net.inputs] == ["image"]
     assert net.inputs["image"].shape == (None, 8, 8, 2)
@@ -90,8 +90,8 @@ def test_a_file_opens_as_a_graph(path: Path) -> None:
 
 
 @pytest.mark.spec("I-13")
-def test_new_operators_read_their_inputs_by_name(path: Path) -> None:
-    """An operator that is added or put between runs as those of the file do."""
+def test_added_operators_read_their_inputs_by_name(path: Path) -> None:
+    """An operator that is appended or inserted runs like those of the file."""
     net = ex.open(path)
     images = np.random.default_rng(0).random((2, 8, 8, 2), np.float32)
     scores = net.run(images)
@@ -102,7 +102,7 @@ def test_new_operators_read_their_inputs_by_name(path: Path) -> None:
     assert net["add"].input_names == {"x": "tanh", "y": "tanh"}
 
 
-def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
+def test_a_fused_activation_is_a_separate_operation(path: Path) -> None:
     net = ex.open(path)
     scores = net.build(np.ones((1, 8, 8, 2), np.float32))
     inside = [node.operation.name for node in reachable([scores]) if node.scope and node.scope.name == "Relu"]
@@ -110,8 +110,8 @@ def test_a_merged_activation_is_an_operation_of_its_own(path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["show"], ["check"], ["why", "net/conv/Relu"], ["diff"]])
-def test_commands_take_such_a_file(command: list[str], path: Path) -> None:
-    """`explorer show`, `why`, `check` and `diff` take a .tflite file."""
+def test_commands_support_these_files(command: list[str], path: Path) -> None:
+    """`explorer show`, `why`, `check` and `diff` accept a .tflite file."""
     words = [command[0], str(path), *command[1:], *[str(path)] * (command[0] == "diff")]
     run = [sys.executable, "-m", "explorer", *words]
     done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=path.parent)
@@ -134,8 +134,8 @@ def test_two_files_are_compared(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])
-def test_scales_stand_beside_whole_numbers(count: int, tmp_path: Path) -> None:
-    """Quantised weights keep scale and zero point: as arguments of the operator, or as weights where there are many."""
+def test_quantized_weights_keep_scale_and_zero_point(count: int, tmp_path: Path) -> None:
+    """They are arguments of the operator, or weights if there are many."""
     scale = tuple((np.arange(count) / 8 + 1).tolist())
     tensors = {
         "x": Tensor((1, 4), "int8", scale=(0.5,), zero_point=(-1,)),
@@ -157,7 +157,7 @@ def test_scales_stand_beside_whole_numbers(count: int, tmp_path: Path) -> None:
 
 
 def test_unknown_operators_are_drawn_and_listed(tmp_path: Path) -> None:
-    """Operators that are not known, custom ones among them, are in the graph with their names, and listed by check."""
+    """Unknown and custom operators are in the graph with their names, and check() lists them."""
     tensors = {"x": Tensor((2, 3)), "a": Tensor((2, 3)), "y": Tensor((2, 3))}
     nodes = [Node("CUSTOM", ["x"], ["a"], custom="MyOwn"), Node("LOCAL_RESPONSE_NORMALIZATION", ["a"], ["y"])]
     net = opened(file(Graph(tensors, nodes, ["x"], ["y"])), tmp_path)
@@ -178,8 +178,8 @@ def test_unknown_operators_are_drawn_and_listed(tmp_path: Path) -> None:
         TABLE._builders.pop("CUSTOM MyOwn")
 
 
-def test_state_between_runs_is_drawn(tmp_path: Path) -> None:
-    """Variables, which keep their value from run to run, are named; what reads them cannot run."""
+def test_state_kept_between_runs_is_drawn(tmp_path: Path) -> None:
+    """Variables that keep their value between runs are named, and operators that read them cannot run."""
     tensors = {"x": Tensor((2, 3)), "h": Tensor((2, 3), is_variable=True), "y": Tensor((2, 3))}
     net = opened(file(Graph(tensors, [Node("ADD", ["x", "h"], ["y"])], ["x"], ["y"])), tmp_path)
     assert net.definition.operator("y").arguments["y"] == "a variable of float32 (2, 3)"
@@ -193,8 +193,8 @@ def test_a_constant_may_be_an_output(tmp_path: Path) -> None:
     np.testing.assert_array_equal(results["c"], [1, 2])
 
 
-def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    """Names need not differ in a file: a second one has its number behind it."""
+def test_tensors_with_one_name_are_distinguished(tmp_path: Path) -> None:
+    """Names need not be unique in a file; the number of a second tensor is appended to its name."""
     data = file(Graph(
         {"aa": Tensor((2,)), "bb": Tensor((2,)), "cc": Tensor((2,))},
         [Node("NEG", ["aa"], ["bb"]), Node("NEG", ["bb"], ["cc"])], ["aa"], ["cc"],
@@ -204,8 +204,8 @@ def test_tensors_of_one_name_are_told_apart(tmp_path: Path) -> None:
     np.testing.assert_array_equal(net.run(np.ones(2, np.float32)), [1, 1])
 
 
-def test_without_the_package_it_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package `tflite` the error names the file, the package, its pip command, and the conversion."""
+def test_without_the_package_the_error_contains_the_pip_command(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package `tflite` the error has the file, the package, and a conversion."""
     monkeypatch.setattr("explorer.formats.tflite.operator_options.find_spec", lambda name: None)
     with pytest.raises(ex.FileError, match=r"(?s)classifier\.tflite.*package tflite is not installed") as raised:
         ex.open(path)
@@ -213,14 +213,14 @@ def test_without_the_package_it_is_named(path: Path, monkeypatch: pytest.MonkeyP
     assert "tf2onnx.convert --tflite" in raised.value.fix
 
 
-def test_the_package_is_imported_for_such_a_file_alone() -> None:
+def test_the_package_is_imported_only_for_these_files() -> None:
     code = "import sys, explorer.formats.registry; print('tflite' in sys.modules, 'flatbuffers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_weights_are_read_when_they_are_asked_for(path: Path) -> None:
-    """A file that has changed since it was opened is refused at the next look at a weight."""
+def test_weights_are_read_when_they_are_needed(path: Path) -> None:
+    """If the file has changed since it was opened, reading a weight raises an error."""
     net = ex.open(path)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ex.FileError, match="has changed since it was opened"):

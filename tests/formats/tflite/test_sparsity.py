@@ -1,4 +1,4 @@
-"""Sparse constants: densified as the interpreter does; levels that are none of a tensor are refused."""
+"""Sparse constants are densified as in the interpreter; invalid levels raise an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FAR = 2**31 - 1
 
 
 def encoded(dense: np.ndarray[Any, Any], formats: tuple[bool, ...]) -> tuple[list[Level], np.ndarray[Any, Any]]:
-    """The levels of an array, axis by axis, sparse ones without their empty children, and its elements."""
+    """Return the levels of an array, axis by axis, with sparse ones lacking empty children, and its elements."""
     parents: list[tuple[int, ...]] = [()]
     levels = []
     for axis, is_sparse in enumerate(formats):
@@ -63,7 +63,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_levels_that_are_none_of_the_tensor_are_refused(name: str, tmp_path: Path) -> None:
+def test_levels_that_do_not_match_the_tensor_raise_an_error(name: str, tmp_path: Path) -> None:
     order, blocks, levels, problem = WRONG[name]
     tensor = Tensor((3, 4), data=np.ones(4, np.float32), sparsity=(order, blocks, levels))
     path = tmp_path / "m.tflite"
@@ -74,12 +74,12 @@ def test_levels_that_are_none_of_the_tensor_are_refused(name: str, tmp_path: Pat
     assert problem in str(raised.value)
 
 
-def test_a_number_has_no_levels() -> None:
+def test_a_scalar_has_no_levels() -> None:
     with pytest.raises(ex.OperandError, match="0 levels"):
         Sparsity((), (), ()).dense(np.ones(1), ())
 
 
-def test_a_dense_tensor_is_not_made_before_its_memory_is_granted(tmp_path: Path) -> None:
+def test_a_dense_tensor_is_allocated_only_within_the_budget(tmp_path: Path) -> None:
     tensor = Tensor((2**20, 2**20), data=np.ones(1, np.float32), sparsity=((0, 1), (), (([0, 1], [0]), ([0, 1], [0]))))
     path = tmp_path / "m.tflite"
     path.write_bytes(Case("DENSIFY", [tensor]).file())

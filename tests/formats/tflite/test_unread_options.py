@@ -1,4 +1,4 @@
-"""Options of TensorFlow Lite operators that no builder reads are refused by their names, unless they have defaults."""
+"""Options of TensorFlow Lite operators that no builder reads raise an error, unless they have their default."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def opened(case: Case, folder: Path) -> ex.Net:
     return ex.open(path)
 
 
-def test_every_type_of_the_house_must_read_all_options() -> None:
+def test_every_built_in_type_must_read_all_options() -> None:
     assert [type for type in TABLE.types() if TABLE.is_own(type) and type not in TABLE._ignored] == []
 
 
@@ -38,7 +38,7 @@ def test_every_type_of_the_house_must_read_all_options() -> None:
         ("LSTMOptions", {"KernelType": tflite.LSTMKernelType.BASIC}, "kernel_type='BASIC'"),
     ],
 )
-def test_an_option_that_no_builder_knows_is_refused(options: str, values: Any, words: str, tmp_path: Path) -> None:
+def test_an_unknown_option_raises_an_error(options: str, values: Any, words: str, tmp_path: Path) -> None:
     net = opened(Case("NEG", [(2, 3)], options, values), tmp_path)
     with refused(ex.FileError, words, "NEG", "file_operator"):
         net.run(np.zeros((2, 3), np.float32))
@@ -46,7 +46,7 @@ def test_an_option_that_no_builder_knows_is_refused(options: str, values: Any, w
     assert words in finding
 
 
-def test_an_option_with_the_default_is_allowed(tmp_path: Path) -> None:
+def test_an_option_with_its_default_is_accepted(tmp_path: Path) -> None:
     net = opened(Case("NEG", [(2, 3)], "Pool2DOptions", {"Padding": tflite.Padding.SAME}), tmp_path)
     assert net.definition.operators[0].arguments["padding"] == "SAME"
     np.testing.assert_array_equal(net.run(np.ones((2, 3), np.float32)), -np.ones((2, 3)))
@@ -56,15 +56,15 @@ def test_an_option_with_the_default_is_allowed(tmp_path: Path) -> None:
     ("name", "changed"),
     [("PACK", "values_count"), ("UNPACK", "num"), ("SPLIT_V", "num_splits"), ("CAST", "out_data_type")],
 )
-def test_an_option_that_repeats_what_the_graph_says_is_allowed(name: str, changed: str, tmp_path: Path) -> None:
+def test_an_option_that_repeats_a_property_of_the_graph_is_accepted(name: str, changed: str, tmp_path: Path) -> None:
     net = opened(CASES[name], tmp_path)
     (operator,) = net.definition.operators
     assert not is_default(operator.arguments[changed])
     assert net.check() == []
 
 
-def test_defaults_are_those_of_the_schema(tmp_path: Path) -> None:
-    """Of an empty table every option has its default; those that are not 0 are read or declared by the builders."""
+def test_defaults_equal_those_of_the_schema(tmp_path: Path) -> None:
+    """In an empty table every option has its default; builders read or declare those that are not 0."""
     schema = Schema(tmp_path / "m.tflite")
     builder = flatbuffers.Builder(0)
     builder.StartObject(0)
@@ -82,7 +82,7 @@ def test_defaults_are_those_of_the_schema(tmp_path: Path) -> None:
             if not is_default(plain):
                 others.add((name, option, plain))
     read = {"dilation_h_factor", "dilation_w_factor", "pot_scale_int16"}
-    # of types that explorer has not
+    # types that explorer does not support
     strange = {"dilation_d_factor", "time_major", "combiner", "kernel_type", "idx_out_type"}
     assert {option for _, option, _ in others} == read | strange
     assert {name for name, option, _ in others if option in read} <= {

@@ -1,4 +1,4 @@
-"""GGUF files: what the format's own package writes is read, and damage is refused."""
+"""GGUF files: files of the format's own package are read, and damaged ones raise an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = [GGMLQuantizationType[name] for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1"
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of the package: metadata of many kinds, numbers, and blocks."""
+    """Write a file with the package: metadata of many kinds, numbers, and blocks."""
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     writer = GGUFWriter(path, "llama")
     writer.add_name("tiny")
@@ -43,8 +43,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.spec("I-15")
-def test_what_the_package_of_the_format_writes_is_read(model: Path) -> None:
-    """Tensors of GGUF files have their type, shape and size in the table; values of blocks are read as floats."""
+def test_files_of_the_gguf_package_are_read(model: Path) -> None:
+    """The table has each tensor's type, shape and size; values of blocks are read as floats."""
     net = ex.open(model)
     np.testing.assert_array_equal(net["blk.1.norm"].weight.array, MATRIX[0], strict=True)
     np.testing.assert_array_equal(net["blk.1"].half.array, MATRIX.astype(np.float16), strict=True)
@@ -59,7 +59,7 @@ def test_what_the_package_of_the_format_writes_is_read(model: Path) -> None:
     assert net.check() == []
 
 
-def test_the_types_are_those_of_the_package() -> None:
+def test_the_types_equal_those_of_the_package() -> None:
     assert {number: (type.name, *GGML_QUANT_SIZES[type]) for number, type in enumerate_types()} == TYPES
 
 
@@ -67,8 +67,10 @@ def enumerate_types() -> list[tuple[int, GGMLQuantizationType]]:
     return [(int(type), type) for type in GGML_QUANT_SIZES]
 
 
-def test_without_the_package_numbers_are_read_and_blocks_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are in the table all the same; their values ask for the package by its pip command."""
+def test_without_the_package_numbers_are_read_and_blocks_are_listed(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the values of blocks raises an error with the pip command."""
     monkeypatch.setattr("explorer.formats.weight_tables.gguf.find_spec", lambda name: None)
     net = ex.open(model)
     assert net["blk.1.norm"].weight.array.shape == (256,)
@@ -77,7 +79,7 @@ def test_without_the_package_numbers_are_read_and_blocks_named(model: Path, monk
 
 
 def header(*parts: Any, tensors: int = 1, entries: int = 0, version: int = 3) -> bytes:
-    """The bytes of a file: texts with their length, numbers of 4 bytes, and others as they are."""
+    """Return the bytes of a file: strings with their length, 4-byte numbers, and bytes unchanged."""
     data = b"GGUF" + struct.pack("<IQQ", version, tensors, entries)
     for part in parts:
         if isinstance(part, str):
@@ -113,7 +115,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_header_that_claims_too_much_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_header_with_excessive_claims_raises_an_error(name: str, tmp_path: Path) -> None:
     """Each count and length is compared with the file before it is used."""
     data, said = HOSTILE[name]
     path = tmp_path / "x.gguf"
@@ -122,8 +124,8 @@ def test_a_header_that_claims_too_much_is_refused(name: str, tmp_path: Path) -> 
         ex.open(path)
 
 
-def test_a_tensor_of_an_unknown_type_is_named(tmp_path: Path) -> None:
-    """Types that are newer than the table have a line, with the bytes up to the next tensor, and no value."""
+def test_a_tensor_of_an_unknown_type_is_listed(tmp_path: Path) -> None:
+    """Newer types have a row with the bytes up to the next tensor, but no values."""
     path = tmp_path / "x.gguf"
     described = [
         *tensor(256, type=36, name="a.w"),
@@ -141,7 +143,7 @@ def test_a_tensor_of_an_unknown_type_is_named(tmp_path: Path) -> None:
 
 
 @given(st.integers(0, 900), st.integers(0, 255), st.integers(0, 1200))
-@example(489, 2, 0)  # the type of a tensor: its bytes read as blocks of another, with scales that are ∞ and NaN
+@example(489, 2, 0)  # a changed tensor type: its bytes become blocks of another type, whose scales may be ∞ or NaN
 def test_a_damaged_file_is_refused_or_read(
     model: Path, tmp_path_factory: pytest.TempPathFactory, place: int, byte: int, end: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""Files of weights alone: opened, drawn, looked at, compared; refused by name where they are to run."""
+"""Files that contain only weights: opened, drawn, displayed and compared; running them raises an error."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def written(ending: str, folder: Path) -> Path:
 
 @pytest.mark.spec("I-15")
 @pytest.mark.parametrize("ending", WRITERS)
-def test_tensors_stand_in_the_boxes_of_their_names(ending: str, tmp_path: Path) -> None:
-    """A `.safetensors`, `.gguf`, `.npz` or `.npy` file opens as a table: tensors in boxes of their names."""
+def test_tensors_are_in_the_boxes_of_their_names(ending: str, tmp_path: Path) -> None:
+    """A `.safetensors`, `.gguf`, `.npz` or `.npy` file opens as a table, with boxes from the tensors' names."""
     net = ex.open(written(ending, tmp_path))
     assert {*net.operators} == {"layer1.0.conv", "layer1.1.conv", "fc", "toy"}
     for key, array in ARRAYS.items():
@@ -59,10 +59,10 @@ def test_tensors_stand_in_the_boxes_of_their_names(ending: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ending", WRITERS)
-def test_nothing_is_read_before_a_tensor_is_looked_at(
+def test_nothing_is_read_before_a_tensor_is_displayed(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Drawing reads headers; a look at one tensor summarizes that one, and keeps nothing."""
+    """Drawing reads only headers; displaying a tensor summarizes only that one, and keeps nothing."""
     net = ex.open(written(ending, tmp_path))
     asked: list[str] = []
     weights = type(net.definition.weights)
@@ -80,8 +80,8 @@ def test_nothing_is_read_before_a_tensor_is_looked_at(
 
 
 @pytest.mark.parametrize("call", [Net.run, Net.build, Net.plan, Net.init, Net.profile])
-def test_weights_alone_do_not_run(call: Callable[[Net], Any], tmp_path: Path) -> None:
-    """The error says that there is no graph, and what to type for an array."""
+def test_a_table_cannot_be_run(call: Callable[[Net], Any], tmp_path: Path) -> None:
+    """The error states that there is no graph, and how to get an array."""
     net = ex.open(written(".npz", tmp_path))
     with pytest.raises(ex.FileError, match="toy' consists of weights alone") as raised:
         call(net)
@@ -89,8 +89,8 @@ def test_weights_alone_do_not_run(call: Callable[[Net], Any], tmp_path: Path) ->
     np.testing.assert_array_equal(eval(command, {"net": net}), ARRAYS["layer1.0.conv.weight"])
 
 
-def test_the_commands_take_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """show, check, why and diff take a table as they take any net; run refuses it."""
+def test_the_commands_accept_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """show, check, why and diff accept a table as any net, but run raises an error."""
     one, other = (str(written(ending, tmp_path)) for ending in (".safetensors", ".npz"))
     assert main(["show", one, "-o", "-"]) == 0
     assert "layer1.0.conv.bias · 2 float16" in capsys.readouterr().out
@@ -109,7 +109,7 @@ def test_the_commands_take_tables(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_table_is_saved_and_opened_again(tmp_path: Path) -> None:
-    """Explorer's own format holds it with the values, scalars too."""
+    """Explorer's own format stores the values, including scalars."""
     net = ex.open(written(".safetensors", tmp_path))
     net.save(tmp_path / "copy.json")
     copy = ex.open(tmp_path / "copy.json")
@@ -123,8 +123,8 @@ def test_a_table_is_saved_and_opened_again(tmp_path: Path) -> None:
     ]
 
 
-def test_names_of_every_form_have_a_place(tmp_path: Path) -> None:
-    """Slashes part names, too; what would be named twice has a prime."""
+def test_names_of_every_form_are_unique(tmp_path: Path) -> None:
+    """Slashes separate names, too; a duplicate name gets a prime."""
     path = tmp_path / "odd.npz"
     names = ["a/b/kernel", "a.b.kernel", "odd.weight", "weight", "x..y", ".z"]
     np.savez(path, **{name: np.full(1, place) for place, name in enumerate(names)})
@@ -135,8 +135,8 @@ def test_names_of_every_form_have_a_place(tmp_path: Path) -> None:
     assert len(net.preview_plan().recording.nodes) == len(names)
 
 
-def test_one_array_of_numpy_is_a_table(tmp_path: Path) -> None:
-    """In Fortran order and big-endian, too; the header is compared with the file."""
+def test_a_single_numpy_array_is_a_table(tmp_path: Path) -> None:
+    """It may be in Fortran order and big-endian; the header is compared with the file."""
     array = np.asfortranarray(np.arange(6, dtype=">f4").reshape(2, 3))
     np.save(tmp_path / "w.npy", array)
     value = ex.open(tmp_path / "w.npy")["w"].w.array
@@ -151,8 +151,8 @@ def test_one_array_of_numpy_is_a_table(tmp_path: Path) -> None:
         ex.open(tmp_path / "w.npy")
 
 
-def test_check_says_which_arrays_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A file of which none can be read has no operator that could run, either."""
+def test_check_lists_unreadable_arrays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file without any readable array also has no operator that could run."""
     path = tmp_path / "mixed.npz"
     for arrays, words in (
         ({"a.names": np.array(["x"]), "a.numbers": np.ones(2)}, "1 weight can be read, 1 cannot (a.names)"),
@@ -166,8 +166,8 @@ def test_check_says_which_arrays_cannot_be_read(tmp_path: Path, capsys: pytest.C
         assert f"mixed: {words}; there is no graph that could run" in capsys.readouterr().out
 
 
-def test_arrays_without_numbers_are_named(tmp_path: Path) -> None:
-    """Texts and objects have a line, no value."""
+def test_arrays_without_numbers_are_listed(tmp_path: Path) -> None:
+    """Strings and objects have a row without values."""
     path = tmp_path / "mixed.npz"
     np.savez(path, **{"a.names": np.array(["x"]), "a.objects": np.array([{}], object), "a.numbers": np.ones(2)})
     net = ex.open(path)
@@ -179,8 +179,8 @@ def test_arrays_without_numbers_are_named(tmp_path: Path) -> None:
         ex.open(path)
 
 
-def test_a_tensor_of_an_unknown_dtype_is_named(tmp_path: Path) -> None:
-    """Floats of 6 bits stand in the table, and have no value; those of 8 bits do."""
+def test_a_tensor_of_an_unknown_dtype_is_listed(tmp_path: Path) -> None:
+    """6-bit floats are in the table without values; 8-bit ones have values."""
     path = tmp_path / "narrow.safetensors"
     header = (
         b'{"a.w":{"dtype":"F6_E2M3","shape":[4],"data_offsets":[0,3]},'
@@ -193,7 +193,7 @@ def test_a_tensor_of_an_unknown_dtype_is_named(tmp_path: Path) -> None:
 
 
 def sharded(folder: Path, shards: dict[str, dict[str, Any]], **more: str) -> Path:
-    """The index of files of arrays by name; ``more`` are tensors that it says are elsewhere."""
+    """Write the index of files of arrays by name; ``more`` lists tensors in other files."""
     folder.mkdir(exist_ok=True)
     for name, arrays in shards.items():
         save_file(arrays, folder / name)
@@ -209,7 +209,8 @@ def halves() -> dict[str, dict[str, Any]]:
 
 
 def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
-    """Tensors of all files in one table; links lead where the index itself leads, as in a cache of downloads."""
+    """One table contains the tensors of all files; a linked index, as in download caches, uses the link's target
+    folder."""
     index = sharded(tmp_path / "blobs", halves())
     snapshot = tmp_path / "snapshot"
     snapshot.mkdir()
@@ -244,7 +245,7 @@ def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
         ("model.safetensors.index.json", "states a header of"),
     ],
 )
-def test_an_index_leads_nowhere_else(tmp_path: Path, shard: str, message: str) -> None:
+def test_an_index_does_not_refer_outside_its_folder(tmp_path: Path, shard: str, message: str) -> None:
     save_file(ARRAYS, tmp_path / "secret.safetensors")
     index = sharded(tmp_path / "model", halves(), other=shard)
     (index.parent / "link.safetensors").symlink_to("../secret.safetensors")
@@ -253,7 +254,7 @@ def test_an_index_leads_nowhere_else(tmp_path: Path, shard: str, message: str) -
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight_map": {}}', '{"weight_map": {"a": 1}}', "[" * 10_000, "3"])
-def test_an_index_holds_a_file_for_each_tensor(tmp_path: Path, text: str) -> None:
+def test_an_index_must_contain_a_file_for_each_tensor(tmp_path: Path, text: str) -> None:
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(text)
     with pytest.raises(ex.FileError, match=r"(?s)it has no weight_map.*download the index"):
@@ -279,14 +280,14 @@ def test_a_damaged_table_is_refused_or_read(ending: str, tmp_path_factory: pytes
         assert all(isinstance(value, np.ndarray) for value in values)
 
 
-def test_a_table_without_an_array_of_numbers_cannot_be_drawn_and_says_so(tmp_path: Path) -> None:
+def test_a_table_without_a_numeric_array_cannot_be_drawn(tmp_path: Path) -> None:
     np.savez(tmp_path / "words.npz", words=np.array(["a", "bc"]))
     with pytest.raises(ex.FileError, match=r"words.npz[\s\S]*no tensor that could be drawn[\s\S]*fix: "):
         ex.open(tmp_path / "words.npz").preview_plan()
 
 
-def test_a_file_that_is_written_to_is_read_no_more(tmp_path: Path) -> None:
-    """Bytes of another save would be taken for the tensor's."""
+def test_a_modified_file_is_not_read_any_more(tmp_path: Path) -> None:
+    """The bytes could belong to another save."""
     path = written(".safetensors", tmp_path)
     net = ex.open(path)
     other = tmp_path / "other"
@@ -297,8 +298,8 @@ def test_a_file_that_is_written_to_is_read_no_more(tmp_path: Path) -> None:
     assert any("has changed since it was opened" in finding for finding in net.check())
 
 
-def test_many_arrays_are_read_in_time_that_grows_with_their_number(tmp_path: Path) -> None:
-    """The arrays of a zip may be many: 5,000 are opened in a second or two, and their headers parsed once a form."""
+def test_many_arrays_are_read_in_linear_time(tmp_path: Path) -> None:
+    """5,000 arrays of a zip open in a second or two, and equal headers are parsed once."""
     path = tmp_path / "many.npz"
     np.savez(path, **{f"box{k}.w": np.zeros(4, np.float32) for k in range(5000)})
     npz._stated.cache_clear()

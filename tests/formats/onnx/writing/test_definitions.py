@@ -1,4 +1,4 @@
-"""Nets of ONNX's own operator types, written and read again: nothing is built, nothing is lost."""
+"""Nets of ONNX operator types, written and read again without building them or losing anything."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _again(net: ex.Net, path: Path) -> ex.Net:
         ("my.Own", "k", [], "a number, a string, or a list"),
     ],
 )
-def test_an_attribute_of_a_wrong_type_is_named(
+def test_the_error_of_an_attribute_of_the_wrong_type_contains_its_name(
     tmp_path: Path, type: str, attribute: str, value: object, expected: str
 ) -> None:
-    """A file may hold any value for it, and is drawn; it is not written back as another one."""
+    """A file with such an attribute opens and is drawn, but is not written with another type."""
     domain, _, name = type.rpartition(".")
     made = helper.make_node(name, ["x"], ["y"], name="n", domain=domain)
     made.attribute.append(
@@ -75,8 +75,8 @@ def _image(name: str) -> onnx.ValueInfoProto:
 
 
 @pytest.mark.parametrize("to", [-(2**63), 99, 2**40, 0])
-def test_a_number_of_no_dtype_is_written_back(tmp_path: Path, to: int) -> None:
-    """The standard's rules raise for it, as for a model of a wrong opset."""
+def test_a_number_of_an_unknown_dtype_is_written_unchanged(tmp_path: Path, to: int) -> None:
+    """The standard's type inference raises for it, as for a model with an invalid opset."""
     made = helper.make_node("Cast", ["x"], ["y"], name="n", to=to)
     model = helper.make_model(helper.make_graph([made], "g", [_image("x")], [_image("y")]))
     (tmp_path / "x.onnx").write_bytes(model.SerializeToString())
@@ -85,7 +85,7 @@ def test_a_number_of_no_dtype_is_written_back(tmp_path: Path, to: int) -> None:
 
 
 @pytest.mark.parametrize("value", [3, 0.5, "a", (1, -2), (0.5, 2.0), ("a", "b")])
-def test_an_attribute_of_a_custom_operator_is_written_back(tmp_path: Path, value: object) -> None:
+def test_an_attribute_of_a_custom_operator_is_written_unchanged(tmp_path: Path, value: object) -> None:
     made = helper.make_node("Own", ["x"], ["y"], name="n", domain="my", k=value)
     model = helper.make_model(
         helper.make_graph([made], "g", [_image("x")], [_image("y")]),
@@ -97,7 +97,7 @@ def test_an_attribute_of_a_custom_operator_is_written_back(tmp_path: Path, value
 
 
 @pytest.mark.spec("C-12")
-def test_a_file_is_written_back(tmp_path: Path) -> None:
+def test_a_file_is_written_unchanged(tmp_path: Path) -> None:
     net = ex.open(ASSETS / "digits.onnx")
     again = _again(net, tmp_path / "digits.onnx")
     assert again.definition.operators == net.definition.operators
@@ -135,7 +135,7 @@ net (float[n, 3] x, bool go) => (float[n, 3] y, float[n, 3] last, float[k, 3] ro
 
 
 def test_types_inside_branches_and_bodies_are_kept(tmp_path: Path) -> None:
-    """ONNX Runtime refuses a Scan inside other graphs whose outputs have no shape; names of lengths are not kept."""
+    """ONNX Runtime rejects a nested Scan whose outputs have no shape; names of dimensions are not kept."""
     _again(_opened(CONTROL, tmp_path / "net.onnx"), tmp_path / "again.onnx")
     bodies = [a.g for node in onnx.load(tmp_path / "again.onnx").graph.node for a in node.attribute if a.HasField("g")]
     assert len(bodies) == 4
@@ -146,7 +146,7 @@ def test_types_inside_branches_and_bodies_are_kept(tmp_path: Path) -> None:
 
 
 def test_types_of_values_inside_bodies_are_kept(tmp_path: Path) -> None:
-    """ONNX Runtime refuses this Scan unless the shapes of what it reads and gives are noted inside the branch."""
+    """ONNX Runtime needs the shapes of this Scan's inputs and outputs inside the branch."""
     net = _opened(
         """<ir_version: 10, opset_import: ["" : 21]> net (float[3] x, float[4, 3] rows, bool go) => (float[3] y) {
             axis = Constant<value = int64[1] {0}>()
@@ -186,8 +186,8 @@ def test_types_of_values_inside_bodies_are_kept(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.run(x, rows, go), net.run(x, rows, go))
 
 
-def test_values_of_a_turn_have_their_types(tmp_path: Path) -> None:
-    """ONNX Runtime refuses a loop whose turn and condition have no shapes."""
+def test_iteration_number_and_condition_have_types(tmp_path: Path) -> None:
+    """ONNX Runtime rejects a loop in which they have no shapes."""
     net = _opened(CONTROL.replace("turn (int64 i, bool again, float", "turn (i, again, float"), tmp_path / "a.onnx")
     net.save(tmp_path / "b.onnx")
     (loop,) = [node for node in onnx.load(tmp_path / "b.onnx").graph.node if node.op_type == "Loop"]
@@ -196,7 +196,7 @@ def test_values_of_a_turn_have_their_types(tmp_path: Path) -> None:
         assert value.type.tensor_type == helper.make_tensor_type_proto(code, ()).tensor_type
 
 
-def test_a_sampling_is_named_as_the_newest_opset_has_it(tmp_path: Path) -> None:
+def test_sampling_modes_have_the_names_of_the_newest_opset(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["" : 16]>
         net (float[1, 1, 2, 2] x, float[1, 3, 3, 2] g) => (y) { y = GridSample<mode = "bilinear">(x, g) }"""
     net = _opened(text, tmp_path / "a.onnx")
@@ -207,7 +207,7 @@ def test_a_sampling_is_named_as_the_newest_opset_has_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.run(x, grid), net.run(x, grid))
 
 
-def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
+def test_control_flow_keeps_its_inner_graphs(tmp_path: Path) -> None:
     net = _opened(CONTROL, tmp_path / "a.onnx")
     again = _again(net, tmp_path / "b.onnx")
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -234,19 +234,19 @@ def test_control_flow_keeps_its_graphs(tmp_path: Path) -> None:
         "else_branch = e () => (float[2] u) { u = Abs (x) }>",
     ],
 )
-def test_a_body_may_read_what_it_is_also_given(tmp_path: Path, made: str) -> None:
-    """What a graph reads from around it is no input of it, also where the operator passes the same value to it."""
+def test_a_body_may_capture_a_value_that_is_also_its_input(tmp_path: Path, made: str) -> None:
+    """A captured value is no input of the inner graph, even if the operator passes the same value."""
     text = f"""<ir_version: 9, opset_import: ["" : 20]>
     net (float[2] x, int64 m, bool c0, float[3, 2] w) => (float[2] y) {{ {made} }}"""
     inputs = {"x": np.float32([2, -3]), "m": np.array(3), "c0": np.array(True), "w": np.ones((3, 2), np.float32)}
-    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # which checks the file
+    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # this checks the file
     for path in ("a.onnx", "b.onnx"):
         (expected,) = ReferenceEvaluator(str(tmp_path / path)).run(["y"], inputs)
         np.testing.assert_allclose(again.run(inputs), expected)
 
 
-def test_values_of_a_call_in_a_branch_have_other_names_than_those_around_it(tmp_path: Path) -> None:
-    """Calls without names are named by their number in their graph, which may be the same in a branch as outside."""
+def test_values_of_a_call_in_a_branch_get_names_unlike_the_outer_ones(tmp_path: Path) -> None:
+    """Unnamed calls are named by their index in their graph, which may coincide in a branch and outside."""
     text = """<ir_version: 10, opset_import: ["" : 20, "own" : 1]>
     net (float[2] x, bool go) => (float[2] y, float[2] z) {
         y = own.Opposite (x)
@@ -258,7 +258,7 @@ def test_values_of_a_call_in_a_branch_have_other_names_than_those_around_it(tmp_
     <domain: "own", opset_import: ["" : 20]>
     Opposite (x) => (y) { square = Mul (x, x) y = Neg (square) }
     """
-    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # which checks the file
+    again = _again(_opened(text, tmp_path / "a.onnx"), tmp_path / "b.onnx")  # this checks the file
     x = np.float32([2, 3])
     np.testing.assert_array_equal(again.run(x, np.array(True))["z"], -x * x)
     np.testing.assert_array_equal(again.run(x, np.array(False))["z"], -(x**4))
@@ -275,7 +275,7 @@ def test_unknown_operators_and_unknown_lengths_are_kept(tmp_path: Path) -> None:
     assert [unknown.type for unknown in again.unknown()] == ["my.Strange"]
 
 
-def test_a_softmax_of_an_older_opset_is_one_of_rows(tmp_path: Path) -> None:
+def test_a_softmax_of_an_older_opset_is_written_for_rows(tmp_path: Path) -> None:
     text = """<ir_version: 7, opset_import: ["" : 11]>
     net (float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax<axis = 1>(x) }"""
     net = _opened(text, tmp_path / "a.onnx")
@@ -298,7 +298,7 @@ def test_bfloat16_stays_bfloat16(tmp_path: Path) -> None:
     assert numpy_helper.to_array(kept).shape == (2,)
 
 
-def test_large_weights_lie_in_a_file_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_weights_are_written_to_an_external_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_file, "LARGEST", 1000)
     net = ex.open(ASSETS / "digits.onnx")
     again = _again(net, tmp_path / "x.onnx")
@@ -312,12 +312,12 @@ def test_large_weights_lie_in_a_file_beside_it(tmp_path: Path, monkeypatch: pyte
     )
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is(tmp_path: Path) -> None:
+def test_a_net_that_cannot_be_written_raises_an_error_before_writing(tmp_path: Path) -> None:
     text = """<ir_version: 10, opset_import: ["" : 21]>
     net (float[2] x) => (float[2] y) { y = Identity(x) }"""
     model = parser.parse_model(text)
     for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.elem_type = 27  # a float of 6 bits
+        value.type.tensor_type.elem_type = 27  # a 6-bit float
     onnx.save(model, tmp_path / "a.onnx")
     net = ex.open(tmp_path / "a.onnx")
     (tmp_path / "b.onnx").write_bytes(b"before")

@@ -1,4 +1,4 @@
-"""Nets of other dialects, layers and expressions, written to ONNX files by what they record."""
+"""Nets of other formats, layers and expressions written to ONNX files from their recorded operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _run(path: Path, **inputs: Any) -> list[Any]:
 
 @pytest.mark.spec("C-12", "I-13")
 @pytest.mark.parametrize("level", ["digits.pnnx.param", "digits_opt1.pnnx.param"])
-def test_a_pnnx_net_keeps_its_names_and_its_unknown_batch(level: str, tmp_path: Path) -> None:
+def test_a_pnnx_net_keeps_its_names_and_its_unknown_batch_size(level: str, tmp_path: Path) -> None:
     net = ex.open(ASSETS / level)
     net.save(tmp_path / "x.onnx")
     (name,) = net.inputs
@@ -43,7 +43,7 @@ def test_a_pnnx_net_keeps_its_names_and_its_unknown_batch(level: str, tmp_path: 
 
 
 @pytest.mark.spec("C-12")
-def test_a_net_by_names_is_written(tmp_path: Path) -> None:
+def test_a_net_defined_by_names_is_written(tmp_path: Path) -> None:
     net = ex.Net("perceptron")
     x = net.input("x", ("batch", 4))
     net.FC([x, net.input("w", (3, 4)), net.input("b", (3,))], "h")
@@ -57,7 +57,7 @@ def test_a_net_by_names_is_written(tmp_path: Path) -> None:
 
 
 def test_outputs_that_are_inputs_or_listed_twice_are_written(tmp_path: Path) -> None:
-    """An output may be an input, and one value two outputs, in nets of any dialect."""
+    """An output may be an input, and one value may be two outputs, in nets of any format."""
     net = ex.Net("passing")
     net.input("x", (2,))
     net.Relu("x", "y")
@@ -70,7 +70,7 @@ def test_outputs_that_are_inputs_or_listed_twice_are_written(tmp_path: Path) -> 
     np.testing.assert_equal(_run(tmp_path / "x.onnx", x=x), [*expected.values()])
 
 
-def test_lengths_that_are_broadcast_follow_the_input(tmp_path: Path) -> None:
+def test_broadcast_lengths_follow_the_input(tmp_path: Path) -> None:
     def rows(x: ex.Expr) -> ex.Expr:
         count, length = x.shape
         whole = ex.broadcast_to(ex.tensor(np.ones((1, 1), "f")), (count, 2))
@@ -84,7 +84,7 @@ def test_lengths_that_are_broadcast_follow_the_input(tmp_path: Path) -> None:
         np.testing.assert_array_equal(_run(tmp_path / "x.onnx", x=x)[0], ex.evaluate(rows(ex.tensor(x))))
 
 
-def test_a_length_that_is_computed_is_refused(tmp_path: Path) -> None:
+def test_a_computed_length_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(ex.OperandError, match="length that is computed from unknown ones"):
         ex.save(lambda x: x[:1] + ex.ZeroTensor((2 * x.shape[0],), "float32"), tmp_path / "x.onnx", {"x": ("n",)})
     assert not list(tmp_path.iterdir())
@@ -112,7 +112,7 @@ def test_control_flow_and_recurrences_are_inner_graphs(tmp_path: Path) -> None:
         )
 
 
-def test_functions_are_written_in_place_with_their_boxes(tmp_path: Path) -> None:
+def test_functions_are_inlined_with_their_boxes(tmp_path: Path) -> None:
     @ex.function
     def double(x: ex.Expr) -> ex.Expr:
         return x + x
@@ -124,7 +124,7 @@ def test_functions_are_written_in_place_with_their_boxes(tmp_path: Path) -> None
     np.testing.assert_array_equal(same, x)
 
 
-def test_only_expressions_are_written_and_only_to_onnx(tmp_path: Path) -> None:
+def test_only_expressions_can_be_written_and_only_to_onnx(tmp_path: Path) -> None:
     x = ex.tensor(np.ones(3, "f"))
     ex.save(ex.tanh(x), tmp_path / "x.onnx")
     np.testing.assert_allclose(_run(tmp_path / "x.onnx")[0], np.tanh(np.ones(3, "f")))

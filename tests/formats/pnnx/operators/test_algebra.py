@@ -1,4 +1,4 @@
-"""Products, norms, running values and quantiles: operands that are refused, and empty and long axes."""
+"""Products, norms, cumulative values and quantiles: rejected operands, and empty and long axes."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::rot90", [ROWS, 1, (0, -2)], ["dims=(0, 0)", "there must be two axes"]),
     ],
 )
-def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:
+def test_errors_of_invalid_operands_contain_the_rule(type: str, operands: list[Any], texts: list[str]) -> None:
     with refused(ex.ExplorerError, *texts):
         computed(type, *operands)
 
 
 @pytest.mark.parametrize(("equation", "shapes"), [("ik,kj->ij", ((2, 3, 4), (2, 4, 5))), ("i,i->", ((3, 5), (5,)))])
-def test_an_equation_without_its_dots_is_refused_with_the_reason(equation: str, shapes: Any) -> None:
-    """pnnx writes ...ij,...jk->...ik as ik,kj->ij, and where the dots stood is not in the file."""
+def test_an_equation_without_its_ellipsis_raises_an_error_with_the_reason(equation: str, shapes: Any) -> None:
+    """pnnx writes ...ij,...jk->...ik as ik,kj->ij, so the file does not contain the ellipsis."""
     arrays = [np.ones(shape, np.float32) for shape in shapes]
     with refused(ex.ExplorerError, "pnnx leaves out the ... of an equation", "write all letters in the module"):
         net_of("torch.einsum", 2, {"equation": equation}).run(*arrays)
 
 
-def test_repetitions_are_whole_numbers_of_0_or_more() -> None:
+def test_repetitions_must_be_nonnegative_integers() -> None:
     for repeats in (np.array([1, -1]), np.float32([1, 2]), np.array([1, 2, 3])):
         net = net_of("torch.repeat_interleave", 2, {"dim": 0}, names={"input": "x0", "repeats": "x1"})
         with refused(ex.ExplorerError, "repeats must be an integer of 0 or more, or one for each part"):
@@ -70,7 +70,7 @@ def test_repetitions_are_whole_numbers_of_0_or_more() -> None:
         large.run(ROWS, np.array([2**62, 2**62]))
 
 
-def test_running_values_of_long_and_empty_axes() -> None:
+def test_cumulative_values_of_long_and_empty_axes() -> None:
     numbers = np.random.default_rng(0).normal(size=(3, 1001))
     np.testing.assert_allclose(computed("torch.cumprod", numbers, 1)[0], np.cumprod(numbers, 1), rtol=1e-9)
     high, places = computed("aten::cummax", numbers, 1, outputs=2)

@@ -1,4 +1,4 @@
-"""Functions that pnnx leaves under torch's inner names: operands by position, NaN, and hostile numbers."""
+"""Functions with torch's internal names in pnnx files: positional operands, NaN, and hostile numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAN = np.float32([[1, np.nan, 3, 2, np.nan], [5, 4, 1, 3, 2]])
 
 
 def test_a_median_of_a_row_with_nan_is_its_first_nan() -> None:
-    """torch's median and its place; the k-th smallest has NaN behind all numbers."""
+    """This includes torch's index; for the k-th smallest element NaN comes after all numbers."""
     middle, place = computed("aten::median", NAN, 1, False, outputs=2)
     np.testing.assert_array_equal(middle, np.float32([np.nan, 3]))
     np.testing.assert_array_equal(place, [1, 3])
@@ -31,14 +31,14 @@ def test_a_median_of_a_row_with_nan_is_its_first_nan() -> None:
     np.testing.assert_array_equal(computed("aten::kthvalue", NAN, 2, 1, True, outputs=2)[0], [[2], [2]])
 
 
-def test_nan_is_close_to_nan_where_the_file_says_so() -> None:
+def test_nan_is_close_to_nan_if_the_file_requests_it() -> None:
     (close,) = computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, True)
     assert close.all()
     np.testing.assert_array_equal(computed("aten::isclose", NAN, NAN, 1e-5, 1e-8, False)[0], ~np.isnan(NAN))
 
 
-def test_a_quotient_that_was_rounded_is_refused_where_the_file_notes_it(tmp_path: Path) -> None:
-    """pnnx leaves out the rounding_mode of torch.div, and notes a whole dtype."""
+def test_a_rounded_quotient_raises_an_error_if_the_file_shows_it(tmp_path: Path) -> None:
+    """pnnx omits the rounding_mode of torch.div but records an integer dtype."""
     path = tmp_path / "m.pnnx.param"
     for noted, refused_text in (("f32", ""), ("i64", "a quotient that was rounded must be written so")):
         path.write_text(QUOTIENT.format(noted=noted))
@@ -50,8 +50,8 @@ def test_a_quotient_that_was_rounded_is_refused_where_the_file_notes_it(tmp_path
             net.run(np.arange(3))
 
 
-def test_counts_need_no_table_of_numbers_and_bins() -> None:
-    """A hundred thousand numbers below two million: as much memory as both, not as their product."""
+def test_counts_need_memory_for_numbers_plus_bins() -> None:
+    """A hundred thousand numbers below two million would otherwise need a table of their product."""
     numbers = np.random.default_rng(0).integers(0, 2_000_000, 100_000)
     np.testing.assert_array_equal(computed("aten::bincount", numbers, None, 7)[0], np.bincount(numbers))
     np.testing.assert_array_equal(computed("aten::bincount", numbers[:0], None, 7)[0], np.zeros(7))
@@ -77,6 +77,6 @@ def test_counts_need_no_table_of_numbers_and_bins() -> None:
         ),
     ],
 )
-def test_numbers_that_torch_refuses_are_refused(type: str, operands: list[Any], texts: list[str]) -> None:
+def test_numbers_rejected_by_torch_raise_an_error(type: str, operands: list[Any], texts: list[str]) -> None:
     with refused(ex.ExplorerError, *texts):
         computed(type, *operands, outputs=2 if type == "aten::std_mean" else 1)

@@ -1,4 +1,4 @@
-"""Operands of attention modules, which pnnx writes without their names: told by their shapes, or refused."""
+"""Operands of attention modules, which pnnx writes without names: identified by shape, or rejected."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ OPTIONS = "embed_dim=8 num_heads=2 batch_first=True bias=False"
 
 
 def attention(folder: Path, operands: str, types: str, options: str = OPTIONS) -> OperatorDefinition:
-    """Return the operator as it is read from a file, with operands in this order and types of the inputs."""
+    """Return the operator as read from a file, with operands in this order and the inputs' types."""
     shapes = dict(pair.split("=") for pair in types.split())
     inputs = "\n".join([f"pnnx.Input in{name} 0 1 {name} #{name}={shape}" for name, shape in shapes.items()])
     noted = " ".join([f"#{name}={shape}" for name, shape in shapes.items()])
-    # the last operand is noted as the mask, whatever it is
+    # the last operand is always labelled as the mask
     mark = (
         f" $attn_mask={operands.split()[-1]}"
         if any(each.count(",") == 1 or "bool" in each for each in types.split())
@@ -47,7 +47,7 @@ def attention(folder: Path, operands: str, types: str, options: str = OPTIONS) -
         ("2 1 0", "0=(3,4,8)f32 1=(3,4,8)f32 2=(3,4,8)f32", "query=2 key=1 value=0"),
     ],
 )
-def test_shapes_tell_what_an_operand_is(tmp_path: Path, operands: str, types: str, names: str) -> None:
+def test_shapes_identify_the_operands(tmp_path: Path, operands: str, types: str, names: str) -> None:
     assert attention(tmp_path, operands, types).input_names == dict(pair.split("=") for pair in names.split())
 
 
@@ -59,15 +59,16 @@ def test_shapes_tell_what_an_operand_is(tmp_path: Path, operands: str, types: st
         ("1 2 0", "0=(4,4,8)f32 1=(4,4)bool 2=(4,4)bool", ["attn_mask 1, key_padding_mask 2 or"]),
     ],
 )
-def test_what_the_shapes_do_not_tell_is_refused(tmp_path: Path, operands: str, types: str, texts: list[str]) -> None:
-    """Queries and keys of one shape may be shared in several ways, and a mask of as many samples as steps be either."""
+def test_ambiguous_shapes_raise_an_error(tmp_path: Path, operands: str, types: str, texts: list[str]) -> None:
+    """Queries and keys of one shape may be shared in several ways, and a mask may be for samples or steps of one
+    size."""
     attention(tmp_path, operands, types)
     net = ex.open(tmp_path / "m.pnnx.param")
     with refused(ex.ExplorerError, "operands that may be", "must follow from its shape", *texts):
         raise net.problems()["op"]
 
 
-def test_operands_by_name_are_written_and_read_again(tmp_path: Path) -> None:
+def test_named_operands_are_written_and_read_again(tmp_path: Path) -> None:
     operator = attention(tmp_path, "1 0", "0=(3,4,8)f32 1=(3,4)bool")
     net = ex.open(tmp_path / "m.pnnx.param")
     net.save(tmp_path / "again.pnnx.param")

@@ -1,4 +1,4 @@
-"""Functions of each element: operands that are refused, and whole numbers beyond a dtype."""
+"""Elementwise functions: rejected operands, and integers beyond the range of a dtype."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::log2", [COMPLEX, 1], ["operand 1 (x1): not supported by explorer's aten::log2"]),
     ],
 )
-def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:
+def test_errors_of_invalid_operands_contain_the_rule(type: str, operands: list[Any], texts: list[str]) -> None:
     with refused(ex.ExplorerError, *texts):
         computed(type, *operands)
 
 
-def test_a_whole_number_beyond_the_dtype_is_refused_where_torch_refuses_it() -> None:
-    """Sums are modular; elements that are written into a tensor are not."""
+def test_an_integer_out_of_range_raises_an_error_where_torch_does() -> None:
+    """Sums wrap around, but elements assigned to a tensor do not."""
     bytes = np.uint8([1, 200])
     np.testing.assert_array_equal(computed("aten::add", bytes, 300)[0], np.uint8([45, 244]))
     assert computed("aten::add", bytes, 300)[0].dtype == np.uint8

@@ -1,4 +1,4 @@
-"""Masks, several indices, scatters, folds, bags: values of a run as shapes, and what they refuse."""
+"""Masks, several indices, scatters, folds and embedding bags: data-dependent shapes, and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.random.default_rng(3).normal(size=(4, 5)).astype(np.float32)
 
 
 def chosen_by_mask(type: str, arguments: dict[str, Any], inputs: tuple[str, ...]) -> Net:
-    """A net of an operator over x, its mask x > 0 as ``m``, and that mask in a list as ``l``."""
+    """Return a net of an operator over x, its mask x > 0 as ``m``, and a list with the mask as ``l``."""
     operators = [
         OperatorDefinition("torch.gt", "mask", ("x",), ("m",), {"other": 0}),
         OperatorDefinition("pnnx.Expression", "list", ("m",), ("l",), {"expr": "[@0]"}),
@@ -38,10 +38,10 @@ def chosen_by_mask(type: str, arguments: dict[str, Any], inputs: tuple[str, ...]
         ("torch.masked_scatter", {}, ("x", "m", "x"), lambda x: _dealt(x)),
     ],
 )
-def test_a_mask_chooses_as_many_elements_as_it_holds(
+def test_a_mask_selects_a_data_dependent_number_of_elements(
     type: str, arguments: dict[str, Any], inputs: tuple[str, ...], expected: Any
 ) -> None:
-    """The number of elements that a mask of the inputs chooses may differ from run to run, and be none."""
+    """The number may differ between runs, and be zero."""
     net = chosen_by_mask(type, arguments, inputs)
     for x in (X, -X, np.abs(X), -np.abs(X)):
         wanted = np.asarray(expected(x))
@@ -107,7 +107,7 @@ def test_an_argument_that_misfits_is_named_with_the_rule(
         net.run(*given)
 
 
-def test_an_index_beyond_its_axis_is_refused_though_it_lies_in_the_merged_axes() -> None:
+def test_an_index_out_of_range_raises_an_error_even_if_it_is_within_the_merged_axes() -> None:
     operator = OperatorDefinition("prim::ListConstruct", "list", ("x1", "x2"), ("l",))
     index = OperatorDefinition("aten::index", "op", ("x0", "l"), ("y",))
     net = Net(NetDefinition.of("two", [operator, index], ["x0", "x1", "x2"], ["y"]), TABLE)
@@ -117,16 +117,16 @@ def test_an_index_beyond_its_axis_is_refused_though_it_lies_in_the_merged_axes()
         net.run(X, rows, columns + 1)
 
 
-def test_a_mask_of_bytes_chooses_as_one_of_truths() -> None:
-    """torch takes an index of uint8 for a mask."""
+def test_a_uint8_mask_selects_like_a_boolean_one() -> None:
+    """torch treats a uint8 index as a mask."""
     rows, place = np.array([1, 0, 0, 2], np.uint8), (X[:, 0] > 0).astype(np.uint8)
     np.testing.assert_array_equal(net_of("Tensor.index", 2).run(X, rows), X[[0, 3]])
     put = net_of("Tensor.index_put", 2, {"values": 0.5}, names={"input": "x0", "indices": "x1"})
     np.testing.assert_array_equal(put.run(X, place), np.where(place[:, None], np.float32(0.5), X))
 
 
-def test_a_source_with_too_few_elements_is_refused() -> None:
-    """An empty source fits a mask that chooses nothing."""
+def test_a_source_with_too_few_elements_raises_an_error() -> None:
+    """An empty source matches a mask that selects nothing."""
     net = net_of("torch.masked_scatter", 3, names={"input": "x0", "mask": "x1", "source": "x2"})
     source, highest = np.arange(2, dtype=np.float32), np.equal(X, X.max())
     np.testing.assert_array_equal(net.run(X, highest, source), np.where(highest, 0, X))
@@ -137,7 +137,7 @@ def test_a_source_with_too_few_elements_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("reduce", "extreme"), [("amin", np.minimum), ("amax", np.maximum)])
-def test_an_extreme_of_elements_with_a_nan_is_nan(reduce: str, extreme: Any) -> None:
+def test_the_extreme_of_elements_with_nan_is_nan(reduce: str, extreme: Any) -> None:
     net = net_of(
         "torch.scatter_reduce", 3, {"dim": 0, "reduce": reduce}, names={"input": "x0", "index": "x1", "src": "x2"}
     )
@@ -149,8 +149,8 @@ def test_an_extreme_of_elements_with_a_nan_is_nan(reduce: str, extreme: Any) -> 
 
 @pytest.mark.parametrize("with_own", [True, False])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_product_is_of_all_elements_for_a_place(axis: int, with_own: bool) -> None:
-    """As torch computes it: places without an element stay, and rows behind those of the index, too."""
+def test_a_scatter_product_combines_all_elements_for_an_index(axis: int, with_own: bool) -> None:
+    """As in torch, positions without an element are unchanged, including rows after the index's."""
     names = {"input": "x0", "index": "x1", "src": "x2"}
     arguments = {"dim": axis, "reduce": "prod", "include_self": with_own}
     net = net_of("torch.scatter_reduce", 3, arguments, names=names)
@@ -168,8 +168,8 @@ def test_a_product_is_of_all_elements_for_a_place(axis: int, with_own: bool) -> 
 
 @pytest.mark.parametrize("mode", [0, 1])
 @pytest.mark.parametrize("offsets", [[0, 3, 1], [0, 5]])
-def test_bags_do_not_begin_before_the_one_before(mode: int, offsets: list[int]) -> None:
-    """Offsets that fall, or lie behind all numbers, are refused in a run, as torch refuses them."""
+def test_offsets_of_bags_must_not_decrease(mode: int, offsets: list[int]) -> None:
+    """Decreasing offsets, or ones beyond the numbers, raise an error at run time, as in torch."""
     constants = [
         OperatorDefinition("prim::Constant", f"c{i}", (), (f"c{i}",), {"value": v}) for i, v in enumerate((False, mode))
     ]
@@ -179,7 +179,7 @@ def test_bags_do_not_begin_before_the_one_before(mode: int, offsets: list[int]) 
         net.run(X, np.array([1, 0, 2, 3]), np.array(offsets))
 
 
-def test_results_have_the_dtype_of_truths() -> None:
+def test_results_of_conditions_are_boolean() -> None:
     names = {"input": "x0", "index": "x1"}
     x, place = X > 0, np.zeros((1, 5), np.int64)
     total = net_of(
@@ -191,14 +191,14 @@ def test_results_have_the_dtype_of_truths() -> None:
     np.testing.assert_array_equal(added.run(x, place[0, :1], ~x[:1]), x | (np.arange(4) == 0)[:, None], strict=True)
 
 
-def test_no_images_have_no_columns() -> None:
+def test_an_empty_batch_of_images_has_no_columns() -> None:
     result = net_of("nn.Unfold", 1, {"kernel_size": 2}).run(np.zeros((0, 3, 4, 5), np.float32))
     assert result.shape == (0, 12, 12)
 
 
 @pytest.mark.parametrize("mode", [0, 1, 2])
-def test_bags_begin_with_the_first_number(mode: int) -> None:
-    """A number before the first bag is in none: it was added to the last one, or left out."""
+def test_bags_must_begin_with_the_first_number(mode: int) -> None:
+    """A number before the first bag belongs to none; previously it was added to the last one or dropped."""
     constants = [
         OperatorDefinition("prim::Constant", f"c{i}", (), (f"c{i}",), {"value": v}) for i, v in enumerate((False, mode))
     ]

@@ -1,4 +1,4 @@
-"""Recurrent modules of files against loops over the formulas of torch's documentation."""
+"""Recurrent modules in files against loops over the formulas in torch's documentation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def step(kind: str, x: Any, state: list[Any], w: Weights, suffix: str) -> list[A
 
 
 def reference(kind: str, x: Any, w: Weights, layers: int, directions: int, start: list[Any]) -> list[Any]:
-    """Outputs for x (N, steps, features) and the last states, (layers · directions, N, hidden) each."""
+    """Return outputs for x (N, steps, features), and the last states, (layers · directions, N, hidden) each."""
     last: list[list[Any]] = []
     for layer in range(layers):
         values = []
@@ -65,7 +65,7 @@ def reference(kind: str, x: Any, w: Weights, layers: int, directions: int, start
 @pytest.mark.parametrize(("layers", "directions"), [(1, 1), (2, 2)])
 @pytest.mark.parametrize("kind", GATES)
 def test_sequences_and_last_states(kind: str, layers: int, directions: int, bias: bool) -> None:
-    """Layers, directions, given or absent first states, with the batch or the steps first."""
+    """Test layers, directions, given or missing initial states, and batch or steps first."""
     random = np.random.default_rng(0)
     weights: dict[str, Any] = {}
     for layer in range(layers):
@@ -106,7 +106,7 @@ def net(kind: str, arguments: dict[str, Any], weights: Weights, inputs: int, out
     return Net(NetDefinition.of("n", [operator], reads, makes, weights=held), TABLE)
 
 
-def test_all_steps_are_one_recurrence_in_its_layers_box() -> None:
+def test_all_steps_are_one_recurrence_in_the_box_of_the_layer() -> None:
     random = np.random.default_rng(0)
     weights = {"weight_ih_l0": random.normal(size=(4, 3)), "weight_hh_l0": random.normal(size=(4, 4))}
     arguments = {"batch_first": True, "bias": False, "hidden_size": 4, "num_layers": 1, "nonlinearity": "relu"}
@@ -126,8 +126,8 @@ def test_all_steps_are_one_recurrence_in_its_layers_box() -> None:
 
 @pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"])
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3, 3, 3)])
-def test_weights_of_other_shapes_are_refused(name: str, shape: tuple[int, ...]) -> None:
-    """A weight that fits no gate is refused by name, though its slices would broadcast."""
+def test_weights_of_other_shapes_raise_an_error(name: str, shape: tuple[int, ...]) -> None:
+    """The error names the weight, although its slices would broadcast."""
     shapes: dict[str, tuple[int, ...]] = {
         "weight_ih_l0": (12, 3),
         "weight_hh_l0": (12, 4),
@@ -147,7 +147,7 @@ def noted(
     entering: tuple[int, int] | None = None,
     batch_first: bool = True,
 ) -> tuple[Net, Weights]:
-    """Return a net of one module as its file's text says it, with the noted types of its results, and its weights."""
+    """Return a net of one module from a file's text, with the recorded result types, and its weights."""
     rows, random = GATES[kind] * HIDDEN, np.random.default_rng(3)
     shapes = {}
     for layer in range(layers):
@@ -174,8 +174,8 @@ SEQUENCE, STATE = f"({BATCH},{STEPS},{HIDDEN})f64", f"(1,{BATCH},{HIDDEN})f64"
 
 
 @pytest.mark.parametrize("kind", ["nn.GRU", "nn.RNN"])
-def test_a_last_state_without_its_sequence_is_known_by_its_noted_shape(kind: str) -> None:
-    """pnnx leaves out results that nobody reads: the only one that is left may be the sequence or the last state."""
+def test_a_last_state_without_its_sequence_is_recognized_by_its_shape(kind: str) -> None:
+    """pnnx omits unread results, so that the only remaining one may be the sequence or the last state."""
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
     start = [np.zeros((1, BATCH, HIDDEN))]
     for place, type in enumerate((SEQUENCE, STATE)):
@@ -184,8 +184,8 @@ def test_a_last_state_without_its_sequence_is_known_by_its_noted_shape(kind: str
         np.testing.assert_allclose(network.run(x), expected, atol=1e-12)
 
 
-def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
-    """Either state may be the one that the file has, and it does not say which: a guess could give wrong numbers."""
+def test_both_last_states_of_an_lstm_are_recognized_and_a_single_one_raises_an_error() -> None:
+    """The file does not state which one it is, and a guess could give wrong numbers."""
     x = np.random.default_rng(4).normal(size=(BATCH, STEPS, FEATURES))
     network, weights = noted("nn.LSTM", {"h": STATE, "c": STATE})
     expected = reference("nn.LSTM", x, weights, 1, 1, [np.zeros((1, BATCH, HIDDEN))] * 2)[1:]
@@ -197,13 +197,13 @@ def test_both_last_states_of_an_lstm_are_known_and_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(GATES))
-def test_a_result_that_may_be_the_sequence_or_a_state_is_refused(kind: str) -> None:
-    """The sequence of two layers over two steps has the shape of their last states."""
+def test_a_result_that_may_be_the_sequence_or_a_state_raises_an_error(kind: str) -> None:
+    """The sequence of two layers over two steps has the shape of the last states."""
     network, _ = noted(kind, {"y": f"(2,{BATCH},{HIDDEN})f64"}, 2, (2, BATCH), batch_first=False)
     names = "output or h_n or c_n" if kind == "nn.LSTM" else "output or h_n"
     with refused(ex.FileError, f"may be {names}: they have the same shape", "another number of steps"):
         network.build((2, BATCH, FEATURES))
-    # three steps tell
+    # three steps are unambiguous
     network, weights = noted(kind, {"y": f"(3,{BATCH},{HIDDEN})f64"}, 2, (3, BATCH), batch_first=False)
     x = np.random.default_rng(4).normal(size=(3, BATCH, FEATURES))
     start = [np.zeros((2, BATCH, HIDDEN))] * (2 if kind == "nn.LSTM" else 1)
@@ -212,8 +212,8 @@ def test_a_result_that_may_be_the_sequence_or_a_state_is_refused(kind: str) -> N
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_after_a_single_step_of_one_layer_the_state_is_the_sequence(batch_first: bool) -> None:
-    """So either may be meant, but not where it may be an LSTM's memory."""
+def test_after_one_step_of_one_layer_the_state_equals_the_sequence(batch_first: bool) -> None:
+    """So either may be meant, unless it may be an LSTM's cell state."""
     type = f"(1,1,{HIDDEN})f64"
     network, weights = noted("nn.GRU", {"y": type}, 1, (1, 1), batch_first)
     x = np.random.default_rng(4).normal(size=(1, 1, FEATURES))

@@ -1,4 +1,4 @@
-"""Search, distances, diagonals and grids: operands that are refused, and what hostile sizes cost."""
+"""Search, distances, diagonals and grids: rejected operands, and the cost of hostile sizes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ WHOLE = np.array([1, 2, 3])
         ("aten::meshgrid", [ROWS, "ij"], ["the operands must be vectors"]),
     ],
 )
-def test_other_operands_are_refused_by_their_rule(type: str, operands: list[Any], texts: list[str]) -> None:
+def test_errors_of_invalid_operands_contain_the_rule(type: str, operands: list[Any], texts: list[str]) -> None:
     with refused(ex.ExplorerError, *texts):
         computed(type, *operands)
 
 
-def test_a_search_of_many_boundaries_takes_as_many_steps_as_their_number_has_digits() -> None:
-    """A hundred thousand elements among as many boundaries, where a comparison of all pairs would take 10¹⁰ steps."""
+def test_a_search_among_many_boundaries_takes_logarithmic_time() -> None:
+    """With a hundred thousand elements and boundaries, comparing all pairs would take 10¹⁰ steps."""
     draw = np.random.default_rng(0)
     boundaries, elements = np.sort(draw.normal(size=100_000)), draw.normal(size=100_000)
     for right, side in ((False, "left"), (True, "right")):
@@ -57,14 +57,14 @@ def test_a_search_of_many_boundaries_takes_as_many_steps_as_their_number_has_dig
         np.testing.assert_array_equal(places, np.searchsorted(boundaries, elements, side))
 
 
-def test_indices_of_windows_that_hold_too_much_are_refused_before_they_are_made() -> None:
+def test_indices_of_too_many_windows_raise_an_error_before_allocation() -> None:
     net = net_of("F.max_pool2d", 1, {"kernel_size": 2000, "stride": 1, "padding": 999, "return_indices": True})
     with refused(ex.ExplorerError, "indices of windows claims a constant of"):
         net.run(np.zeros((1, 1, 2000, 2000), np.float32))
 
 
-def test_a_pooling_with_more_operands_than_torch_has_is_refused(tmp_path: Path) -> None:
-    """Operands of level 0 have the names of torch's signature; further ones have none."""
+def test_a_pooling_with_more_operands_than_torch_raises_an_error(tmp_path: Path) -> None:
+    """Level-0 operands have the names in torch's signature, and further ones have none."""
     path = tmp_path / "m.pnnx.param"
     inputs = [f"pnnx.Input in{place} 0 1 {place} #{place}=(1)f32" for place in range(8)]
     line = "aten::avg_pool2d op 8 1 0 1 2 3 4 5 6 7 y"

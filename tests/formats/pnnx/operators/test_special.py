@@ -1,4 +1,4 @@
-"""Special functions against Python's own, NumPy's, and the equations that define them, in double precision."""
+"""Special functions against Python's, NumPy's, and their defining equations, in double precision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def value(type: str, x: Any) -> Any:
     return result
 
 
-def test_erfc_is_exact_where_it_is_small() -> None:
+def test_erfc_is_accurate_where_it_is_small() -> None:
     """1 − erf(x) has no correct digit beyond 6."""
     wanted = np.array([math.erfc(x) for x in REAL])
     np.testing.assert_allclose(value("aten::erfc", REAL), wanted, rtol=2e-15)
@@ -28,14 +28,14 @@ def test_erfc_is_exact_where_it_is_small() -> None:
     assert value("aten::erfc", single).dtype == np.float32
 
 
-def test_gamma_is_that_of_python() -> None:
+def test_gamma_equals_pythons() -> None:
     points = REAL[np.round(REAL) != REAL]
     np.testing.assert_allclose(value("torch.lgamma", points), [math.lgamma(x) for x in points], rtol=1e-13, atol=1e-14)
     assert value("torch.lgamma", [0.0, -1.0, -7.0, 1e306, 1e307]).tolist()[:3] == [math.inf] * 3
 
 
-def test_digamma_is_the_slope_of_the_logarithm_of_gamma() -> None:
-    """ψ(x + 1) = ψ(x) + 1 / x, and ψ(1) is Euler's constant with a minus."""
+def test_digamma_is_the_derivative_of_the_logarithm_of_gamma() -> None:
+    """ψ(x + 1) = ψ(x) + 1 / x, and −ψ(1) is Euler's constant."""
     points = np.array([-20.3, -3.7, -0.4, 0.1, 0.7, 3.3, 7.9, 8.1, 90.0])
     np.testing.assert_allclose(
         value("aten::digamma", points + 1), value("aten::digamma", points) + 1 / points, rtol=1e-12
@@ -45,19 +45,19 @@ def test_digamma_is_the_slope_of_the_logarithm_of_gamma() -> None:
     np.testing.assert_array_equal(ends, [-math.inf, math.inf, math.nan, math.inf])
 
 
-def test_erfinv_inverts_erf_up_to_its_ends() -> None:
+def test_erfinv_inverts_erf_up_to_its_limits() -> None:
     y = np.concatenate([np.linspace(-0.999, 0.999, 501), 1 - 2.0 ** -np.arange(3.0, 53.0)])
     x = value("aten::erfinv", y)
     tail = y > 0.9
     np.testing.assert_allclose([math.erf(each) for each in x[~tail]], y[~tail], rtol=2e-15)
-    # the ends by erfc, which tells them apart
+    # near the limits use erfc, which distinguishes the values
     np.testing.assert_allclose([math.erfc(each) for each in x[tail]], 1 - y[tail], rtol=3e-14)
     np.testing.assert_array_equal(
         value("aten::erfinv", [-1.0, 1.0, 1.5, math.nan]), [-math.inf, math.inf, math.nan, math.nan]
     )
 
 
-def test_the_bessel_function_is_that_of_numpy() -> None:
+def test_the_bessel_function_equals_numpys() -> None:
     points = np.linspace(-60, 60, 601)
     np.testing.assert_allclose(value("aten::i0", points), np.i0(points), rtol=1e-14)
     np.testing.assert_allclose(value("aten::special_i0e", points), np.i0(points) * np.exp(-abs(points)), rtol=1e-14)
