@@ -103,9 +103,7 @@ GROUP = {"decision": 0, "kind": "kernel", "label": "", "members": [1]}
         (_set("decisions", 0, "facts", "saved_us", to="1"), r"facts\['saved_us'\]: expected a number, for its unit"),
     ],
 )
-def test_what_does_not_fit_is_refused(
-    recording: Recording, change: Callable[[Plain], None], refusal: str
-) -> None:
+def test_what_does_not_fit_is_refused(recording: Recording, change: Callable[[Plain], None], refusal: str) -> None:
     """A damaged recording is refused with the field that is wrong, what it held and what belongs there."""
     plain = to_json(recording)
     plain = json.loads(json.dumps(plain))
