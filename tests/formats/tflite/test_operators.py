@@ -175,11 +175,11 @@ REFUSED = {
     "batches": (
         Case("GATHER", [(2, 3), constant([0], "int32")], "GatherOptions", {"BatchDims": 1}), "batch_dims must be 0"),
     "mixed": (
-        Case("MUL", [(3,), np.ones(3, np.int32)]), "x, y must be of one dtype"),
+        Case("MUL", [(3,), np.ones(3, np.int32)]), "x, y must have the same dtype"),
     "mixed weights": (
-        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "input, weights must be of one dtype"),
+        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "input, weights must have the same dtype"),
     "mixed list": (
-        Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must be of one dtype"),
+        Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must have the same dtype"),
     "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: input 2"),
     "sines of bytes": (
         Case("SIN", [BYTES], results=[WHOLE]), "quantised arithmetic is not computed"),
