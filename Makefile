@@ -1,8 +1,8 @@
-# Every target sets up the environment that it needs; nothing else has to run first. `make help` lists them.
+# Every target creates the environment that it needs. `make help` lists the targets.
 #
-# .venv        the run-time needs and the developers' tools (dependency group "dev"): everything but bench
-# .venv-bench  the same, and the frameworks that benchmarks compare with and assets are made with (groups "bench" and
-#              "models"); apart from .venv, so that no test and no part of explorer comes to need them unnoticed
+# .venv        runtime dependencies and development tools (dependency group "dev"), for all targets except bench
+# .venv-bench  also the frameworks for benchmarks and assets (groups "bench" and "models"). The environments are separate,
+#              so that tests and explorer cannot depend on these frameworks by accident.
 
 VENV   := .venv
 BENCH  := .venv-bench
@@ -15,40 +15,40 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-# Some build machines forbid bytecode files: each of the many processes of the tests would compile explorer again, and
-# benchmarks would time that, too.
+# Some build machines disable bytecode files. Each process of the tests would then compile explorer again, and benchmarks
+# would include this time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab show site test check format features notebooks bench soak mutants clean
 
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "  ARGS=… is handed on; PYTHON=… picks the interpreter (3.11 or newer) that a new .venv is made with"
+	@echo "  ARGS=… passes options on; PYTHON=… selects the interpreter (3.11 or newer) for a new .venv"
 
-setup: $(VENV)/.ready ## set up .venv (the other targets do it by themselves)
+setup: $(VENV)/.ready ## create .venv (other targets do this automatically)
 
-lab: $(VENV)/.lab ## JupyterLab on the notebooks (ARGS=--no-browser where there is no screen)
+lab: $(VENV)/.lab ## open JupyterLab on the notebooks (ARGS=--no-browser without a screen)
 	$(BIN)/jupyter lab --notebook-dir=. --FileContentsManager.preferred_dir=notebooks $(ROOT) $(ARGS)
 
-site: $(VENV)/.ready ## the notebooks as static pages that step: site/index.html (ARGS="-o elsewhere")
+site: $(VENV)/.ready ## write the notebooks as static pages, site/index.html (ARGS="-o FOLDER")
 	$(BIN)/explorer site $(sort $(wildcard notebooks/*.ipynb)) --title "Explorer, step by step" $(ARGS)
 
-show: $(VENV)/.ready ## explore a model's file: make show MODEL=net.pnnx.param
-	@test -n "$(MODEL)" || { echo "make show needs a file: make show MODEL=net.pnnx.param" >&2; exit 2; }
+show: $(VENV)/.ready ## explore a model file: make show MODEL=net.pnnx.param
+	@test -n "$(MODEL)" || { echo "make show needs a model file: make show MODEL=net.pnnx.param" >&2; exit 2; }
 	$(BIN)/explorer show $(MODEL) $(ARGS)
 
-# Browser tests come second, a file at a time in each job (some open a JupyterLab). Both parts run, whatever the first says.
-# Where ARGS selects tests, a part may hold none of them (pytest's status 5).
-test: $(VENV)/.ready ## all tests: units, laws, notebooks (strict nbval), browser
+# Browser tests run second, with one file per job at a time, because some start JupyterLab. They also run after failures
+# of the first part. If ARGS selects tests, a part may have none (pytest's status 5).
+test: $(VENV)/.ready ## run all tests: units, laws, notebooks (strict nbval), browser
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
 	$(PYTEST) -n $(JOBS) --dist loadscope --nbval --nbval-current-env \
 		-m "not browser and not soak and not bench and not gpu" --ignore=tests/browser --ignore=tests/bench tests $(wildcard notebooks) $(ARGS) || failed $$?; \
 	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -p no:nbval -m "browser and not soak and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 
-check: $(VENV)/.ready ## format, lint, types and prose, changing nothing
+check: $(VENV)/.ready ## check format, lint, types and prose without changes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -57,29 +57,29 @@ check: $(VENV)/.ready ## format, lint, types and prose, changing nothing
 		echo "NOT CHECKED: types of the front end: tsc is not in PATH (Debian: apt-get install node-typescript; npm install -g typescript)" >&2; \
 	fi
 
-format: $(VENV)/.ready ## format, and mend what the linter can mend
+format: $(VENV)/.ready ## format, and fix lint errors
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-features: $(VENV)/.ready ## write FEATURES.md anew from the tests
+features: $(VENV)/.ready ## write FEATURES.md from the tests
 	$(BIN)/python tests/test_features.py
 
-notebooks: $(VENV)/.ready ## run the notebooks in place, without widget state and times
+notebooks: $(VENV)/.ready ## run the notebooks in place, and remove widget state and times
 	$(BIN)/python tests/notebooks/execute.py $(ARGS)
 
-soak: $(VENV)/.ready ## long runs: fuzzing, kills, every case
+soak: $(VENV)/.ready ## run long tests: fuzzing, killed saves, every case
 	$(PYTEST) -n $(JOBS) --dist loadscope -m soak tests $(ARGS)
 
-mutants: $(VENV)/.ready ## change the code and see which tests notice (ARGS="--only plan", ARGS="--sample 20 --seed 1")
+mutants: $(VENV)/.ready ## change the code, and list changes that no test detects (ARGS="--only plan", ARGS="--sample 20 --seed 1")
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
-bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
+bench: $(BENCH)/.ready ## run benchmarks, also of other frameworks
 	$(BENCH)/bin/python -m pytest -m "bench and not gpu" -s tests/bench $(ARGS)
 
-clean: ## remove both environments and what tools left behind
+clean: ## remove both environments and all generated files
 	rm -rf $(VENV) $(BENCH) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# JupyterLab loads the extension from a copy that an installation makes, so it is installed anew after a change.
+# JupyterLab loads an installed copy of the extension, so it is installed again after a change.
 $(VENV)/.lab: $(VENV)/.ready $(shell find explorer/lab explorer/view/static -type f -not -path "*/__pycache__/*")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
@@ -87,7 +87,7 @@ $(VENV)/.lab: $(VENV)/.ready $(shell find explorer/lab explorer/view/static -typ
 $(VENV)/.ready: GROUPS := --group dev
 $(BENCH)/.ready: GROUPS := --group dev --group bench --group models
 
-# pip 25.1 is the first that knows dependency groups; the one that comes with Python may be older.
+# pip supports dependency groups since 25.1, and Python may include an older version.
 $(VENV)/.ready $(BENCH)/.ready: pyproject.toml
 	@if ! $(@D)/bin/python -c "" 2>/dev/null; then \
 		new='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'; \
