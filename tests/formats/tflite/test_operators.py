@@ -177,7 +177,7 @@ REFUSED = {
     "mixed": (
         Case("MUL", [(3,), np.ones(3, np.int32)]), "x, y must have the same dtype"),
     "mixed weights": (
-        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "input, weights must have the same dtype"),
+        Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8))]), "weights must have the same dtype"),
     "mixed list": (
         Case("CONCATENATION", [(3,), np.ones(3, np.int32)]), "inputs.0, inputs.1 must have the same dtype"),
     "three of two": (Case("SUB", [(3,), (3,), (3,)]), "further operands: input 2"),
